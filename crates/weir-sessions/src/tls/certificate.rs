@@ -1,7 +1,8 @@
-//! Certificates (RFC 5280): what of X.509 a row shows, read by the x509-parser crate when first asked for.
+//! Certificates (RFC 5280): the X.509 contents that rows show, parsed by the x509-parser crate on first
+//! access.
 //!
-//! A chain is kept as the bytes of the Certificate message (RFC 5246 §7.4.2); a handshake whose certificates
-//! nobody looks at costs one copy of them and no more. In TLS 1.3 certificates are encrypted and never seen.
+//! A chain is kept as the bytes of the Certificate message (RFC 5246 §7.4.2). A handshake whose certificates
+//! are not accessed costs one copy of these bytes. In TLS 1.3 certificates are encrypted.
 
 use super::distinguished_name::{common_name, distinguished_name};
 use crate::wire::{Reader, hex};
@@ -14,25 +15,25 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-/// Most certificates of one chain that are kept; real chains have one to five.
+/// Most certificates kept of a chain; real chains have one to five.
 pub const CHAIN_CERTIFICATES_MAX: usize = 32;
 
 /// One certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Certificate {
-    /// Whether it is an X.509 certificate; where not, only `sha256` is filled in.
+    /// Whether it is an X.509 certificate; if not, only `sha256` is set.
     pub is_well_formed: bool,
     /// SHA-256 of the certificate's bytes, hexadecimal.
     pub sha256: String,
-    /// Its version: 1 to 3.
+    /// Version: 1 to 3.
     pub version: Option<u32>,
-    /// The subject as in RFC 4514, the most specific first: `CN=a.example,O=A,C=XX`.
+    /// Subject in the format of RFC 4514, most specific part first: `CN=a.example,O=A,C=XX`.
     pub subject: String,
-    /// The issuer, likewise.
+    /// Issuer, in the same format.
     pub issuer: String,
-    /// The common name of the subject, the most specific where there are several.
+    /// Common name of the subject; of several, the most specific.
     pub common_name: Option<String>,
-    /// The serial number, hexadecimal, upper case, without zeros in front but of its first byte.
+    /// Serial number, upper-case hexadecimal without leading zero bytes.
     pub serial: String,
     /// Start of validity.
     pub not_before: Timestamp,
@@ -40,32 +41,32 @@ pub struct Certificate {
     pub not_after: Timestamp,
     /// DNS names of the subject (RFC 5280 §4.2.1.6).
     pub san_dns: Vec<String>,
-    /// Addresses of the subject.
+    /// IP addresses of the subject.
     pub san_ips: Vec<IpAddr>,
     /// URIs of the subject.
     pub san_uris: Vec<String>,
     /// Mail addresses of the subject.
     pub san_emails: Vec<String>,
-    /// Whether it may issue others; none where it does not say (RFC 5280 §4.2.1.9).
+    /// Whether it may issue certificates. `None` without basic constraints (RFC 5280 §4.2.1.9).
     pub is_ca: Option<bool>,
-    /// Most certificates between it and the last of a chain, where it says so.
+    /// Path length constraint: most certificates between this one and the last of a chain.
     pub path_length: Option<u32>,
     /// Name of the key's algorithm, or its object identifier.
     pub key_algorithm: String,
     /// `rsa`, `ecdsa`, `dsa`, the name of the key's algorithm, or its object identifier.
     pub key_type: String,
-    /// Length of the key, bits; 0 where it can't be told.
+    /// Key length, bits; 0 if unknown.
     pub key_bits: usize,
-    /// The public exponent of an RSA key, decimal; hexadecimal behind `0x` beyond 64 bits.
+    /// Public exponent of an RSA key: decimal, or hexadecimal after `0x` if it exceeds 64 bits.
     pub exponent: Option<String>,
-    /// OpenSSL's name of a key's curve, or its object identifier.
+    /// OpenSSL's name of the key's curve, or its object identifier.
     pub curve: Option<String>,
-    /// Name of the algorithm of the signature, or its object identifier.
+    /// Name of the signature algorithm, or its object identifier.
     pub signature_algorithm: String,
 }
 
 impl Certificate {
-    /// Reads a certificate in DER.
+    /// Parses a certificate in DER.
     pub fn parse(der: &[u8]) -> Self {
         Self::parse_digested(der, digest(der))
     }
@@ -103,13 +104,13 @@ impl Certificate {
         certificate
     }
 
-    /// The subject's names and addresses as text: DNS names first.
+    /// Names and addresses of the subject as text: DNS names first.
     pub fn alternative_names(&self) -> Vec<String> {
         self.san_dns.iter().cloned().chain(self.san_ips.iter().map(IpAddr::to_string)).collect()
     }
 
-    /// Whether the certificate is for `host` (RFC 9525 §6.3): by its DNS names and addresses, or by the common
-    /// name where it has no DNS names. A `*` stands for the first label.
+    /// Whether the certificate is valid for `host` (RFC 9525 §6.3): by DNS names and addresses, or by the
+    /// common name if it has no DNS names. A `*` matches the first label.
     pub fn matches_host(&self, host: &str) -> bool {
         if let Ok(address) = host.parse::<IpAddr>()
             && self.san_ips.contains(&address)
@@ -137,7 +138,7 @@ impl Certificate {
     }
 }
 
-/// The certificates of one side, its own first, each the issuer of the one before.
+/// The certificates of one side: its own first, each followed by its issuer's.
 #[derive(Debug, Clone, Default)]
 pub struct CertificateChain {
     der: Vec<u8>,
@@ -148,8 +149,8 @@ pub struct CertificateChain {
 }
 
 impl CertificateChain {
-    /// Reads the body of a Certificate message of TLS 1.2 and before (RFC 5246 §7.4.2), as far as it goes, at
-    /// most [`CHAIN_CERTIFICATES_MAX`] certificates.
+    /// Parses the body of a Certificate message of TLS up to 1.2 (RFC 5246 §7.4.2), up to its first truncated
+    /// certificate, at most [`CHAIN_CERTIFICATES_MAX`] certificates.
     pub fn parse(body: &[u8]) -> Self {
         let mut chain = Self::default();
         let mut list = Reader::new(Reader::new(body).vector24().unwrap_or_default());
@@ -162,7 +163,7 @@ impl CertificateChain {
         chain
     }
 
-    /// Certificates beyond [`CHAIN_CERTIFICATES_MAX`].
+    /// Number of certificates beyond [`CHAIN_CERTIFICATES_MAX`].
     pub(crate) fn omitted(&self) -> u64 {
         self.omitted
     }
@@ -176,7 +177,7 @@ impl CertificateChain {
         chain
     }
 
-    /// Whether there is no certificate: none seen, or a client that was asked and has none.
+    /// Whether there is no certificate: none was seen, or the client was asked and has none.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -186,7 +187,7 @@ impl CertificateChain {
         self.spans.iter().map(|span| &self.der[span.clone()])
     }
 
-    /// The certificates, parsed at the first call.
+    /// The certificates. Parses them at the first call.
     pub fn certificates(&self) -> &[Certificate] {
         self.parsed.get_or_init(|| {
             let digested = self.der().zip(self.digests());
@@ -194,17 +195,17 @@ impl CertificateChain {
         })
     }
 
-    /// SHA-256 of each certificate, hexadecimal, computed at the first call; parses nothing.
+    /// SHA-256 of each certificate, hexadecimal. Computed at the first call, without parsing.
     pub fn digests(&self) -> &[String] {
         self.digests.get_or_init(|| self.der().map(digest).collect())
     }
 
-    /// The certificate of the side itself.
+    /// The side's own certificate.
     pub fn leaf(&self) -> Option<&Certificate> {
         self.certificates().first()
     }
 
-    /// Bytes held.
+    /// Allocated bytes, without parsed certificates.
     pub(crate) fn held_bytes(&self) -> usize {
         self.der.capacity() + self.spans.capacity() * size_of::<Range<usize>>()
     }
@@ -216,7 +217,7 @@ impl CertificateChain {
     }
 }
 
-/// Chains are equal by their bytes, parsed or not.
+/// Chains are compared by their bytes.
 impl PartialEq for CertificateChain {
     fn eq(&self, other: &Self) -> bool {
         self.der == other.der && self.spans == other.spans
@@ -243,7 +244,7 @@ fn serial(raw: &[u8]) -> String {
     hex(&raw[zeros..]).to_ascii_uppercase()
 }
 
-/// Type and length in bits of a key.
+/// Type of a key, and its length in bits.
 fn key(info: &SubjectPublicKeyInfo<'_>) -> (String, usize) {
     let oid = info.algorithm.algorithm.to_id_string();
     let bytes = info.subject_public_key.data.len();
@@ -265,14 +266,14 @@ fn key(info: &SubjectPublicKeyInfo<'_>) -> (String, usize) {
     }
 }
 
-/// Bits of a big-endian number.
+/// Length of a big-endian number, bits.
 fn bits(number: &[u8]) -> usize {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     let number = &number[zeros..];
     number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
 }
 
-/// Bits of p, the first of a DSA key's parameters (RFC 3279 §2.3.2).
+/// Length of p, the first parameter of a DSA key, bits (RFC 3279 §2.3.2).
 fn dsa_bits(info: &SubjectPublicKeyInfo<'_>) -> usize {
     let parameters = info.algorithm.parameters.as_ref().map(|any| any.data).unwrap_or_default();
     match x509_parser::der_parser::parse_der(parameters) {
@@ -292,7 +293,7 @@ fn exponent(info: &SubjectPublicKeyInfo<'_>) -> Option<String> {
     Some(digits.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)).to_string())
 }
 
-/// The curve of a key on a named one (RFC 5480 §2.1.1), as OpenSSL names it.
+/// OpenSSL's name of the named curve of a key (RFC 5480 §2.1.1).
 fn curve(info: &SubjectPublicKeyInfo<'_>) -> Option<String> {
     let Ok(PublicKey::EC(_)) = info.parsed() else { return None };
     let oid = info.algorithm.parameters.as_ref()?.as_oid().ok()?.to_id_string();
@@ -310,7 +311,7 @@ fn curve(info: &SubjectPublicKeyInfo<'_>) -> Option<String> {
     )
 }
 
-/// Bits of the named curves (RFC 5480 §2.1.1.1).
+/// Key length of a named curve, bits (RFC 5480 §2.1.1.1).
 fn curve_bits(oid: &str) -> Option<usize> {
     Some(match oid {
         "1.2.840.10045.3.1.1" => 192,
@@ -322,7 +323,7 @@ fn curve_bits(oid: &str) -> Option<usize> {
     })
 }
 
-/// Names of algorithms as Zeek's `x509.log` has them; an object identifier without a name is its own.
+/// Zeek's name of an algorithm in `x509.log`; the object identifier if it has none.
 fn algorithm(oid: &str) -> String {
     match oid {
         "1.2.840.113549.1.1.1" => "rsaEncryption",

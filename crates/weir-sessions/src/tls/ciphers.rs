@@ -1,9 +1,10 @@
-//! The cipher suites of the IANA registry "TLS Cipher Suites", and the few that were used without it.
+//! The cipher suites of the IANA registry "TLS Cipher Suites", and the few that are used without
+//! registration.
 //!
-//! Data only. Names are IANA's but for two habits of Zeek's, whose logs people match on: `ANON` where IANA
-//! writes `anon`, and `_OLD` behind the ChaCha20 suites of the drafts before RFC 7905.
+//! Data only. Names are IANA's with two exceptions, as in Zeek, whose logs users match on: `ANON` instead of
+//! IANA's `anon`, and `_OLD` for the ChaCha20 suites of the drafts before RFC 7905.
 
-/// Number and name of each suite, in order of the number.
+/// Number and name of each suite, sorted by number.
 pub(super) const CIPHERS: &[(u16, &str)] = &[
     (0x0000, "TLS_NULL_WITH_NULL_NULL"),
     (0x0001, "TLS_RSA_WITH_NULL_MD5"),

@@ -1,18 +1,18 @@
-//! Distinguished names as text (RFC 4514), in the order and with the short names that Zeek's logs have.
+//! Distinguished names as text (RFC 4514), in the order and with the short names of Zeek's logs.
 //!
-//! Unlike Zeek, letters beyond ASCII are written as they are: the sink that prints them knows what it can bear.
+//! Unlike Zeek, non-ASCII characters are not escaped: escaping is up to the sink that prints them.
 
 use x509_parser::asn1_rs::Tag;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// `CN=a.example,OU=A+UID=1,C=XX`: the last of the sequence first, and of a set likewise.
+/// `CN=a.example,OU=A+UID=1,C=XX`: sequence and sets are written in reverse order.
 pub(super) fn distinguished_name(name: &X509Name<'_>) -> String {
     let joined = |parts: Vec<String>, separator| parts.into_iter().rev().collect::<Vec<_>>().join(separator);
     let sets = name.iter_rdn().map(|set| joined(set.iter().map(attribute).collect(), "+"));
     joined(sets.collect(), ",")
 }
 
-/// The common name (2.5.4.3), the last of the sequence where there are several.
+/// The common name (2.5.4.3); of several, the last of the sequence.
 pub(super) fn common_name(name: &X509Name<'_>) -> Option<String> {
     name.iter_common_name().last().map(text)
 }
@@ -23,7 +23,7 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
     format!("{short}={}", escaped(&text(attribute)))
 }
 
-/// The short name of an attribute's type (RFC 4519), as OpenSSL has it.
+/// OpenSSL's short name of an attribute type (RFC 4519).
 fn short_name(oid: &str) -> Option<&'static str> {
     Some(match oid {
         "2.5.4.3" => "CN",
@@ -55,7 +55,7 @@ fn short_name(oid: &str) -> Option<&'static str> {
     })
 }
 
-/// The value by its string type (X.680 §41); what is no text is replaced.
+/// Decodes a value by its string type (X.680 §41); undecodable bytes are replaced.
 fn text(attribute: &AttributeTypeAndValue<'_>) -> String {
     let bytes = attribute.as_slice();
     match attribute.attr_value().tag() {
@@ -64,13 +64,13 @@ fn text(attribute: &AttributeTypeAndValue<'_>) -> String {
                 bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_be_bytes(*pair)).collect();
             String::from_utf16_lossy(&units)
         }
-        // In practice the T.61 of certificates is Latin 1.
+        // In practice T.61 strings in certificates are Latin 1.
         Tag::T61String => bytes.iter().copied().map(char::from).collect(),
         _ => String::from_utf8_lossy(bytes).into_owned(),
     }
 }
 
-/// Escapes what RFC 4514 §2.4 says.
+/// Escapes a value (RFC 4514 §2.4).
 fn escaped(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let last = value.chars().count().saturating_sub(1);

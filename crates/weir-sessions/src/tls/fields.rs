@@ -1,4 +1,4 @@
-//! The fields of a handshake that filters can name: one line each, Wireshark's name first, then ours and Zeek's.
+//! The fields of a handshake for filters: one line each, Wireshark's name first, then ours and Zeek's.
 
 use super::certificate::{Certificate, CertificateChain};
 use super::fingerprint;
@@ -9,7 +9,7 @@ use crate::values::{bytes, name, numbers, owned, text, texts, unsigned};
 use weir_packet::Value;
 
 session_fields! { TlsHandshake;
-    // In the log.
+    // Columns of the log.
     "tls.version" [] version: Text in super::names::VERSIONS, "Version that was agreed on, as Zeek names it: TLSv12" => |h| name(h.version_name());
     "tls.cipher" [] cipher: Text in super::names::CIPHER_NAMES, "Cipher suite the server chose" => |h| name(h.cipher_name());
     "tls.curve" ["tls.group"] curve: Text in super::names::GROUP_NAMES, "Group of the key exchange" => |h| name(h.group_name());
@@ -30,7 +30,7 @@ session_fields! { TlsHandshake;
     "tls.handshake.ja3s" ["tls.ja3s"] ja3s: Text, "JA3S of the server's hello: MD5, hexadecimal" => |h| h.ja3s().map_or(Value::Absent, owned);
     "tls.handshake.ja4" ["tls.ja4"] ja4: Text, "JA4 of the client's hello" => |h| h.ja4().map_or(Value::Absent, owned);
     "tls.client_random" [] client_random: Bytes, "Random of the client's hello, 32 bytes" => |h| of_client(h, |c| bytes(&c.random));
-    // What the client offers.
+    // The client's offer.
     "tls.handshake.extensions_alpn_str" ["tls.alpn"] _: Texts, "Application protocols the client offers (RFC 7301)" => |h| of_client(h, |c| texts(&c.alpn));
     "tls.handshake.ciphersuite" ["tls.ciphers"] _: Numbers, "Cipher suites the client offers, in its order" => |h| of_client(h, |c| numbers(&c.ciphers));
     "tls.handshake.extension.type" ["tls.extensions"] _: Numbers, "Extensions of the client's hello, in its order" => |h| of_client(h, |c| numbers(&c.extensions));
@@ -41,12 +41,12 @@ session_fields! { TlsHandshake;
     "tls.handshake.extensions_key_share_group" ["tls.key_share_groups"] _: Numbers, "Groups the client sends a key share for" => |h| of_client(h, |c| numbers(&c.key_share_groups));
     "tls.handshake.session_id" ["tls.session_id"] _: Bytes, "Session id of the client's hello" => |h| of_client(h, |c| bytes(&c.session_id));
     "tls.client_version" [] _: Unsigned, "Version number in the client's hello" => |h| of_client(h, |c| Value::Unsigned(c.version.into()));
-    // What the server chooses.
+    // The server's choice.
     "tls.handshake.version" ["tls.version_num"] _: Unsigned, "Version number that was agreed on, or that the client asked for where unanswered" => version_number;
     "tls.cipher_num" [] _: Unsigned, "Number of the cipher suite the server chose" => |h| unsigned(h.cipher());
     "tls.server_random" [] _: Bytes, "Random of the server's hello, 32 bytes" => |h| h.server_hello.as_ref().map_or(Value::Absent, |s| bytes(&s.random));
     "tls.server_extensions" [] _: Numbers, "Extensions of the server's hello, in its order" => |h| h.server_hello.as_ref().map_or(Value::Absent, |s| numbers(&s.extensions));
-    // How it went.
+    // Results.
     "tls.retried" [] _: Bool, "Whether the server asked for a second hello (HelloRetryRequest)" => |h| Value::Bool(h.is_retried);
     "tls.alert_message.desc" ["tls.alert"] _: Unsigned, "Number of the last alert seen in clear" => |h| unsigned(h.alert);
     "tls.incomplete" [] _: Text in super::Incomplete::WORDS, "Why the handshake was not read to its end: gap, oversize, malformed, one_sided" => |h| text(h.incomplete.map(super::Incomplete::as_str));
@@ -54,7 +54,7 @@ session_fields! { TlsHandshake;
     "tls.handshake.ja3_full" ["tls.ja3_full"] _: Text, "The text that JA3 is the hash of" => |h| of_client(h, |c| owned(fingerprint::ja3_text(c)));
     "tls.handshake.ja3s_full" ["tls.ja3s_full"] _: Text, "The text that JA3S is the hash of" => |h| h.server_hello.as_ref().map_or(Value::Absent, |s| owned(fingerprint::ja3s_text(s)));
     "tls.handshake.ja4_r" ["tls.ja4_r"] _: Text, "JA4 with its lists in place of their hashes" => |h| h.client_hello.as_ref().map_or(Value::Absent, |c| owned(fingerprint::ja4_raw(c, h.transport)));
-    // Certificates, the side's own unless said otherwise.
+    // Certificates: each side's own unless stated otherwise.
     "tls.cert.san" [] _: Texts, "DNS names and addresses of the server's certificate" => |h| of_certificate(h, |c| Value::Texts(c.alternative_names().into()));
     "tls.cert.serial" [] _: Text, "Serial number of the server's certificate, hexadecimal" => |h| of_certificate(h, |c| text(Some(&c.serial)));
     "tls.cert.not_before" [] _: Time, "Start of validity of the server's certificate" => |h| of_certificate(h, |c| Value::Time(c.not_before));
@@ -72,7 +72,7 @@ pub(crate) fn of_client<'a>(
     handshake.client_hello.as_ref().map_or(Value::Absent, read)
 }
 
-/// Of a certificate that is none only the digest is known.
+/// Reads a field of the server's certificate. A malformed certificate has only a digest.
 pub(crate) fn of_certificate<'a>(
     handshake: &'a TlsHandshake,
     read: fn(&'a Certificate) -> Value<'a>,
@@ -87,7 +87,7 @@ pub(crate) fn version_number(handshake: &TlsHandshake) -> Value<'_> {
     unsigned(handshake.version().or(handshake.client_hello.as_ref().map(|hello| hello.version)))
 }
 
-/// The digests of a chain: an empty list where the other side alone showed certificates, as Zeek has it.
+/// Digests of a chain. As in Zeek, the list is empty, not absent, if only the other side sent certificates.
 pub(crate) fn digests<'a>(handshake: &TlsHandshake, chain: &'a CertificateChain) -> Value<'a> {
     let has_any = !(handshake.server_certificates.is_empty() && handshake.client_certificates.is_empty());
     if has_any { Value::Texts(chain.digests().into()) } else { Value::Absent }

@@ -1,7 +1,7 @@
-//! Fingerprints of hellos: JA3 and JA3S (Salesforce, 2017) and JA4 (FoxIO, BSD 3-clause; JA4 for TLS clients
-//! only, the rest of that family has another licence).
+//! Fingerprints of hellos: JA3 and JA3S (Salesforce, 2017) and JA4 (FoxIO, BSD 3-clause; only JA4 for TLS
+//! clients, as the rest of the family has another licence).
 //!
-//! All are computed when asked for and kept nowhere. GREASE is left out everywhere.
+//! All are computed on demand and not cached. GREASE values are omitted.
 
 use super::hello::{ClientHello, ServerHello};
 use super::names::is_grease;
@@ -9,7 +9,7 @@ use crate::wire::hex;
 use sha2::Digest;
 use std::fmt::Write;
 
-/// What the hello was carried in: the first letter of a JA4.
+/// Transport of a hello: the first letter of JA4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
     /// TLS records over TCP.
@@ -17,17 +17,17 @@ pub enum Transport {
     Tcp,
     /// CRYPTO frames of QUIC.
     Quic,
-    /// Records of DTLS over UDP.
+    /// DTLS records over UDP.
     Dtls,
 }
 
-/// Extensions that the hash of JA4 leaves out, its first part telling of them: `server_name` and ALPN.
+/// Extensions excluded from JA4's hash because its first part covers them: `server_name` and ALPN.
 const TOLD_IN_FIRST_PART: [u16; 2] = [0, 16];
 
-/// What JA4 writes for the hash of an empty list.
+/// JA4's hash of an empty list.
 const EMPTY_HASH: &str = "000000000000";
 
-/// The text JA3 is the hash of: `version,ciphers,extensions,groups,point formats`, numbers decimal.
+/// The text hashed by JA3: `version,ciphers,extensions,groups,point formats`, numbers decimal.
 pub fn ja3_text(hello: &ClientHello) -> String {
     let mut text = hello.version.to_string();
     for list in [&hello.ciphers, &hello.extensions, &hello.groups] {
@@ -44,7 +44,7 @@ pub fn ja3(hello: &ClientHello) -> String {
     md5(&ja3_text(hello))
 }
 
-/// The text JA3S is the hash of: `version,cipher,extensions`, numbers decimal.
+/// The text hashed by JA3S: `version,cipher,extensions`, numbers decimal.
 pub fn ja3s_text(hello: &ServerHello) -> String {
     let mut text = format!("{},", hello.version);
     push_decimal(&mut text, hello.cipher.into_iter());
@@ -58,7 +58,7 @@ pub fn ja3s(hello: &ServerHello) -> String {
     md5(&ja3s_text(hello))
 }
 
-/// JA4: what the client speaks in ten letters, then hashes of its ciphers and of its extensions.
+/// JA4: ten letters that summarise the offer, then hashes of ciphers and extensions.
 pub fn ja4(hello: &ClientHello, transport: Transport) -> String {
     let parts = Parts::of(hello);
     let extensions = match (parts.extensions.as_str(), parts.signatures.as_str()) {
@@ -70,7 +70,7 @@ pub fn ja4(hello: &ClientHello, transport: Transport) -> String {
     format!("{}_{ciphers}_{extensions}", first_part(hello, transport))
 }
 
-/// JA4_r: [`ja4`] with the lists themselves in place of their hashes.
+/// JA4_r: [`ja4`] with the lists instead of their hashes.
 pub fn ja4_raw(hello: &ClientHello, transport: Transport) -> String {
     let Parts { ciphers, extensions, signatures } = Parts::of(hello);
     let mut text = format!("{}_{ciphers}_{extensions}", first_part(hello, transport));
@@ -81,7 +81,7 @@ pub fn ja4_raw(hello: &ClientHello, transport: Transport) -> String {
     text
 }
 
-/// The lists of JA4 as text: hexadecimal, separated by commas.
+/// JA4's lists as text: hexadecimal, separated by commas.
 struct Parts {
     /// Sorted.
     ciphers: String,
@@ -114,7 +114,7 @@ fn first_part(hello: &ClientHello, transport: Transport) -> String {
         Transport::Dtls => 'd',
     };
     let offered = hello.supported_versions.iter().copied().filter(|version| !is_grease(*version));
-    // Numbers of DTLS count down.
+    // Version numbers of DTLS decrease.
     let best = if transport == 'd' { offered.min() } else { offered.max() };
     let version = match best.unwrap_or(hello.version) {
         0x0304 => "13",
@@ -135,8 +135,8 @@ fn first_part(hello: &ClientHello, transport: Transport) -> String {
     format!("{transport}{version}{name}{ciphers:02}{extensions:02}{first}{last}")
 }
 
-/// First and last character of the first ALPN name; where one is no ASCII letter or digit, first and last
-/// digit of the name in hexadecimal.
+/// First and last character of the first ALPN name. If either is not an ASCII letter or digit, first and last
+/// hexadecimal digit of the name.
 fn alpn_letters(ends: Option<(u8, u8)>) -> [char; 2] {
     match ends {
         None => ['0', '0'],
@@ -182,7 +182,7 @@ fn sha256_12(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The hello of the worked example in FoxIO's description of JA4, GREASE added.
+    /// The hello of the example in FoxIO's description of JA4, with GREASE added.
     fn example() -> ClientHello {
         ClientHello {
             version: 0x0303,
@@ -222,7 +222,7 @@ mod tests {
     fn an_empty_list_has_zeros_for_a_hash() {
         let empty = ClientHello { version: 0x0301, ..ClientHello::default() };
         assert_eq!(ja4(&empty, Transport::Tcp), "t10i000000_000000000000_000000000000");
-        // Empty once what the first part tells is left out.
+        // The list is empty without the extensions that the first part covers.
         let named = ClientHello { extensions: vec![0, 16], ..empty };
         assert_eq!(ja4(&named, Transport::Tcp), "t10d000200_000000000000_000000000000");
     }

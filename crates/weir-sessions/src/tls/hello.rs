@@ -1,20 +1,20 @@
 //! ClientHello and ServerHello (RFC 8446 §4.1.2 and §4.1.3, RFC 5246 §7.4.1) and their extensions (§4.2).
 //!
-//! Both are read from the body of the handshake message, wherever that came from: TLS records here, CRYPTO
-//! frames of QUIC elsewhere. What comes before the lists must be whole; the lists are read as far as they go,
-//! since a sniffer gains nothing by throwing away what it could read.
+//! The input is the body of the handshake message: from TLS records here, from CRYPTO frames in QUIC. The
+//! part before the lists must be complete. Truncated lists are read as far as they go, because a passive
+//! observer should report all it can read.
 
 use crate::values::readable;
 use crate::wire::{Reader, numbers16};
 
-/// The random of a ServerHello that is a HelloRetryRequest in truth: SHA-256 of "HelloRetryRequest"
-/// (RFC 8446 §4.1.3).
+/// Random of a HelloRetryRequest, which has the format of a ServerHello: SHA-256 of "HelloRetryRequest" (RFC
+/// 8446 §4.1.3).
 const RETRY_RANDOM: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Extension types that are read (IANA "TLS ExtensionType Values").
+/// Extension types that are parsed (IANA "TLS ExtensionType Values").
 mod extension {
     pub(super) const SERVER_NAME: u16 = 0;
     pub(super) const SUPPORTED_GROUPS: u16 = 10;
@@ -28,25 +28,25 @@ mod extension {
     pub(super) const KEY_SHARE: u16 = 51;
 }
 
-/// What a client offers.
+/// A client's offer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientHello {
     /// `legacy_version`: 0x0303 for TLS 1.2 and 1.3.
     pub version: u16,
-    /// The random; of an SSLv2-style hello its challenge, zeros before it (RFC 5246 §E.2).
+    /// Random; for an SSLv2-style hello its challenge, zero-padded on the left (RFC 5246 §E.2).
     pub random: [u8; 32],
-    /// The session id; empty where the client has none.
+    /// Session id; empty if the client has none.
     pub session_id: Vec<u8>,
-    /// Cipher suites in the client's order, GREASE and signalling values among them. Of an SSLv2-style
-    /// hello those that TLS knows.
+    /// Cipher suites in the client's order, including GREASE and signalling values. Of an SSLv2-style hello
+    /// only the TLS suites.
     pub ciphers: Vec<u16>,
-    /// Types of all extensions in the client's order, GREASE among them.
+    /// Types of all extensions in the client's order, including GREASE.
     pub extensions: Vec<u16>,
     /// The first host name of `server_name` (RFC 6066 §3).
     pub server_name: Option<String>,
-    /// Names of application protocols offered (RFC 7301); what is no UTF-8 is replaced.
+    /// Offered application protocols (RFC 7301); invalid UTF-8 is replaced.
     pub alpn: Vec<String>,
-    /// First and last byte of the first name in `alpn` as they were on the wire, for JA4.
+    /// First and last byte of the first name in `alpn`, unmodified, for JA4.
     pub alpn_ends: Option<(u8, u8)>,
     /// `supported_versions` (RFC 8446 §4.2.1).
     pub supported_versions: Vec<u16>,
@@ -56,30 +56,31 @@ pub struct ClientHello {
     pub point_formats: Vec<u8>,
     /// `signature_algorithms` (RFC 8446 §4.2.3).
     pub signature_algorithms: Vec<u16>,
-    /// Groups for which `key_share` has a share (RFC 8446 §4.2.8).
+    /// Groups with a share in `key_share` (RFC 8446 §4.2.8).
     pub key_share_groups: Vec<u16>,
     /// Whether `session_ticket` holds a ticket (RFC 5077 §3.2).
     pub has_ticket: bool,
     /// Whether a pre-shared key is offered (RFC 8446 §4.2.11).
     pub has_pre_shared_key: bool,
-    /// Whether application data follows before the server's answer (RFC 8446 §4.2.10).
+    /// Whether the client sends early data before the server's answer (RFC 8446 §4.2.10).
     pub has_early_data: bool,
-    /// Length of the cookie with which a client of DTLS shows that it is there, bytes.
+    /// Length of the DTLS cookie, which proves the client's address, bytes.
     pub cookie_bytes: usize,
-    /// Whether the hello came in the form of SSLv2.
+    /// Whether the hello has the format of SSLv2.
     pub is_sslv2: bool,
 }
 
 impl ClientHello {
-    /// Reads the body of a ClientHello message, without the header of four bytes.
+    /// Parses the body of a ClientHello message, without its header of four bytes.
     ///
-    /// Cipher suites and extensions are read up to the first that runs over the end; `None` where what comes
-    /// before them is cut.
+    /// Cipher suites and extensions are read up to the first truncated one. `None` if the part before them is
+    /// truncated.
     pub fn parse(body: &[u8]) -> Option<Self> {
         Self::read(body, false)
     }
 
-    /// The same of DTLS, in which a cookie follows the session id (RFC 6347 §4.2.1, RFC 9147 §5.3).
+    /// As [`parse`](Self::parse), for DTLS, where a cookie follows the session id (RFC 6347 §4.2.1, RFC 9147
+    /// §5.3).
     pub fn parse_dtls(body: &[u8]) -> Option<Self> {
         Self::read(body, true)
     }
@@ -96,14 +97,14 @@ impl ClientHello {
         reader.vector8(); // compression methods
         for (kind, data) in extensions(&mut reader) {
             hello.extensions.push(kind);
-            // An extension whose inside is wrong leaves its fields as they are.
+            // A malformed extension leaves its fields unset.
             let _ = hello.take_extension(kind, data);
         }
         Some(hello)
     }
 
-    /// Reads a ClientHello in the form of SSLv2 (RFC 5246 §E.2): the content of the record, its type byte
-    /// first. `None` where it is cut or no ClientHello.
+    /// Parses a ClientHello in the format of SSLv2 (RFC 5246 §E.2): the content of the record, type byte
+    /// first. `None` if it is truncated or no ClientHello.
     pub fn parse_sslv2(content: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(content);
         if reader.u8()? != super::message::CLIENT_HELLO {
@@ -117,7 +118,7 @@ impl ClientHello {
         let challenge = &challenge[challenge.len().saturating_sub(32)..];
         let mut random = [0; 32];
         random[32 - challenge.len()..].copy_from_slice(challenge);
-        // A cipher spec of three bytes is a suite of TLS where the first is zero.
+        // A three-byte cipher spec is a TLS suite if its first byte is zero.
         let ciphers =
             specs.iter().filter(|spec| spec[0] == 0).map(|spec| u16::from_be_bytes([spec[1], spec[2]]));
         Some(Self {
@@ -175,33 +176,33 @@ impl ClientHello {
     }
 }
 
-/// What a server chooses.
+/// A server's choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerHello {
     /// `legacy_version`: 0x0303 for TLS 1.2 and 1.3, 0x7fxx in drafts of the latter.
     pub version: u16,
-    /// The random; shorter ones of SSLv2 have zeros before them.
+    /// Random; shorter ones of SSLv2 are zero-padded on the left.
     pub random: [u8; 32],
-    /// The session id: an echo of the client's where a session of TLS 1.2 is resumed, and always in TLS 1.3.
+    /// Session id: an echo of the client's if TLS 1.2 resumes a session, and always in TLS 1.3.
     pub session_id: Vec<u8>,
-    /// The cipher suite; none in an answer of SSLv2, where the client chooses.
+    /// Cipher suite; `None` for SSLv2, where the client chooses.
     pub cipher: Option<u16>,
     /// Types of all extensions in the server's order.
     pub extensions: Vec<u16>,
     /// The version in `supported_versions`, which overrides `version` (RFC 8446 §4.2.1).
     pub selected_version: Option<u16>,
-    /// The application protocol (RFC 7301); in TLS 1.3 it is encrypted elsewhere.
+    /// Application protocol (RFC 7301); TLS 1.3 sends it in an encrypted message.
     pub alpn: Option<String>,
-    /// The group of the server's key share, or the one it asks for in a HelloRetryRequest.
+    /// Group of the server's key share, or the group requested by a HelloRetryRequest.
     pub key_share_group: Option<u16>,
-    /// Whether the server took a pre-shared key.
+    /// Whether the server accepted a pre-shared key.
     pub has_pre_shared_key: bool,
 }
 
 impl ServerHello {
-    /// Reads the body of a ServerHello message, without the header of four bytes.
+    /// Parses the body of a ServerHello message, without its header of four bytes.
     ///
-    /// Extensions are read up to the first that runs over the end. `None` where the part before them is cut.
+    /// Extensions are read up to the first truncated one. `None` if the part before them is truncated.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(body);
         let mut hello = Self { version: reader.u16()?, random: reader.array()?, ..Self::default() };
@@ -219,8 +220,8 @@ impl ServerHello {
         Some(hello)
     }
 
-    /// Reads a server's hello of SSLv2 (draft-hickman-netscape-ssl-00 §2.6): the content of the record, its
-    /// type byte first; and the certificate in it. `None` where it is cut or of another type.
+    /// Parses a server's SSLv2 hello (draft-hickman-netscape-ssl-00 §2.6): the content of the record, type
+    /// byte first. Also returns its certificate. `None` if it is truncated or of another type.
     pub fn parse_sslv2(content: &[u8]) -> Option<(Self, &[u8])> {
         let mut reader = Reader::new(content);
         if reader.u8()? != 4 {
@@ -230,7 +231,7 @@ impl ServerHello {
         let version = reader.u16()?;
         let lengths = [reader.u16()?, reader.u16()?, reader.u16()?].map(usize::from);
         let certificate = reader.take(lengths[0])?;
-        reader.take(lengths[1])?; // cipher specs, of which the client will choose
+        reader.take(lengths[1])?; // cipher specs, of which the client chooses one
         let connection_id = reader.take(lengths[2])?;
         let connection_id = &connection_id[connection_id.len().saturating_sub(32)..];
         let mut random = [0; 32];
@@ -238,12 +239,12 @@ impl ServerHello {
         Some((Self { version, random, ..Self::default() }, certificate))
     }
 
-    /// Whether this is a HelloRetryRequest (RFC 8446 §4.1.4): the true answer is still to come.
+    /// Whether this is a HelloRetryRequest (RFC 8446 §4.1.4), which precedes the real ServerHello.
     pub fn is_retry_request(&self) -> bool {
         self.random == RETRY_RANDOM
     }
 
-    /// The version that was agreed on.
+    /// The negotiated version.
     pub fn negotiated_version(&self) -> u16 {
         self.selected_version.unwrap_or(self.version)
     }
@@ -264,20 +265,21 @@ impl ServerHello {
     }
 }
 
-/// Whether a version is TLS 1.3, one of its drafts or DTLS 1.3, in which all behind the ServerHello is encrypted.
+/// Whether a version is TLS 1.3, one of its drafts or DTLS 1.3, which encrypt everything after the
+/// ServerHello.
 pub fn is_tls13(version: u16) -> bool {
     matches!(version, 0x0304 | 0xfefc) || version >> 8 == 0x7f
 }
 
-/// Up to draft 21 of TLS 1.3 a ServerHello had no session id and no compression method; up to draft 14 its
-/// version was that of TLS 1.3, which never stands there since.
+/// Whether a ServerHello of this version lacks session id and compression method: TLS 1.3 drafts up to 21. Up
+/// to draft 14 the version field had 0x0304, which it never has since.
 fn is_draft_without_session(version: u16) -> bool {
     version == 0x0304 || (version >> 8 == 0x7f && version & 0xff <= 21)
 }
 
-/// Types and contents of the extensions at the end of a hello, up to the first that is cut.
+/// Types and contents of the extensions at the end of a hello, up to the first truncated one.
 fn extensions<'a>(reader: &mut Reader<'a>) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
-    // Where the block's own length runs over the end, the extensions that are there count all the same.
+    // If the block is truncated, the complete extensions in it still count.
     let block_bytes = reader.u16().unwrap_or(0);
     let mut block = Reader::new(reader.take_up_to(block_bytes));
     std::iter::from_fn(move || Some((block.u16()?, block.vector16()?)))
@@ -291,7 +293,7 @@ fn text(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// A hello with the extensions given: version 0x0303, a random of fours, two suites.
+    /// A hello with the given extensions: version 0x0303, a random of fours, two suites.
     fn client_hello(extensions: &[u8]) -> Vec<u8> {
         let mut body = vec![3, 3];
         body.extend([4; 32]);
@@ -343,7 +345,7 @@ mod tests {
         for length in 0..2 + 32 + 2 + 2 {
             assert_eq!(ClientHello::parse(&body[..length]), None, "{length} bytes");
         }
-        // A list of suites that says it is longer than the message.
+        // A list of suites whose length exceeds the message.
         let cut = ClientHello::parse(&body[..2 + 32 + 2 + 2 + 3]).expect("all before the suites is whole");
         assert_eq!(cut.ciphers, [0x1301]);
     }

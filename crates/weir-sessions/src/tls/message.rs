@@ -1,11 +1,12 @@
-//! Handshake messages (RFC 8446 §4) out of the contents of records: several in one record, one over many.
+//! Handshake messages (RFC 8446 §4), extracted from the contents of records. A record may hold several
+//! messages, and a message may span many records.
 //!
-//! A message that lies whole in one slice is handed on where it lies. Otherwise its bytes are kept until it is
-//! whole, [`MESSAGE_BYTES_MAX`] at most; a message nobody reads is passed over without being kept.
+//! A message inside one slice is passed on without copying. Otherwise its bytes are collected until it is
+//! complete, at most [`MESSAGE_BYTES_MAX`]. Messages that the parser does not use are skipped.
 
 use std::borrow::Cow;
 
-/// Longest message that is kept, bytes. Chains of certificates of real servers stay below a quarter of it.
+/// Longest message kept, bytes. Certificate chains of real servers stay below a quarter of it.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
 /// HandshakeType ClientHello.
@@ -19,41 +20,41 @@ pub(crate) const SERVER_KEY_EXCHANGE: u8 = 12;
 /// HandshakeType ClientKeyExchange (RFC 5246 §7.4.7).
 pub(crate) const CLIENT_KEY_EXCHANGE: u8 = 16;
 
-/// What there is of a message.
+/// Body of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Body<'a> {
-    /// All of it.
+    /// Complete.
     Whole(Cow<'a, [u8]>),
-    /// Nobody reads messages of this type.
+    /// Skipped: the parser does not use this type.
     Unread,
-    /// More than [`MESSAGE_BYTES_MAX`]: passed over.
+    /// Skipped: longer than [`MESSAGE_BYTES_MAX`].
     Oversize,
 }
 
 /// A handshake message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message<'a> {
-    /// The HandshakeType.
+    /// HandshakeType.
     pub(super) kind: u8,
-    /// The bytes behind the header of four.
+    /// The bytes after the header of four bytes.
     pub(super) body: Body<'a>,
 }
 
-/// Where one direction stands in its handshake messages.
+/// State of one direction's handshake messages.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     header: [u8; 4],
     header_bytes: usize,
-    /// Bytes of the open message that are still to come.
+    /// Missing bytes of the current message.
     left_bytes: usize,
-    /// Whether the open message is kept, not passed over.
+    /// Whether the current message is kept.
     keeping: bool,
     kept: Vec<u8>,
 }
 
 impl Messages {
-    /// Takes the next message off the front of `bytes`, which are the contents of handshake records in order;
-    /// `None` where more bytes are needed.
+    /// Takes the next message off the front of `bytes`, the contents of consecutive handshake records. `None`
+    /// if more bytes are needed.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Message<'a>> {
         if self.header_bytes < self.header.len() {
             self.fill_header(bytes)?;
@@ -61,7 +62,7 @@ impl Messages {
             self.left_bytes = length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
             self.keeping = is_read(kind) && self.left_bytes <= MESSAGE_BYTES_MAX;
             if is_read(kind) && !self.keeping {
-                // Said at once: a hello of this size is the end, and no reason to wait for its bytes.
+                // Report it now: an oversize hello ends the parser, so its bytes need not be awaited.
                 return Some(Message { kind, body: Body::Oversize });
             }
         }
@@ -77,7 +78,7 @@ impl Messages {
         self.header_bytes = 0;
         let kind = self.header[0];
         if !self.keeping {
-            // The end of an oversize message, which has been reported, is the end of nothing new.
+            // An oversize message has already been reported.
             return if is_read(kind) { self.next(bytes) } else { Some(Message { kind, body: Body::Unread }) };
         }
         let body = if self.kept.is_empty() {
@@ -89,12 +90,12 @@ impl Messages {
         Some(Message { kind, body: Body::Whole(body) })
     }
 
-    /// Takes note that `length_bytes` bytes are missing; whether they all lie in a message that is passed over.
+    /// Handles a loss of `length_bytes` bytes. Returns whether all of them lie in a skipped message.
     #[must_use]
     pub(super) fn skip(&mut self, length_bytes: u64) -> bool {
         let open = self.header_bytes == self.header.len() && !self.keeping;
         match usize::try_from(length_bytes) {
-            // Strictly less: a message must end in bytes that are seen, so that its end is said.
+            // Strictly less: the last byte of a message must be seen, so that its end is reported.
             Ok(length) if open && length < self.left_bytes => {
                 self.left_bytes -= length;
                 true
@@ -103,7 +104,7 @@ impl Messages {
         }
     }
 
-    /// Bytes held.
+    /// Allocated bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.kept.capacity()
     }
@@ -119,7 +120,7 @@ impl Messages {
     }
 }
 
-/// Whether the parser reads what is inside messages of this type.
+/// Whether the parser uses messages of this type.
 pub(crate) fn is_read(kind: u8) -> bool {
     matches!(kind, CLIENT_HELLO | SERVER_HELLO | CERTIFICATE | SERVER_KEY_EXCHANGE)
 }

@@ -1,17 +1,17 @@
 //! TLS: the handshakes of TLS 1.0 to 1.3 (RFC 8446, RFC 5246), SSLv3 (RFC 6101) and SSLv2-style hellos.
 //!
-//! One [`TlsHandshake`] a connection, yielded once all that is visible in clear has been read. Nothing is
-//! decrypted, no certificate is verified. From the bytes up:
+//! One [`TlsHandshake`] per connection, yielded once its unencrypted part has been read. Nothing is
+//! decrypted, and no certificate is verified. From the bytes up:
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `probe` | is it TLS? |
 //! | `record` | bytes → records |
 //! | `message` | contents of records → handshake messages |
-//! | `hello`, `certificate` | messages → what they say |
-//! | `parser` | the order of it all, who is the client, when it is over |
-//! | `handshake`, `fields` | what comes out, and its names in filters |
-//! | `fingerprint`, `names` | JA3, JA3S, JA4; Zeek's names of the numbers |
+//! | `hello`, `certificate` | messages → their contents |
+//! | `parser` | drives the other files; decides which side is the client and when the handshake is over |
+//! | `handshake`, `fields` | the output and its field names |
+//! | `fingerprint`, `names` | JA3, JA3S, JA4; Zeek's names of numbers |
 
 mod certificate;
 mod ciphers;
@@ -48,7 +48,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: fields::FIELDS,
 };
 
-/// A record of an alert or a handshake, or a hello in the form of SSLv2.
+/// The first byte of an alert or handshake record, or of a hello in the format of SSLv2.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, 21 | 22 | 0x80..)),

@@ -1,12 +1,12 @@
-//! Names of versions, cipher suites, groups and alerts as Zeek's `ssl.log` prints them.
+//! Names of versions, cipher suites, groups and alerts, as in Zeek's `ssl.log`.
 //!
-//! A number without a name is `unknown-N`, N decimal, as there.
+//! As in Zeek, a number without a name is `unknown-N`, N decimal.
 
 use super::ciphers::CIPHERS;
 use crate::session::{Words, named};
 use std::borrow::Cow;
 
-/// Supported groups (IANA "TLS Supported Groups"), in order of the number.
+/// Supported groups (IANA "TLS Supported Groups"), sorted by number.
 const GROUPS: &[(u16, &str)] = &[
     (1, "sect163k1"),
     (2, "sect163r1"),
@@ -68,7 +68,7 @@ const GROUPS: &[(u16, &str)] = &[
     (0xff02, "arbitrary_explicit_char2_curves"),
 ];
 
-/// Alerts (IANA "TLS Alerts"), in order of the number.
+/// Alerts (IANA "TLS Alerts"), sorted by number.
 const ALERTS: &[(u16, &str)] = &[
     (0, "close_notify"),
     (10, "unexpected_message"),
@@ -108,7 +108,7 @@ const ALERTS: &[(u16, &str)] = &[
     (121, "ech_required"),
 ];
 
-/// Whether a number is one of those that clients sprinkle in so that servers learn to ignore the unknown
+/// Whether a number is GREASE: reserved for clients, which send it to test that servers ignore unknown values
 /// (RFC 8701 §2): 0x0a0a, 0x1a1a … 0xfafa.
 pub fn is_grease(number: u16) -> bool {
     let [high, low] = number.to_be_bytes();
@@ -147,16 +147,16 @@ pub fn alert(number: u8) -> Cow<'static, str> {
     lookup(ALERTS, number.into())
 }
 
-/// What versions can be called; what is made up for those without a name is open.
+/// Names of versions; the prefixes cover numbers without a name.
 pub(crate) const VERSIONS: Words =
     Words { list: || named(0..=u16::MAX, version), others: &["unknown-", "TLSv13-draft"] };
-/// What cipher suites can be called.
+/// Names of cipher suites.
 pub(crate) const CIPHER_NAMES: Words =
     Words { list: || CIPHERS.iter().map(|entry| entry.1).collect(), others: OTHERS };
-/// What groups can be called.
+/// Names of groups.
 pub(crate) const GROUP_NAMES: Words =
     Words { list: || GROUPS.iter().map(|entry| entry.1).collect(), others: OTHERS };
-/// What alerts can be called.
+/// Names of alerts.
 pub(crate) const ALERT_NAMES: Words =
     Words { list: || ALERTS.iter().map(|entry| entry.1).collect(), others: OTHERS };
 

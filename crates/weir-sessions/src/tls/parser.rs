@@ -1,11 +1,11 @@
-//! [`TlsParser`]: both directions of a connection in, one [`TlsHandshake`] out.
+//! [`TlsParser`]: parses both directions of a connection into one [`TlsHandshake`].
 //!
-//! It follows Zeek's `ssl.log` in what `established` and `resumed` mean. The handshake is over, and yielded, when
-//! * both sides went over to encryption and one of them sent an encrypted record: in TLS 1.2 and before by
-//!   ChangeCipherSpec (RFC 5246 §7.1); in TLS 1.3 both by records of application data behind the ServerHello,
-//!   the client's Finished being the first of its own (RFC 8446 §2);
-//! * a fatal alert or close_notify was seen in clear (RFC 8446 §6);
-//! * nothing more can be had: the bytes are no TLS, or gaps and ciphertext leave nothing in clear;
+//! `established` and `resumed` have the meaning of Zeek's `ssl.log`. The handshake is over, and yielded, when
+//! * both sides have switched to encryption and one of them sends an encrypted record: in TLS 1.2 and before
+//!   by ChangeCipherSpec (RFC 5246 §7.1); in TLS 1.3 when both send application data records after the
+//!   ServerHello, of which the client's first is its Finished (RFC 8446 §2);
+//! * a fatal alert or close_notify is seen unencrypted (RFC 8446 §6);
+//! * the bytes are not TLS, or gaps and ciphertext leave nothing readable;
 //! * the connection ended.
 
 use super::certificate::CertificateChain;
@@ -19,51 +19,52 @@ use super::record::{
 use crate::wire::Reader;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 
-/// Bytes of ciphertext that are passed over in wait for the rest of a handshake. A capture of one direction
+/// Bytes of ciphertext that are skipped while the rest of a handshake is awaited. A capture of one direction
 /// never shows the other; early data of TLS 1.3 (RFC 8446 §4.2.10) is seldom more than 16 KiB.
 pub const PATIENCE_BYTES: u64 = 256 * 1024;
 
-/// What is to be done with the content of the record that is open.
+/// Treatment of the current record's content.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Open {
-    /// Nothing: it is encrypted.
+    /// Encrypted: skipped.
     Ciphertext,
-    /// It is in clear, and read by its content type.
+    /// Unencrypted: parsed by its content type.
     Clear,
-    /// It is in clear, and holds nothing we want.
+    /// Unencrypted, but not used: skipped.
     #[default]
     Unread,
 }
 
-/// One direction.
+/// Parser state of one direction.
 #[derive(Debug, Default)]
 struct Side {
     records: Records,
     messages: Messages,
     open: Open,
-    /// Content of a record of SSLv2, up to 32 KiB.
+    /// Content of an SSLv2 record, up to 32 KiB.
     sslv2: Vec<u8>,
-    /// First byte of an alert of which the second is still to come.
+    /// First byte of an alert whose second byte is missing.
     alert_level: Option<u8>,
     has_changed_cipher: bool,
     has_ciphertext: bool,
-    /// Nobody knows any more where its records begin.
+    /// Whether record boundaries are unknown after a loss.
     is_lost: bool,
 }
 
-/// Parses the handshake of one connection. Holds at most the hellos and chains it has read, and one unfinished
-/// message of 64 KiB a direction.
+/// Parses the handshake of one connection. Holds at most the hellos and chains it has read, and one
+/// incomplete message of 64 KiB per direction.
 #[derive(Debug, Default)]
 pub struct TlsParser {
     sides: [Side; 2],
     handshake: TlsHandshake,
     is_client_known: bool,
     has_client_key_exchange: bool,
-    /// The client changed ciphers without a key exchange: it has the keys from elsewhere.
+    /// The client sent ChangeCipherSpec without a key exchange, so its keys are those of an earlier
+    /// connection.
     is_client_keyed: bool,
-    /// Ciphertext passed over, bytes.
+    /// Ciphertext skipped, bytes.
     passed_bytes: u64,
-    /// Sizes of the hellos that are kept, bytes.
+    /// Size of the kept hellos, bytes.
     kept_bytes: usize,
     cut_off: CutOff,
     is_done: bool,
@@ -134,8 +135,8 @@ impl TlsParser {
         }
     }
 
-    /// Whether a record is encrypted. In TLS 1.3 all that is has the content type of application data, and
-    /// ChangeCipherSpec means nothing (RFC 8446 §5).
+    /// Whether a record is encrypted. In TLS 1.3 encrypted records have the content type of application data,
+    /// and ChangeCipherSpec has no meaning (RFC 8446 §5).
     fn is_ciphertext(&self, from: Direction, content: u8, length_bytes: u16) -> bool {
         let changed = self.sides[from as usize].has_changed_cipher;
         match content {
@@ -169,7 +170,8 @@ impl TlsParser {
         }
     }
 
-    /// An encrypted record begins. Which of them make a connection established is said at the head of this file.
+    /// Handles the start of an encrypted record. The module documentation defines when a connection is
+    /// established.
     fn pass_ciphertext(&mut self, from: Direction) {
         self.side(from).has_ciphertext = true;
         let is_encrypted = |side: &Side| {
@@ -201,7 +203,7 @@ impl TlsParser {
         self.end_if_exhausted();
     }
 
-    /// Bytes are missing. That is borne in what is not read; elsewhere the side is lost.
+    /// Handles a loss. It is harmless within skipped bytes; otherwise the direction is lost.
     fn skip(&mut self, from: Direction, length_bytes: u64) {
         let side = self.side(from);
         match (side.records.skip(length_bytes), side.open) {
@@ -215,7 +217,7 @@ impl TlsParser {
         self.end_if_exhausted();
     }
 
-    /// With one side lost the other is read until it is encrypted or lost too.
+    /// Ends the handshake if one side is lost and the other is lost or encrypted.
     fn end_if_exhausted(&mut self) {
         let changing_means_encrypting = !self.is_tls13();
         let is_silent = |side: &Side| {
@@ -274,7 +276,7 @@ impl TlsParser {
         let Some(hello) = hello else { return self.end(Some(Incomplete::Malformed)) };
         self.set_client(from);
         if from != self.handshake.client {
-            return; // Both sides claim to be clients; the first has it.
+            return; // Both sides sent a ClientHello; the first sender is the client.
         }
         self.handshake.push_history('c', from);
         match &mut self.handshake.client_hello {
@@ -285,7 +287,7 @@ impl TlsParser {
             Some(first) if self.handshake.is_retried => {
                 first.key_share_groups = hello.key_share_groups;
                 first.has_pre_shared_key = hello.has_pre_shared_key;
-                // A client that is asked again gives up its early data (RFC 8446 §4.2.10).
+                // After a HelloRetryRequest the client abandons its early data (RFC 8446 §4.2.10).
                 self.side(from).has_ciphertext = false;
             }
             Some(_) => {}
@@ -311,7 +313,7 @@ impl TlsParser {
         if is_tls13(hello.negotiated_version()) {
             self.handshake.group = hello.key_share_group.or(self.handshake.group);
             if self.handshake.client_hello.as_ref().is_some_and(|client| client.has_early_data) {
-                // What the client sent encrypted so far is early data, and says nothing of the handshake.
+                // The client's ciphertext so far is early data and not part of the handshake.
                 self.side(client).has_ciphertext = false;
             }
         }
@@ -350,12 +352,12 @@ impl TlsParser {
         };
         self.take_server_hello(from, Some(hello), content.len());
         self.take_certificates(from, CertificateChain::single(certificate));
-        // What follows is SSLv2's own and holds nothing more that we show.
+        // The remaining SSLv2 messages contain nothing that is reported.
         self.end(None);
     }
 }
 
-// The whole.
+// State and end of the handshake.
 impl TlsParser {
     fn side(&mut self, from: Direction) -> &mut Side {
         &mut self.sides[from as usize]
@@ -387,7 +389,7 @@ impl TlsParser {
         if !self.is_done {
             return Progress::Wanted;
         }
-        // What is taken leaves nothing that would be worth yielding again.
+        // The default left behind is not worth yielding again.
         let mut handshake = std::mem::take(&mut self.handshake);
         if handshake.is_worth_yielding() {
             handshake.is_resumed = handshake.takes_up_keys(self.is_client_keyed);
@@ -399,7 +401,7 @@ impl TlsParser {
     }
 }
 
-/// The named curve of a ServerKeyExchange (RFC 8422 §5.4), where the cipher suite has one.
+/// The named curve of a ServerKeyExchange (RFC 8422 §5.4), if the cipher suite has one.
 pub(crate) fn named_curve(cipher: u16, body: &[u8]) -> Option<u16> {
     const NAMED_CURVE: u8 = 3;
     let suite = names::cipher(cipher);
@@ -412,7 +414,7 @@ pub(crate) fn named_curve(cipher: u16, body: &[u8]) -> Option<u16> {
     if reader.u8()? == NAMED_CURVE { reader.u16() } else { None }
 }
 
-/// Zeek's letter of a handshake message's type.
+/// Zeek's letter for a handshake type.
 pub(crate) fn letter(kind: u8) -> char {
     match kind {
         0 => 'h',

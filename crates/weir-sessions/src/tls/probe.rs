@@ -1,11 +1,11 @@
-//! Is it TLS? Told from the first record of either side.
+//! Is it TLS? Recognised by the first record of either side.
 
 use super::message::{CLIENT_HELLO, SERVER_HELLO};
 use super::record::{ALERT, HANDSHAKE, is_header};
 use crate::{Opening, Probe};
 
-/// Looks at the first bytes of both directions (either may be empty). One hello is enough, whoever sent it; the
-/// other side may speak what it likes. Never certain with fewer than six bytes.
+/// Checks the first bytes of both directions; either may be empty. One hello from either side suffices; the
+/// other side's bytes do not matter. Never certain with fewer than six bytes.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     match (side(opening.originator), side(opening.responder)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
@@ -18,13 +18,13 @@ fn side(bytes: &[u8]) -> Probe {
     match bytes {
         [] => Probe::Unsure,
         [first, ..] if first & 0x80 != 0 => sslv2(bytes),
-        // An alert alone may be the answer to a hello that is still to be shown.
+        // An alert alone may answer a hello that has not arrived here yet.
         [content, rest @ ..] if matches!(*content, HANDSHAKE | ALERT) => record(*content, rest),
         _ => Probe::NotForUs,
     }
 }
 
-/// A record of TLS (RFC 8446 §5.1) with a hello at its beginning (§4).
+/// Recognises a TLS record (RFC 8446 §5.1) that begins with a hello (§4).
 fn record(content: u8, rest: &[u8]) -> Probe {
     let fits = match *rest {
         [] => true,
@@ -39,15 +39,15 @@ fn record(content: u8, rest: &[u8]) -> Probe {
         return Probe::Unsure;
     };
     match message {
-        // The next byte may be the next record's: a message may be cut into as many records as it has bytes (§5.1).
+        // Only one byte is checked: a message may be split into as many records as it has bytes (§5.1).
         [CLIENT_HELLO | SERVER_HELLO, ..] => Probe::Certain,
-        // HelloRequest (RFC 5246 §7.4.1.1): the hello it asks for comes from the other side.
+        // HelloRequest (RFC 5246 §7.4.1.1): the other side will answer with a hello.
         [0, ..] => Probe::Unsure,
         _ => Probe::NotForUs,
     }
 }
 
-/// A ClientHello in the form of SSLv2 (RFC 5246 §E.2), all of its lengths adding up.
+/// Recognises a ClientHello in the format of SSLv2 (RFC 5246 §E.2) with consistent lengths.
 fn sslv2(bytes: &[u8]) -> Probe {
     let [high, low, rest @ ..] = bytes else { return Probe::Unsure };
     let length_bytes = usize::from(high & 0x7f) << 8 | usize::from(*low);

@@ -1,8 +1,8 @@
-//! The record layer (RFC 8446 §5.1, RFC 5246 §6.2.1): cuts one direction's bytes into records.
+//! The record layer (RFC 8446 §5.1, RFC 5246 §6.2.1): splits one direction's bytes into records.
 //!
-//! Nothing is copied but a header that is split over two slices (five bytes at most): the content of a record
-//! is handed on as slices of what came in, so that a whole message inside one slice is parsed where it lies.
-//! The first record of a direction may be of SSLv2 (draft-hickman-netscape-ssl-00 §1.1), known by its top bit.
+//! Only a header that is split over two slices (at most five bytes) is copied. The content of a record is
+//! passed on as slices of the input, so that a message inside one slice is parsed in place. The first record
+//! of a direction may be SSLv2 (draft-hickman-netscape-ssl-00 §1.1), recognised by its top bit.
 
 /// Content type of ChangeCipherSpec records (RFC 5246 §6.2.1).
 pub(super) const CHANGE_CIPHER_SPEC: u8 = 20;
@@ -10,65 +10,65 @@ pub(super) const CHANGE_CIPHER_SPEC: u8 = 20;
 pub(super) const ALERT: u8 = 21;
 /// Content type of handshake messages.
 pub(super) const HANDSHAKE: u8 = 22;
-/// Content type of application data, and of all that is encrypted in TLS 1.3.
+/// Content type of application data, and of all encrypted records of TLS 1.3.
 pub(super) const APPLICATION_DATA: u8 = 23;
 /// Content type of heartbeats (RFC 6520 §3).
 pub(super) const HEARTBEAT: u8 = 24;
-/// Our name for an SSLv2 record, which has no content type; no record of TLS has it.
+/// Our pseudo content type of SSLv2 records, which have none; TLS does not use this value.
 pub(super) const SSLV2: u8 = 128;
 
-/// Longest content of a record, bytes: 2¹⁴ and what encryption may add (RFC 5246 §6.2.3).
+/// Longest content of a record, bytes: 2¹⁴, and the overhead of encryption (RFC 5246 §6.2.3).
 pub(super) const RECORD_BYTES_MAX: u16 = (1 << 14) + 2048;
 
-/// What comes out of a record, in order: its header, then its content in one or several slices.
+/// Pieces of a record, in order: its header, then its content in one or several slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// A record begins.
+    /// Start of a record.
     Header {
-        /// The content type: one of the constants above.
+        /// Content type: one of the constants above.
         content: u8,
         /// Length of the content, bytes.
         length_bytes: u16,
     },
-    /// The next bytes of the record's content; never empty.
+    /// Next bytes of the record's content; never empty.
     Content {
-        /// The content type, as in the header.
+        /// Content type, as in the header.
         content: u8,
-        /// The bytes.
+        /// Bytes.
         bytes: &'a [u8],
-        /// Whether the record ends with them.
+        /// Whether these are the record's last bytes.
         last: bool,
     },
 }
 
-/// The bytes are not records of TLS.
+/// The bytes are not TLS records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotARecord;
 
-/// Where one direction stands in its records.
+/// State of one direction's records.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     header: [u8; 5],
     header_bytes: usize,
-    /// Content type of the record that is open.
+    /// Content type of the current record.
     content: u8,
-    /// Bytes of the open record's content that are still to come; 0 between records.
+    /// Missing content bytes of the current record; 0 between records.
     content_left_bytes: u16,
-    /// Whether a whole header has been read: SSLv2 is looked for in the first only.
+    /// Whether a complete header has been read: only the first may be SSLv2.
     begun: bool,
 }
 
 impl Records {
-    /// Takes the next piece off the front of `bytes`; `None` where more bytes are needed.
+    /// Takes the next piece off the front of `bytes`. `None` if more bytes are needed.
     ///
     /// # Errors
-    /// [`NotARecord`] where a header has an unknown type, version or length.
+    /// [`NotARecord`] if a header has an unknown type, version or length.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Result<Piece<'a>, NotARecord>> {
         if self.content_left_bytes > 0 { self.content(bytes).map(Ok) } else { self.header(bytes) }
     }
 
-    /// Takes note that the next `length_bytes` bytes are missing. `Some(content)` is the type of the record
-    /// within which they all lie; `None` means that nobody knows where the next record begins.
+    /// Handles a loss of `length_bytes` bytes. `Some(content)` is the type of the record that contains all of
+    /// them; `None` means that the start of the next record is unknown.
     pub(super) fn skip(&mut self, length_bytes: u64) -> Option<u8> {
         let length = u16::try_from(length_bytes).ok().filter(|length| *length <= self.content_left_bytes)?;
         self.content_left_bytes -= length;
@@ -82,7 +82,7 @@ impl Records {
         let take = bytes.len().min(self.content_left_bytes.into());
         let (head, tail) = bytes.split_at(take);
         *bytes = tail;
-        // `take` is no more than what is left, a `u16`.
+        // `take` is at most `content_left_bytes`, a `u16`.
         self.content_left_bytes -= take as u16;
         Some(Piece::Content { content: self.content, bytes: head, last: self.content_left_bytes == 0 })
     }
@@ -122,8 +122,8 @@ impl Records {
     }
 }
 
-/// Whether these five bytes can be the header of a record of SSLv3 or TLS. Versions of the drafts of TLS 1.3
-/// never stood here; 3.4 is let through since some stacks write it.
+/// Whether these five bytes can be a record header of SSLv3 or TLS. Drafts of TLS 1.3 never used their
+/// versions here; 3.4 is accepted because some stacks send it.
 pub(super) fn is_header(content: u8, major: u8, minor: u8, high: u8, low: u8) -> bool {
     (CHANGE_CIPHER_SPEC..=HEARTBEAT).contains(&content)
         && major == 3
