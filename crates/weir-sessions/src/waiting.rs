@@ -1,8 +1,8 @@
-//! [`Waiting`]: halves of exchanges that wait for the other half, a bounded number of them.
+//! [`Waiting`]: a bounded queue of half exchanges whose other half is pending.
 
 use std::collections::VecDeque;
 
-/// What waits, oldest first; `MAX` at most.
+/// Pending items, oldest first; at most `MAX`.
 #[derive(Debug)]
 pub(crate) struct Waiting<T, const MAX: usize>(VecDeque<T>);
 
@@ -13,24 +13,25 @@ impl<T, const MAX: usize> Default for Waiting<T, MAX> {
 }
 
 impl<T, const MAX: usize> Waiting<T, MAX> {
-    /// Adds what is to wait; the oldest of them where they are too many.
+    /// Appends an item. Returns the oldest one if the queue was full.
     pub(crate) fn push(&mut self, item: T) -> Option<T> {
         self.0.push_back(item);
         if self.0.len() > MAX { self.0.pop_front() } else { None }
     }
 
-    /// The oldest that is wanted; it waits no longer.
+    /// Removes and returns the oldest item that satisfies `is_wanted`.
     pub(crate) fn take(&mut self, is_wanted: impl FnMut(&T) -> bool) -> Option<T> {
         let at = self.0.iter().position(is_wanted)?;
         self.0.remove(at)
     }
 
-    /// The oldest that is wanted, to be changed where it waits.
+    /// The oldest item that satisfies `is_wanted`.
     pub(crate) fn find(&mut self, mut is_wanted: impl FnMut(&T) -> bool) -> Option<&mut T> {
         self.0.iter_mut().find(|item| is_wanted(item))
     }
 
-    /// Forgets what is not kept of those that came behind the oldest that is `first`.
+    /// Finds the oldest item that satisfies `first`, and removes the later ones that do not satisfy
+    /// `is_kept`.
     pub(crate) fn retain_behind(
         &mut self,
         first: impl FnMut(&T) -> bool,
@@ -44,12 +45,12 @@ impl<T, const MAX: usize> Waiting<T, MAX> {
         });
     }
 
-    /// Takes all, oldest first.
+    /// Removes all items, oldest first.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> {
         std::mem::take(&mut self.0).into_iter()
     }
 
-    /// What waits, oldest first.
+    /// All items, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter()
     }

@@ -1,29 +1,29 @@
-//! A cursor over bytes in network order: numbers, length-prefixed vectors (the presentation language of TLS,
-//! RFC 8446 §3).
+//! A cursor over bytes in network byte order: numbers and length-prefixed vectors (the presentation language
+//! of TLS, RFC 8446 §3).
 //!
-//! Every read says `None` where the bytes run out; nothing here panics or allocates.
+//! Every read returns `None` if the bytes run out. The cursor neither panics nor allocates.
 
-/// The bytes that are left to read.
+/// The unread bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes` from the front.
+    /// A cursor at the start of `bytes`.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Whether all has been read.
+    /// Whether all bytes have been read.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is left, without taking it.
+    /// The unread bytes; does not advance.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }
 
-    /// The next `length_bytes` bytes, or as many as there are.
+    /// The next `length_bytes` bytes, or all that are left.
     pub(crate) fn take_up_to(&mut self, length_bytes: u16) -> &'a [u8] {
         let (head, tail) = self.0.split_at(self.0.len().min(length_bytes.into()));
         self.0 = tail;
@@ -78,12 +78,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The `uint16`s of a vector; an odd byte at the end is left out.
+/// The `uint16`s of a vector, without an odd byte at the end.
 pub(crate) fn numbers16(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
     bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_be_bytes(*pair))
 }
 
-/// UTF-16 in the order of Intel, up to its end, to a zero or to so many units; what is none is replaced.
+/// Decodes UTF-16LE up to a zero, `units_max` units or the end; invalid units are replaced.
 pub(crate) fn read_utf16(bytes: &[u8], units_max: usize) -> String {
     let units = bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
     char::decode_utf16(units.take(units_max).take_while(|unit| *unit != 0))

@@ -1,5 +1,5 @@
-//! WireGuard (its white paper, §5.4): one [`WireguardHandshake`] for each handshake, of which only numbers are
-//! in clear.
+//! WireGuard (its white paper, §5.4): one [`WireguardHandshake`] for each handshake. Only message types and
+//! session indices are unencrypted.
 
 use crate::session::{Words, session_fields};
 use crate::values::{text, unsigned};
@@ -26,7 +26,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// The type of a handshake's message, and three zeros.
+/// The type of a handshake message, and three zeros.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, 1 | 2)),
@@ -35,22 +35,22 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most handshakes of a flow that wait for their answers.
+/// Most handshakes of a flow that wait for their responses.
 pub const WAITING_MAX: usize = 16;
 
-/// A message of a handshake.
+/// A handshake message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Message {
-    /// The first, with the number its sender goes by.
+    /// The initiation, with the sender's index.
     Initiation { sender: u32 },
-    /// The answer: the number its sender goes by, and the other's.
+    /// The response, with the indices of both sides.
     Response { sender: u32, receiver: u32 },
-    /// The answer of a busy peer: come again with this cookie.
+    /// A cookie reply: a busy peer asks the initiator to retry with this cookie.
     Cookie { receiver: u32 },
 }
 
 impl Message {
-    /// Reads a datagram; `None` where it is none of a handshake. Each kind has its length.
+    /// Parses a datagram. `None` if it is no handshake message. Each type has a fixed length.
     fn parse(datagram: &[u8]) -> Option<Self> {
         let words = datagram.as_chunks::<4>().0;
         let word = |at: usize| words.get(at).map_or(0, |word: &[u8; 4]| u32::from_le_bytes(*word));
@@ -63,24 +63,24 @@ impl Message {
     }
 }
 
-/// A handshake, or as much of it as was seen.
+/// A handshake, as far as it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireguardHandshake {
-    /// When its first message came.
+    /// Capture time of the first message.
     pub time: Timestamp,
-    /// Who began.
+    /// Direction of the initiator.
     pub initiator: Direction,
-    /// The number the initiator goes by.
+    /// Index of the initiator.
     pub initiator_index: Option<u32>,
-    /// The number the other one goes by.
+    /// Index of the responder.
     pub responder_index: Option<u32>,
-    /// The other one is busy, and sent a cookie.
+    /// Whether the responder was busy and sent a cookie.
     pub has_cookie: bool,
-    /// Time from the first message to the answer, nanoseconds.
+    /// Time from initiation to response, nanoseconds.
     pub rtt_ns: Option<u64>,
 }
 
-/// Told from the type and the length of a handshake's message.
+/// Recognises the type and the length of a handshake message.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_first = |datagram| {
         matches!(Message::parse(datagram), Some(Message::Initiation { .. } | Message::Response { .. }))
@@ -165,7 +165,7 @@ impl SessionParser for WireguardParser {
 }
 
 impl WireguardHandshake {
-    /// How it went: `answered`, `cookie`, `unanswered`.
+    /// Result: `answered`, `cookie`, `unanswered`.
     pub fn result(&self) -> &'static str {
         match self.responder_index {
             Some(_) => "answered",
@@ -189,7 +189,7 @@ impl Session for WireguardHandshake {
     }
 }
 
-/// How a handshake can have gone.
+/// Results of handshakes.
 const RESULTS: Words = Words { list: || vec!["answered", "cookie", "unanswered"], others: &[] };
 
 session_fields! { WireguardHandshake;

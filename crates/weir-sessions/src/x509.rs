@@ -1,5 +1,5 @@
-//! Certificates that handshakes show (RFC 5280), as Zeek's `x509.log` has them: those of TLS up to 1.2 and DTLS, of
-//! servers and clients, each of a chain. What no certificate can be read from has no row.
+//! Certificates in handshakes (RFC 5280), as in Zeek's `x509.log`: all certificates of the chains that
+//! servers and clients send in TLS up to 1.2 and DTLS. Malformed certificates have no row.
 
 use crate::dtls::DtlsHandshake;
 use crate::session::session_fields;
@@ -19,10 +19,10 @@ pub const LOG: PartLog = PartLog {
     fields: FIELDS,
 };
 
-/// A certificate, and what it was shown for.
+/// A certificate, and the side that sent it as its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownCertificate {
-    /// What it says.
+    /// Contents.
     pub certificate: Certificate,
     /// Whether it is the server's own.
     pub is_server: bool,
@@ -59,7 +59,7 @@ impl Session for ShownCertificate {
         value(self, index)
     }
 
-    /// That of its handshake.
+    /// The time is that of the handshake.
     fn time(&self) -> Option<Timestamp> {
         None
     }
