@@ -1,4 +1,4 @@
-//! Conversations in FTP, and what must be read of them.
+//! Conversations in FTP, and their expected sessions.
 
 use weir_sessions::ftp::PROTOCOL;
 use weir_testing::conversation::rows;

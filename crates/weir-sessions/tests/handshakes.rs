@@ -1,4 +1,4 @@
-//! Whole handshakes, made by us with OpenSSL, and what must be read of them; then the same with losses.
+//! Complete handshakes, recorded with OpenSSL, and their expected sessions; then the same with losses.
 
 mod support;
 
@@ -10,7 +10,7 @@ use weir_sessions::{CutOff, Direction, Opening, Probe, Progress, Session, Sessio
 const CLIENT: Direction = Direction::Originator;
 const SERVER: Direction = Direction::Responder;
 
-/// Version, cipher, group, history, resumed, established, as a row of `ssl.log`.
+/// Version, cipher, group, history, resumed and established, as in a row of `ssl.log`.
 fn row(handshake: &TlsHandshake) -> (String, String, String, String, bool, bool) {
     (
         handshake.version_name().unwrap_or_default().into_owned(),
@@ -85,7 +85,7 @@ fn tls12_resumed_by_ticket() {
 
 #[test]
 fn a_ticket_without_session_id_is_known_by_the_missing_key_exchange() {
-    // The session id is taken out of both hellos, as a client without compatibility mode has it.
+    // Remove the session id from both hellos, as a client without compatibility mode does.
     let mut segments = handshake("tls12-resumed");
     for (_, bytes) in segments.iter_mut().take(2) {
         let id_at = 5 + 4 + 2 + 32;
@@ -124,7 +124,7 @@ fn tls10_with_rsa_has_no_group() {
     let certificate = handshake.server_certificate().expect("given");
     assert_eq!((certificate.key_type.as_str(), certificate.key_bits), ("rsa", 1024));
     assert_eq!(certificate.signature_algorithm, "sha256WithRSAEncryption");
-    // No names in it but the common one.
+    // The certificate has only a common name.
     assert_eq!(handshake.does_name_match_certificate(), Some(true));
 }
 
@@ -151,7 +151,8 @@ fn early_data_establishes_nothing() {
     let handshake = feed_one(&segments);
     assert!(handshake.client_hello.as_ref().expect("client").has_early_data);
     assert!(handshake.is_resumed && handshake.is_established, "{}", handshake.history);
-    // The server's answer follows the early data; without the client's Finished nothing is agreed on.
+    // The server's answer follows the early data; the handshake is not established before the client's
+    // Finished.
     let answer = segments.iter().position(|(from, _)| *from == SERVER).expect("an answer");
     assert!(!feed_one(&segments[..=answer]).is_established);
 }
@@ -337,7 +338,7 @@ fn sslv2_alone_is_recognised() {
     assert_eq!((handshake.cipher(), handshake.history.as_str()), (None, "Cs"));
 }
 
-/// The handshake with `length` bytes missing at `at` of segment `index`.
+/// Parses the handshake with `length` bytes missing at offset `at` of segment `index`.
 fn with_gap(segments: &[Segment], index: usize, at: usize, length: usize) -> TlsHandshake {
     let mut parser = (PROTOCOL.parser)();
     let mut sessions = Vec::new();
@@ -392,7 +393,7 @@ fn an_oversize_chain_is_passed_over() {
         .chunks(0x4000)
         .flat_map(|chunk| [&[22, 3, 3][..], &(chunk.len() as u16).to_be_bytes(), chunk].concat())
         .collect();
-    // Behind the ServerHello, which is the first record of the server.
+    // After the ServerHello, which is the server's first record.
     let hello_bytes = 5 + usize::from(u16::from_be_bytes([segments[1].1[3], segments[1].1[4]]));
     segments[1].1.splice(hello_bytes..hello_bytes, records);
     let handshake = feed_one(&segments);

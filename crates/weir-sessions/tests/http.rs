@@ -1,11 +1,11 @@
-//! Conversations in HTTP, and what must be read of them.
+//! Conversations in HTTP, and their expected sessions.
 
 use std::fmt::Write;
 use weir_sessions::http::{HEAD_BYTES_MAX, PROTOCOL, UNANSWERED_MAX};
 use weir_sessions::{CutOff, Data, Direction, Progress};
 use weir_testing::conversation::{Act, Conversation, HELD_BYTES_MAX, rows};
 
-/// Method, URI, status, length of the response, what was wrong.
+/// Method, URI, status, length of the response, anomalies.
 fn exchanges(talk: &str) -> Vec<String> {
     rows(&PROTOCOL, talk, &["method", "uri", "status_code", "http.response.body_bytes", "http.incomplete"])
 }
@@ -203,7 +203,7 @@ fn a_gap_in_the_headers_of_http2_is_the_end() {
     assert_eq!(outcome.sessions.len(), 2, "what was asked for before");
 }
 
-/// Feeds bytes in large pieces until the parser has enough; how often it cut something off, and how many sessions.
+/// Feeds bytes in large pieces until the parser is done. Returns the number of truncations, and of sessions.
 fn feed(pieces: impl Iterator<Item = (Direction, Vec<u8>)>) -> (CutOff, usize) {
     let mut parser = (PROTOCOL.parser)();
     let mut sessions = Vec::new();
@@ -295,7 +295,7 @@ fn what_is_no_http_any_more_is_given_up() {
 
 #[test]
 fn behind_an_upgrade_stream_1_has_a_response_only() {
-    // RFC 7540 §3.2: its request was one of HTTP/1.
+    // RFC 7540 §3.2: the request was made in HTTP/1.
     let talk = r#"
         > "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" 000000 04 00 00000000
           000003 01 05 00000003 82 84 86

@@ -1,4 +1,4 @@
-//! Conversations in POP3 and IMAP, and what must be read of them.
+//! Conversations in POP3 and IMAP, and their expected sessions.
 
 use weir_sessions::{imap, pop3};
 use weir_testing::conversation::rows;

@@ -1,5 +1,6 @@
-//! What holds of every protocol of the registry, shown on its seeds in `corpus/PROTOCOL`: how the streams are cut into
-//! pieces changes nothing, neither what they are recognised as nor what is read of them, no input makes a parser panic or hold much, a recognised seed stays recognised.
+//! Properties of every registered protocol, tested on its seeds in `corpus/PROTOCOL`: how streams are cut
+//! into pieces affects neither recognition nor the sessions, no input makes a parser panic or hold much
+//! memory, and a recognised seed stays recognised.
 //!
 //! A seed `NAME.talk` is a conversation as text (see `src/fuzz.rs`); other files are commands for the fuzzer.
 
@@ -13,7 +14,7 @@ use weir_sessions::{
 };
 use weir_testing::conversation::{Act, Conversation, fuzz_session, run};
 
-/// The files of a protocol's corpus with their names, in order.
+/// The files of a protocol's corpus with their names, sorted.
 fn corpus(protocol: &SessionProtocol) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus").join(protocol.name);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|_| panic!("no {}", folder.display()));
@@ -23,7 +24,7 @@ fn corpus(protocol: &SessionProtocol) -> Vec<(String, Vec<u8>)> {
     paths.into_iter().map(named).collect()
 }
 
-/// Its conversations.
+/// The conversations in a protocol's corpus.
 fn seeds(protocol: &SessionProtocol) -> Vec<(String, Conversation)> {
     let is_talk = |(name, _): &(String, Vec<u8>)| name.ends_with(".talk");
     let read =
@@ -33,13 +34,13 @@ fn seeds(protocol: &SessionProtocol) -> Vec<(String, Conversation)> {
     seeds
 }
 
-/// One of a protocol's conversations.
+/// One conversation of a protocol's corpus.
 fn any_seed(protocol: &'static SessionProtocol) -> impl Strategy<Value = Conversation> {
     let seeds: Vec<Conversation> = seeds(protocol).into_iter().map(|(_, seed)| seed).collect();
     prop::sample::select(seeds)
 }
 
-/// One of a protocol's conversations with some bytes changed, some left out, some put in, some lost.
+/// One conversation of a protocol's corpus, with bytes changed, removed, inserted or lost.
 fn any_mutated(protocol: &'static SessionProtocol) -> impl Strategy<Value = Conversation> {
     let edit = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..5_u8, any::<u8>());
     (any_seed(protocol), prop::collection::vec(edit, 0..12)).prop_map(|(mut seed, edits)| {
@@ -72,7 +73,7 @@ fn any_mutated(protocol: &'static SessionProtocol) -> impl Strategy<Value = Conv
     })
 }
 
-/// How many cases of each property, protocol by protocol; `WEIR_CASES` says otherwise.
+/// Cases per property and protocol; `WEIR_CASES` overrides the default.
 fn cases() -> u32 {
     std::env::var("WEIR_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(512)
 }
@@ -81,7 +82,7 @@ fn any_cuts() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(prop_oneof![1..8_usize, 1..400_usize], 1..40)
 }
 
-/// Runs `property` on many values of `strategy`; a failure says which protocol it was.
+/// Tests `property` on many values of `strategy`; a failure names the protocol.
 fn hold<S: Strategy>(
     protocol: &SessionProtocol,
     cases: u32,
@@ -110,7 +111,7 @@ fn seeds_yield_sessions_and_are_recognised() {
                     Act::Send(bytes) => &bytes[..],
                     Act::Lose(_) => &[],
                 });
-                // Of datagrams the probe is shown the last one; here the first.
+                // A probe sees the last datagram of each side; here that is the first.
                 sent.take(if seed.is_datagram { 1 } else { usize::MAX }).flatten().copied().collect()
             };
             let [originator, responder] = [Direction::Originator, Direction::Responder].map(all_of);
@@ -155,11 +156,11 @@ fn any_cutting_gives_the_same_sessions() {
     }
 }
 
-/// Ports that a conversation may have: unknown ones, and those that probes take for a hint, of either side.
+/// Ports of either side in conversations: unknown ones, and those that probes use as hints.
 const PORTS: [u16; 12] = [0, 21, 25, 53, 110, 137, 143, 502, 587, 3389, 5353, 6379];
 
-/// Which protocol a stream is found to be, as the engine looks for it: all are asked after each piece, those that say
-/// no are asked no more, the first that is certain is it.
+/// The protocol that the engine would recognise: all probes see the stream after each piece, those that deny
+/// it are not asked again, and the first that is certain wins.
 fn recognise(conversation: &Conversation, ports: [u16; 2]) -> Option<&'static str> {
     let mut seen = [vec![], vec![]];
     let mut left: Vec<_> = protocols().iter().filter(|p| p.transports.contains(&"tcp")).collect();
@@ -198,7 +199,8 @@ fn any_cutting_is_recognised_as_the_same_protocol() {
     }
 }
 
-/// A client of one protocol that talks to a server of another, as long as neither minds.
+/// One side of a conversation with the other side of another one, which may be of a different protocol: their
+/// first four steps, interleaved.
 fn any_misunderstanding() -> impl Strategy<Value = Conversation> {
     let of_streams = protocols().iter().filter(|protocol| protocol.transports.contains(&"tcp"));
     let all: Vec<Conversation> =
@@ -296,7 +298,7 @@ proptest! {
     }
 }
 
-/// What each seed of any protocol begins with: the first bytes of both sides.
+/// The first bytes of both sides of every protocol's seeds.
 fn beginnings() -> Vec<[Vec<u8>; 2]> {
     let of_seed = |seed: Conversation| {
         [Direction::Originator, Direction::Responder].map(|from| {
@@ -309,7 +311,7 @@ fn beginnings() -> Vec<[Vec<u8>; 2]> {
     protocols().iter().flat_map(|protocol| seeds(protocol)).map(|(_, seed)| of_seed(seed)).collect()
 }
 
-/// Every protocol that the decision rules out has a probe that denies the same bytes.
+/// Asserts that every protocol ruled out by the decision has a probe that denies the same bytes.
 fn assert_decided(decision: &ProbeDecision, opening: &Opening<'_>) {
     let transport = if opening.is_datagram { "udp" } else { "tcp" };
     let left = decision.candidates(opening, &SessionRegistry::builtin().all());

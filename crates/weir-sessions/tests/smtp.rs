@@ -1,4 +1,4 @@
-//! Conversations in SMTP, and what must be read of them.
+//! Conversations in SMTP, and their expected sessions.
 
 use weir_sessions::smtp::PROTOCOL;
 use weir_sessions::{Data, Direction};
@@ -54,7 +54,7 @@ fn behind_starttls_is_tls() {
         rows(&PROTOCOL, &seed("starttls"), &names),
         ["1 | openssl.client.net | 220 2.0.0 Ready to start TLS | true | mx.example ESMTP", "over to 82"]
     );
-    // The client alone shows it, too: its ClientHello is no command.
+    // The client's side alone suffices: its ClientHello is no command.
     let client: String = seed("starttls")
         .lines()
         .filter(|line| !line.starts_with('<'))

@@ -1,11 +1,11 @@
-//! Public captures, and what other programs read of them: hellos and fingerprints by tshark (JA4 recomputed and
-//! checked against FoxIO's values), `ssl.log` and `x509.log` by Zeek. The captures are not part of the project:
-//! `WEIR_TRACES` says where they are. Without them the test says so and passes.
+//! Public captures, compared with the output of other programs: hellos and fingerprints by tshark (JA4
+//! recomputed and checked against FoxIO's values), `ssl.log` and `x509.log` by Zeek. The captures are not
+//! part of the project: `WEIR_TRACES` is their folder. Without it the test passes with a message.
 //!
-//! What is compared, and what is not:
-//! * TCP without fragments and tunnels; QUIC, GTP, VXLAN belong to other tests;
-//! * after a HelloRetryRequest our hello of the client is the first, that of the server the last;
-//! * what differs on purpose is in [`KNOWN`] with the reason; anything else fails the test.
+//! Scope of the comparison:
+//! * TCP without fragments and tunnels; other tests cover QUIC, GTP and VXLAN;
+//! * after a HelloRetryRequest our client hello is the first one, our server hello the last one;
+//! * intended differences are in [`KNOWN`] with their reasons; any other difference fails the test.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::capture;
 use support::tcp::{Connection, connections};
 use weir_sessions::tls::{TlsHandshake, fingerprint, names};
 
-/// Where we differ on purpose: part of the file's path, fields, why.
+/// Intended differences: part of the file's path, fields, reason.
 const KNOWN: &[(&str, &[&str], &str)] = &[
     (
         "tls_cipher_lens",
@@ -39,7 +39,7 @@ const KNOWN: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Tests of Zeek's that change scripts, but no column that is compared here.
+/// Zeek's tests that change scripts, but none of the compared columns.
 const NEARLY_CLEAN: &[&str] = &["ftp/ftp-auth-tls", "ssl/fragment"];
 
 #[derive(Default)]
@@ -88,7 +88,7 @@ fn traces() -> Option<PathBuf> {
     None
 }
 
-/// Files that end in `suffix` with their JSON, and the capture each is about.
+/// Files whose names end in `suffix`, their JSON, and the capture of each.
 fn oracles(root: &Path, suffix: &str) -> Vec<(String, PathBuf, Json)> {
     let mut found = Vec::new();
     for folder in std::fs::read_dir(root).expect("a folder").flatten().filter(|entry| entry.path().is_dir()) {
@@ -254,7 +254,7 @@ fn rows_are_those_of_zeek() {
     tally.report("zeek");
 }
 
-/// Whether Zeek ran with its stock scripts, or near enough.
+/// Whether Zeek ran with its stock scripts, or with changes that do not matter here.
 fn is_usable(test: &Json) -> bool {
     test["clean"] == true || NEARLY_CLEAN.iter().any(|name| plain(&test["test"]).contains(name))
 }
@@ -289,7 +289,7 @@ fn compare_ssl(tally: &mut Tally, file: &str, row: &Json, handshake: &TlsHandsha
     }
 }
 
-/// Compares a row of `x509.log` where we have the certificate; how many were compared.
+/// Compares a row of `x509.log` with our certificate, if we have it. Returns the number of comparisons.
 fn compare_x509(tally: &mut Tally, file: &str, row: &Json, connections: &[Connection]) -> usize {
     let handshakes = connections.iter().filter_map(|connection| connection.handshake.as_ref());
     let chains = handshakes.flat_map(|h| [&h.server_certificates, &h.client_certificates]);

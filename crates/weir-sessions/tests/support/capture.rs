@@ -1,5 +1,5 @@
-//! The least of a capture reader: pcap and pcapng, down to TCP segments. For tests only; what it doesn't know
-//! it leaves out and counts.
+//! A minimal capture reader: pcap and pcapng, down to TCP segments. For tests only. Unknown packets are
+//! skipped.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub struct Tcp<'a> {
     pub payload: &'a [u8],
 }
 
-/// The bytes of a capture, unpacked by gzip(1) where its name says so.
+/// The bytes of a capture, decompressed by gzip(1) if its name ends in `.gz`.
 pub fn read(path: &Path) -> Option<Vec<u8>> {
     if path.extension().is_some_and(|extension| extension == "gz") {
         let output = Command::new("gzip").arg("-dc").arg(path).output().ok()?;
@@ -61,7 +61,7 @@ fn pcapng_frames(bytes: &[u8]) -> Option<Vec<(u32, &[u8])>> {
         }
         match kind {
             0x0a0d_0d0a => links.clear(),
-            // Two bytes of link type, then two reserved of zero, in either order of bytes.
+            // Link type in two bytes, then two reserved zero bytes, in either byte order.
             1 => links.push(at(offset + 8).map(|word| if word > 0xffff { word >> 16 } else { word })?),
             6 => {
                 let link = links.get(at(offset + 8)? as usize).copied()?;
@@ -76,8 +76,8 @@ fn pcapng_frames(bytes: &[u8]) -> Option<Vec<(u32, &[u8])>> {
     Some(frames)
 }
 
-/// The TCP segment in a frame of Ethernet (VLAN tags and PPPoE included), BSD loopback or raw IP. Fragments and
-/// tunnels are left out.
+/// The TCP segment in a frame of Ethernet (with VLAN tags and PPPoE), BSD loopback or raw IP. `None` for
+/// fragments and tunnels.
 pub fn tcp(link: u32, frame: &[u8]) -> Option<Tcp<'_>> {
     match link {
         0 => ip(frame.get(4..)?),
@@ -105,7 +105,7 @@ fn ip(packet: &[u8]) -> Option<Tcp<'_>> {
                 return None;
             }
             let header = usize::from(packet[0] & 15) * 4;
-            // A length of zero is that of segmentation offload: the packet is as long as it is.
+            // Segmentation offload leaves a length of zero: then the packet fills the frame.
             let total = match usize::from(word(2)?) {
                 0 => packet.len(),
                 total => total.min(packet.len()),

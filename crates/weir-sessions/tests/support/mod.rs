@@ -1,5 +1,5 @@
-//! What several tests share: handshakes from text, and feeding them to a parser in pieces.
-#![allow(dead_code)] // Each test uses a part of it.
+//! Shared by several tests: parses handshakes from text, and feeds them to a parser in pieces.
+#![allow(dead_code)] // Each test uses only some functions.
 
 pub mod capture;
 pub mod tcp;
@@ -8,11 +8,11 @@ use weir_packet::{Timestamp, Value};
 use weir_sessions::tls::{PROTOCOL, TlsHandshake};
 use weir_sessions::{Data, Direction, Progress, Session};
 
-/// What one side sent, in one segment.
+/// A segment with its sender.
 pub type Segment = (Direction, Vec<u8>);
 
-/// A handshake of `corpus/tls`: `>` begins a segment of the client, `<` one of the server, a line without
-/// either goes on with it, `#` is a comment.
+/// Parses a handshake of `corpus/tls`: `>` begins a segment of the client, `<` one of the server, a line
+/// without either continues the segment, `#` begins a comment.
 pub fn parse_segments(text: &str) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -43,12 +43,12 @@ pub fn handshake(name: &str) -> Vec<Segment> {
     handshakes().into_iter().find(|entry| entry.0 == name).expect("a handshake of that name").1
 }
 
-/// Bytes of a stream, at no time in particular.
+/// Bytes of a stream, at time 0.
 pub fn piece(from: Direction, bytes: &[u8]) -> Data<'_> {
     Data { from, time: Timestamp(0), bytes, is_datagram: false }
 }
 
-/// Feeds segments to a new parser until it has enough, then ends the connection; what came out.
+/// Feeds segments to a new parser until it is done, then ends the connection. Returns the handshakes.
 pub fn feed(segments: &[Segment]) -> Vec<TlsHandshake> {
     let mut parser = (PROTOCOL.parser)();
     let mut sessions: Vec<Box<dyn Session>> = Vec::new();
@@ -61,7 +61,7 @@ pub fn feed(segments: &[Segment]) -> Vec<TlsHandshake> {
     sessions.iter().map(|session| own(session.as_ref())).collect()
 }
 
-/// The one handshake of some segments.
+/// Feeds segments that must yield exactly one handshake.
 pub fn feed_one(segments: &[Segment]) -> TlsHandshake {
     let mut handshakes = feed(segments);
     assert_eq!(handshakes.len(), 1);
@@ -73,7 +73,7 @@ pub fn own(session: &dyn Session) -> TlsHandshake {
     session.as_any().downcast_ref::<TlsHandshake>().expect("a TLS handshake").clone()
 }
 
-/// The value of a field by one of its names.
+/// The value of the field with this name.
 pub fn value<'a>(session: &'a dyn Session, name: &str) -> Value<'a> {
     let index = PROTOCOL.fields.iter().position(|field| field.name == name || field.aliases.contains(&name));
     session.value(index.unwrap_or_else(|| panic!("no field {name}")))

@@ -1,5 +1,5 @@
-//! The least of a TCP reassembler, and TLS on top of it. For tests only: the first copy of a byte counts, what
-//! never comes is a gap at the end of the capture, RST and windows are ignored.
+//! A minimal TCP reassembler, and TLS on top of it. For tests only: the first copy of a byte counts, missing
+//! bytes become a gap at the end of the capture, RST and windows are ignored.
 
 use super::capture::{Tcp, frames, tcp};
 use super::{own, piece};
@@ -10,13 +10,13 @@ use weir_sessions::{Direction, Opening, Probe, Progress, Session, SessionParser}
 
 type Endpoint = (IpAddr, u16);
 
-/// One connection and what TLS was in it.
+/// One connection and its TLS handshakes.
 pub struct Connection {
     pub originator: Endpoint,
     pub responder: Endpoint,
     pub handshake: Option<TlsHandshake>,
     streams: [Stream; 2],
-    /// What has been seen since the beginning, or since it was last found to be no TLS.
+    /// Bytes since the beginning, or since the stream was last found not to be TLS.
     opening: Vec<(Direction, Vec<u8>)>,
     parser: Option<Box<dyn SessionParser>>,
     is_done: bool,
@@ -25,13 +25,13 @@ pub struct Connection {
 #[derive(Default)]
 struct Stream {
     next: Option<u32>,
-    /// Segments that came early, by their distance from the first byte.
+    /// Out-of-order segments, by their offset from the first byte.
     early: BTreeMap<u64, Vec<u8>>,
     delivered: u64,
     has_syn: bool,
 }
 
-/// The connections of a capture, and which of them each frame (counted from 1) belongs to.
+/// The connections of a capture, and the connection of each frame, counted from 1.
 pub fn connections(capture: &[u8]) -> (Vec<Connection>, HashMap<u64, usize>) {
     let mut connections: Vec<Connection> = Vec::new();
     let mut current: HashMap<[Endpoint; 2], usize> = HashMap::new();
@@ -63,7 +63,7 @@ pub fn connections(capture: &[u8]) -> (Vec<Connection>, HashMap<u64, usize>) {
 
 impl Connection {
     fn new(first: &Tcp<'_>) -> Self {
-        // A capture that begins with the SYN-ACK was opened by the other side.
+        // A connection whose first packet is a SYN-ACK was opened by the other side.
         let is_turned = first.is_syn && first.is_ack;
         let (originator, responder) =
             if is_turned { (first.destination, first.source) } else { (first.source, first.destination) };
@@ -91,7 +91,7 @@ impl Connection {
             return;
         }
         let next = *stream.next.get_or_insert(sequence);
-        // Behind what was delivered it is negative.
+        // Negative for bytes that were already delivered.
         let distance = i64::from(sequence.wrapping_sub(next) as i32) + stream.delivered as i64;
         let (at, payload) = match u64::try_from(distance) {
             Ok(at) => (at, segment.payload),
@@ -155,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Delivers what lies behind gaps, and ends the connection.
+    /// Delivers the bytes behind gaps, and ends the connection.
     fn close(&mut self) {
         for from in [Direction::Originator, Direction::Responder] {
             loop {
