@@ -1,4 +1,4 @@
-//! The example programs, run on the capture that the project ships.
+//! The example programs, run on the capture in the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/f
 const TUNNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tunnels.pcap");
 const KEY: &str = "0123456789abcdef0123456789abcdeffedcba9876543210fedcba9876543210";
 
-/// What an example prints. Examples are built with the tests, beside them.
+/// Runs an example and returns its output. Cargo builds examples with the tests, in a folder beside them.
 fn run(name: &str, args: &[&str]) -> String {
     let tests = std::env::current_exe().expect("this test has a file");
     let examples: PathBuf = tests.parent().and_then(Path::parent).expect("in deps").join("examples");
@@ -49,11 +49,11 @@ fn anonymised_packets_are_as_many_and_tell_no_address() {
     engine.read([&out]).expect("it was written");
     drop(engine);
     assert_eq!(packets, count);
-    // As in the capture itself, but for what comes in fragments, tunnels or on another link.
+    // As in the capture itself, without exchanges in fragments, in tunnels or on another link.
     assert_eq!(exchanges, 18);
 }
 
-/// What lies in a tunnel has addresses of its own behind those of the tunnel.
+/// Packets in tunnels have addresses behind those of the tunnel.
 #[test]
 fn no_address_inside_a_tunnel_is_left() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("anonymised-tunnels.pcapng");
@@ -91,7 +91,7 @@ fn video_sessions_are_told_by_name() {
         text.starts_with("10.42.0.10: 1 connections, at most 1 at a time\n  vlan.example.com up "),
         "{text}"
     );
-    // Nobody pauses for a second there, and what begins a connection is no pause.
+    // No client there pauses for a second, and the beginning of a connection is no pause.
     assert_eq!(text.matches(" requests\n").count(), text.matches(", 0 requests\n").count(), "{text}");
 }
 
@@ -102,7 +102,7 @@ fn nothing_weak_and_nothing_suspicious_is_in_the_capture() {
     assert_eq!(run("ttl_changes", &[FIRST_LIGHT]), "");
 }
 
-/// A capture in the making, of packets over TCP between two hosts.
+/// Builds a capture of TCP packets between two hosts.
 struct Talk(Vec<u8>);
 
 impl Talk {
@@ -112,7 +112,7 @@ impl Talk {
         Self(header.iter().flat_map(|word| word.to_be_bytes()).collect())
     }
 
-    /// A segment of the client on a port (`true`) or of its server; its first bytes are its side's first.
+    /// Adds a segment of the client (`true`) or of its server; its payload begins the stream of its side.
     fn say(&mut self, (is_client, client, server): (bool, u16, u16), ttl: u8, flags: u8, payload: &[u8]) {
         let ports = if is_client { [client, server] } else { [server, client] };
         let hosts = if is_client { [1, 2] } else { [2, 1] };
@@ -139,14 +139,14 @@ impl Talk {
 const ACK: u8 = 0x10;
 const RST: u8 = 4;
 
-/// A hello of TLS 1.0 whose body goes on so behind version and random.
+/// A hello of TLS 1.0 with `rest` after version and random.
 fn tls_hello(kind: u8, rest: &[u8]) -> Vec<u8> {
     let body = [&[3, 1][..], &[7; 32], rest].concat();
     let length = body.len() as u8;
     [&[22, 3, 1, 0, length + 4, kind, 0, 0, length][..], &body].concat()
 }
 
-/// A banner, and an offer of one algorithm each.
+/// An SSH banner, and a KEXINIT with one algorithm of each kind.
 fn ssh_offer(names: [&str; 4]) -> Vec<u8> {
     let [kex, host_key, cipher, mac] = names;
     let lists = [kex, host_key, cipher, cipher, mac, mac, "none", "none", "", ""];
@@ -169,7 +169,7 @@ fn what_is_weak_is_named() {
     // RC4 without forward secrecy, in TLS 1.0.
     talk.say((true, 40_001, 443), 64, ACK, &tls_hello(1, &[0, 0, 2, 0, 5, 1, 0]));
     talk.say((false, 40_001, 443), 64, ACK, &tls_hello(2, &[0, 0, 5, 0]));
-    // A fixed key of an elliptic curve, and nobody authenticated; what is ephemeral is fine.
+    // A static elliptic curve key, and an anonymous key exchange; the ephemeral one is not reported.
     for (port, suite) in [(40_004, [0xc0, 5]), (40_005, [0, 0x34]), (40_006, [0xc0, 0x14])] {
         let mut hello = tls_hello(1, &[0, 0, 2, suite[0], suite[1], 1, 0]);
         hello[9..11].copy_from_slice(&[3, 3]);
@@ -199,10 +199,10 @@ fn what_is_weak_is_named() {
 #[test]
 fn what_looks_random_is_suspicious() {
     let mut talk = Talk::new();
-    // Four bits of each byte are set, and none is printable.
+    // Four bits of each byte are set, and no byte is printable.
     let random: Vec<u8> = [0x87, 0xb1, 0xc6, 0xe8].repeat(30);
     talk.say((true, 40_001, 8388), 64, ACK, &random);
-    // What is exempt: too few bits, and too many; a beginning that can be read; TLS; HTTP.
+    // Exempt: too few bits set, and too many; a printable beginning; TLS; HTTP.
     talk.say((true, 40_002, 8388), 64, ACK, &[0x80; 100]);
     talk.say((true, 40_003, 8388), 64, ACK, &[0xff; 100]);
     talk.say((true, 40_004, 8388), 64, ACK, &[b"readme", &random[..]].concat());
@@ -240,7 +240,7 @@ fn evidence_is_the_packets_that_brought_a_text() {
         drop(engine);
         frames
     };
-    // Here no segment cuts it and none comes twice: those whose payload has it.
+    // Here no segment splits the text and none is repeated: the frames whose payload contains it.
     let holds = |frame: &Vec<u8>| frame.windows(text.len()).any(|part| part == text.as_bytes());
     let wanted: Vec<Vec<u8>> = frames("tcp", Path::new(FIRST_LIGHT)).into_iter().filter(holds).collect();
     assert!(wanted.len() > 3 && said == format!("{} packets\n", wanted.len()), "{said}");

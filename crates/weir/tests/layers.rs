@@ -1,17 +1,17 @@
-//! Layers: the small captures beside the protocols, and what is in them.
+//! Layers: the small captures beside the protocols, and their expected contents.
 //!
-//! `protocols/NAME.expect` says of `protocols/NAME.pcap`, a line each:
+//! `protocols/NAME.expect` describes `protocols/NAME.pcap`, with one statement per line:
 //!
 //! ```text
 //! # how it was made
-//! stack NAME              over which stack; `internet` where nothing is said
-//! path N eth:ip:gre       so many packets have exactly these layers
-//! filter N gre.key == 42  so many packets match; tshark says the same (`cargo xtask layers --check`)
-//! weir N FILTER           the same, of what tshark has no word for
-//! flow N udp PORT > PORT  a connection with these ends and so many packets, both ways together
+//! stack NAME              the stack to use; default `internet`
+//! path N eth:ip:gre       N packets have exactly these layers
+//! filter N gre.key == 42  N packets match, also in tshark (`cargo xtask layers --check`)
+//! weir N FILTER           N packets match a filter that tshark does not support
+//! flow N udp PORT > PORT  a connection with these ports has N packets in both directions together
 //! ```
 //!
-//! All paths and all connections of the capture are named.
+//! An expectation lists all paths and all connections of its capture.
 
 #[path = "support/limits.rs"]
 mod limits;
@@ -108,7 +108,7 @@ fn tables() -> String {
     text
 }
 
-/// Stacks that Rubik's paper counts (its table 2), and what ours has beside: name, our files, its lines.
+/// Stacks whose lines Rubik's paper counts (its table 2), and ours: name, our files, lines in the paper.
 const COUNTED: [(&str, &str, Option<usize>); 6] = [
     ("TCP/IP", "eth ip ipv6 ipv6ext udp tcp tcpip", Some(245)),
     ("what is added to TCP", "tcp_record tcp_normalisation", None),
@@ -123,7 +123,7 @@ fn is_base(name: &str) -> bool {
     matches!(name, "tcpip" | "links" | "sctp" | "gtp" | "internet")
 }
 
-/// What is counted for GTP and SCTP is whole: their stacks stand on TCP/IP alone as well.
+/// The lines counted for GTP and SCTP are complete: their stacks also compile on TCP/IP alone.
 #[test]
 fn counted_stacks_are_whole() {
     for (name, base) in [("gtp", "extends sctp"), ("sctp", "extends links")] {
@@ -135,7 +135,7 @@ fn counted_stacks_are_whole() {
     }
 }
 
-/// Lines of a text, comments and blank lines aside.
+/// Lines of a protocol's text without comments and blank lines.
 fn lines(name: &str) -> usize {
     let text = std::fs::read_to_string(folder().join(format!("{name}.weir"))).unwrap();
     text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("//")).count()
@@ -159,7 +159,7 @@ fn the_page_of_layers_is_what_there_is() {
     }
 }
 
-/// Asks one question of a capture; every packet must be accounted for.
+/// Asks one question about a capture. Every packet must be accounted for.
 fn ask(compiler: &Compiler, pcap: &Path, ask: Ask, mut each: impl FnMut(Item)) -> Outcome {
     let limits = Limits { idle_timeout_ms: Some(0), ..Limits::default() };
     let compiled = compiler
@@ -230,7 +230,7 @@ fn captures_beside_the_protocols_hold_what_is_expected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The captures beside the protocols, each with its stack, and the shipped one.
+/// The captures beside the protocols with their stacks, and the capture in `examples/`.
 fn captures() -> Vec<(PathBuf, String)> {
     let paths = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let expects = paths.filter(|path| path.extension().is_some_and(|e| e == "expect"));
@@ -261,7 +261,7 @@ fn packets_on_which_an_event_happened_are_those_that_are_told_of() {
         });
         for (name, numbers) in packets {
             let event = rows.events.iter().find(|event| event.name == name).unwrap();
-            // An event of this name may be hidden by a field.
+            // A field of the same name may hide the event.
             let mut found = std::collections::BTreeSet::new();
             let filter = event.name.clone();
             let asked = Ask { filter: filter.clone(), need: Need::default(), want: Want::Packets };

@@ -1,4 +1,5 @@
-//! What peers logged while `examples/services.pcap` was recorded is what we find in it, protocol by protocol.
+//! Sessions in `examples/services.pcap` are compared with the peers' logs of the recording, protocol by
+//! protocol.
 
 mod support;
 
@@ -62,7 +63,7 @@ fn postgresql_connections_are_those_that_the_server_logged() {
             "md5" => "MD5",
             other => other,
         };
-        // It says of those that it refuses neither the program nor how they tried to authenticate.
+        // For refused connections the server logs neither program nor authentication method.
         let (method, program) =
             if row.is("let_in", "true") { (method, row.text("program")) } else { ("", "") };
         let mut values = row.texts(&["client_port", "user", "database", "let_in", "error", "text"]);
@@ -108,7 +109,7 @@ fn postgresql_statements_are_those_that_the_server_logged() {
 fn results_of_postgresql_are_those_that_psql_shows() {
     let wanted = logged("postgresql_results").into_iter().map(|row| {
         let rows = if row.is("rows", "") { "0" } else { row.text("rows") };
-        // psql shows no tag below a table.
+        // psql prints no tag below a table.
         let tag = if row.is("tag", "") { format!("SELECT {rows}") } else { row.text("tag").to_string() };
         vec![row.text("query").to_string(), rows.to_string(), tag]
     });
@@ -126,12 +127,12 @@ fn redis_commands_are_those_that_were_monitored() {
     let names = ["client_port", "command", "key", "value", "arguments"];
     let wanted = logged("redis").into_iter().map(|row| {
         let mut values = row.texts(&names);
-        // Of long ones we keep the beginning.
+        // We keep the beginning of long values.
         values[3].truncate(256);
         values
     });
     let names = ["orig_p", "redis.cmd.name", "redis.cmd.key", "redis.cmd.value", "redis.arguments"];
-    // The monitor is not told of what the server can't read, nor of CONFIG.
+    // MONITOR shows neither invalid commands nor CONFIG.
     let is_told = |row: &&Row| {
         let reply = row.text("redis.reply.value");
         !["AUTH", "ECHO", "CONFIG"].contains(&row.text("redis.cmd.name"))
@@ -149,7 +150,7 @@ fn replies_of_redis_are_those_that_redis_cli_shows() {
         let name = wanted.text("command").split(' ').next().unwrap().to_uppercase();
         assert_eq!(row.text("redis.cmd.name"), name);
         let reply = match name.as_str() {
-            // Of an array we say how many there are.
+            // For an array our reply is its number of elements.
             "LRANGE" | "HGETALL" => wanted.text("reply").split(' ').count().to_string(),
             _ => wanted.text("reply").to_string(),
         };
@@ -245,10 +246,10 @@ fn snmp_packets_are_as_many_as_the_agent_logged() {
 fn snmp_variables_are_those_that_the_tools_show() {
     let shown = logged("snmp_values");
     let names: Vec<&str> = sessions("snmp").flat_map(|row| row.text("snmp.name").split(' ')).collect();
-    // Of version 3 what is encrypted nobody sees.
+    // The encrypted PDUs of version 3 are not visible.
     let secret = "1.3.6.1.2.1.1.6.0";
     let wanted = shown.iter().map(|row| row.text("name"));
-    // We keep so many of a conversation.
+    // We keep a limited number of names per conversation.
     let bulk = |name: &str| name.starts_with("1.3.6.1.2.1.2.2.1.");
     for name in wanted.filter(|name| !bulk(name)) {
         assert!(names.contains(&name) || name == secret, "{name}");
@@ -318,7 +319,7 @@ fn modbus_requests_are_those_that_the_controller_logged() {
         "modbus.reference_num",
         "modbus.exception_code",
     ];
-    // A unit that is not there says nothing, and nobody logs it.
+    // A missing unit does not answer and is not logged.
     let is_answered = |row: &&Row| row.is("modbus.pdu_type", "RESP");
     let found: Vec<_> = sessions("modbus").filter(is_answered).collect();
     same(found.iter().map(|row| row.texts(&names)).collect(), wanted);
@@ -338,7 +339,8 @@ fn modbus_requests_are_those_that_the_controller_logged() {
 fn sip_requests_are_those_that_kamailio_logged() {
     let log = logged("sip");
     let names = ["client_port", "method", "uri", "call_id", "agent", "code", "reason"];
-    // ACKs of what it refused by itself it passes over, and a CANCEL it answers by itself: logged is the next hop's reason.
+    // Kamailio skips ACKs of its own refusals, so ACKs are not compared. It answers CANCEL itself, but logs
+    // the next hop's reason.
     let wanted = log.iter().filter(|row| !row.is("method", "ACK")).map(|row| {
         let sequence = format!("{} {}", row.text("sequence"), row.text("method"));
         let mut values = row.texts(&names);
@@ -356,7 +358,7 @@ fn sip_requests_are_those_that_kamailio_logged() {
         "sip.Status-Code",
         "sip.Reason-Phrase",
     ];
-    // It logs addresses without names and tags.
+    // The proxy logs addresses without names and tags.
     let address = |text: &str| {
         let text = text.split_once('<').map_or(text, |(_, rest)| rest);
         text.split(['>']).next().unwrap().split(";tag=").next().unwrap().to_string()
@@ -380,7 +382,7 @@ fn calls_over_tcp_are_those_that_sipp_made() {
     assert_services(5080, &[("sip", 1)]);
 }
 
-/// What an end of a call says is by its last report: it talks on for some seconds behind it.
+/// An end's statistics are those of its last report; it sends media for some seconds after it.
 #[test]
 fn streams_of_a_call_are_what_its_end_reported() {
     let number = |row: &Row, name: &str| row.text(name).parse::<u64>().unwrap();
@@ -442,7 +444,8 @@ fn openvpns_first_packets_are_those_that_it_logged() {
     }
 }
 
-/// The client asks all of the network, and the server answers the client: two flows, each with its side of it.
+/// The client sends to a multicast group, and the server answers from its own address: two flows, one per
+/// direction.
 #[test]
 fn dhcpv6_messages_are_those_that_dnsmasq_logged() {
     let log = logged("dhcpv6");
@@ -451,11 +454,11 @@ fn dhcpv6_messages_are_those_that_dnsmasq_logged() {
         let types = row.text("dhcpv6.msg_types").split(' ').map(String::from);
         types.map(|kind| vec![id.clone(), kind, duid.clone()]).collect::<Vec<_>>()
     };
-    // Of a release it does not log that it answers.
+    // dnsmasq does not log the reply to a release.
     let mut wanted: Vec<_> = log.iter().map(|row| row.texts(&["id", "type", "duid"])).collect();
     let release = wanted.iter().find(|row| row[1] == "RELEASE").unwrap();
     wanted.push(vec![release[0].clone(), "REPLY".into(), release[2].clone()]);
-    // What is only information is answered to nobody in particular.
+    // dnsmasq does not log replies to information requests.
     let informed: Vec<_> = wanted.iter().filter(|row| row[1] == "INFORMATION-REQUEST").cloned().collect();
     wanted.extend(informed.into_iter().map(|row| vec![row[0].clone(), "REPLY".into(), row[2].clone()]));
     same(sessions("dhcpv6").flat_map(messages).collect(), wanted);
@@ -494,7 +497,7 @@ fn rdp_connections_are_those_that_xrdp_logged() {
             .map(|name| ["RDP", "SSL", "HYBRID"].iter().position(|n| *n == name).unwrap() as u32)
             .sum();
         let selected = row.text("selected");
-        // What is behind TLS we do not see.
+        // Settings behind TLS are not visible.
         let seen = |name: &str| if selected == "RDP" { row.text(name).to_string() } else { String::new() };
         let keyboard = seen("keyboard");
         let keyboard = u32::from_str_radix(keyboard.trim_start_matches("0x"), 16)
@@ -520,7 +523,7 @@ fn rdp_connections_are_those_that_xrdp_logged() {
     same(sessions("rdp").map(|row| row.texts(&names)).collect(), wanted.collect());
     let own = sessions("rdp").find(|row| row.is("rdp.security_protocol", "RDP")).unwrap();
     assert_eq!(own.text("rdp.cert_type"), "RSA", "as it is set up");
-    // Who wants what the server has not goes before TLS begins.
+    // A client that requests a security protocol without server support disconnects before TLS.
     assert_services(3389, &[("rdp", 2), ("rdp,ssl", 1)]);
 }
 

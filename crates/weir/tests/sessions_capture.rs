@@ -1,5 +1,5 @@
-//! What servers logged while `examples/sessions.pcap` was recorded is what we find in it: thirteen
-//! session protocols, row by row. Where a server keeps no log, what its client said.
+//! Sessions in `examples/sessions.pcap` are compared with the servers' logs of the recording: thirteen
+//! protocols, row by row. For servers without a log the client's output is used.
 
 mod support;
 
@@ -66,7 +66,7 @@ fn http_requests_are_those_that_nginx_logged() {
         values.push(row.text("content_encoding").to_string());
         values.push(row.text("transfer_encoding").to_string());
         values.push(row.text("content_length").to_string());
-        // nginx counts the lines of chunks, too; `http_clients` has the length of those.
+        // nginx includes chunk headers in the length; `http_clients` has the length without them.
         let is_chunked = row.text("transfer_encoding") == "chunked";
         values.push(if is_chunked { "chunked" } else { row.text("body_bytes") }.to_string());
         wanted.push(values);
@@ -85,15 +85,15 @@ fn http_requests_are_those_that_nginx_logged() {
             "http.version",
             "http.content_encoding",
         ]);
-        // Both sides' in one field: the request's is not nginx's.
+        // The field has the codings of both sides; nginx logs only the response's.
         let of_request = row.text("http.request.line").contains("Transfer-Encoding: chunked");
         let codings = row.text("http.transfer_encoding");
         let codings = if of_request { codings.replacen("chunked", "", 1) } else { codings.to_string() };
         values.push(codings.trim().to_string());
-        // What comes in chunks has no length; nginx logs 0.
+        // A chunked request has no length; nginx logs 0.
         values.push(if of_request { "0" } else { row.text("http.request.content_length") }.to_string());
         let body_bytes: u64 = row.text("http.response.body_bytes").parse().unwrap();
-        // nginx counts `HTTP/1.1 100 Continue` to the body.
+        // nginx includes `HTTP/1.1 100 Continue` in the length.
         let interim_bytes = if row.text("http.info.code") == "100" { 25 } else { 0 };
         let is_chunked = codings.trim() == "chunked";
         values.push(if is_chunked { "chunked".into() } else { (body_bytes + interim_bytes).to_string() });
@@ -108,7 +108,7 @@ fn http_requests_are_those_that_nginx_logged() {
 fn http_bodies_are_as_long_as_curl_says() {
     let names = ["client_port", "method", "url", "status", "sent_bytes", "received_bytes"];
     let mut wanted: Vec<_> = logged("http_clients").iter().map(|row| row.texts(&names)).collect();
-    // The one that was upgraded has two rows here.
+    // The upgraded exchange has two rows here.
     wanted.retain(|row| !row[2].contains(":8081/"));
     let names = [
         "orig_p",
@@ -120,7 +120,8 @@ fn http_bodies_are_as_long_as_curl_says() {
     ];
     let by_curl =
         |row: &&Row| ["curl/", "Weir/"].iter().any(|name| row.text("http.user_agent").starts_with(name));
-    // Of requests that follow each other curl tells the last; what it sends in chunks it counts with their lines.
+    // curl reports only the last of several redirected requests, and includes chunk headers in the length it
+    // sent.
     let told = |row: &&Row| !["101", "301"].contains(&row.text("http.response.code"));
     let in_clear = |row: &&Row| row.text("http.request.method") != "CONNECT";
     let mut rows = vec![];
@@ -152,7 +153,7 @@ fn requests_to_the_proxy_are_those_that_tinyproxy_logged() {
     assert_services(8888, &[("http", requests - behind), ("http,ssl", behind)]);
 }
 
-/// The request is in HTTP/1.1, its response the first stream of HTTP/2.
+/// The request is HTTP/1.1, its response the first stream of HTTP/2.
 #[test]
 fn what_is_upgraded_to_http2_is_what_nghttpx_logged() {
     let rows = of("http", "server_port", "8081");
@@ -178,7 +179,7 @@ fn dns_queries_are_those_that_dnsmasq_logged() {
             first if first.starts_with("NODATA") => ("NOERROR", String::new()),
             _ => ("NOERROR", answers.to_string()),
         };
-        // It does not log what other records say.
+        // The log omits other record types.
         let answers = answers.split(' ').filter(|word| !word.starts_with('<')).collect::<Vec<_>>().join(" ");
         let mut values = row.texts(&["client", "client_port", "type"]);
         values.extend([row.text("name").to_lowercase(), code.into(), answers]);
@@ -187,7 +188,7 @@ fn dns_queries_are_those_that_dnsmasq_logged() {
     let mut rows = vec![];
     for row in sessions("dns") {
         let mut values = row.texts(&["orig_h", "orig_p", "dns.qtype_name", "dns.qry.name", "dns.rcode_name"]);
-        // Answers to MX and SRV bring along addresses, which it does not log either.
+        // Answers to MX and SRV come with addresses, which the log omits, too.
         values.push(match row.text("dns.qtype_name") {
             "A" => row.text("dns.a").into(),
             "AAAA" => row.text("dns.aaaa").into(),
@@ -197,7 +198,7 @@ fn dns_queries_are_those_that_dnsmasq_logged() {
         rows.push(values);
     }
     same(rows, wanted);
-    // As it is set up.
+    // As configured.
     for (kind, name, wanted) in [
         ("MX", "dns.mx.mail_exchange", "mail.example.com"),
         ("SRV", "dns.srv.target", "mail.example.com"),
@@ -213,7 +214,7 @@ fn dns_queries_are_those_that_dnsmasq_logged() {
     assert_services(53, &[("dns", flows("tcp") + flows("udp"))]);
 }
 
-/// Where both sides agree on a cipher that authenticates itself, ssh calls the other one `<implicit>`.
+/// If the negotiated cipher authenticates itself, ssh prints `<implicit>` for the MAC.
 #[test]
 fn ssh_is_what_the_client_says_of_it() {
     let names =
@@ -274,7 +275,7 @@ fn mails_are_those_that_exim_took() {
     assert_services(25, &[("smtp", open), ("smtp,ssl", secret.len())]);
 }
 
-/// Of a connection that goes over to TLS the user is not seen.
+/// The user is not visible on connections that switch to TLS.
 fn mailboxes(protocol: &str, names: [&str; 4]) {
     let all = of("mailboxes", "protocol", protocol);
     let wanted = |row: &Row| {
@@ -285,7 +286,7 @@ fn mailboxes(protocol: &str, names: [&str; 4]) {
     let mut rows = vec![];
     for row in sessions(protocol) {
         let [user, logged_in, tls, mechanism] = names.map(|name| row.text(name).to_string());
-        // poplib says USER, imaplib LOGIN; dovecot calls the former PLAIN.
+        // The methods are USER with poplib and LOGIN with imaplib; dovecot logs the former as PLAIN.
         let log = all.iter().find(|logged| logged.text("client_port") == row.text("orig_p")).unwrap();
         if tls == "false" && !["USER", "LOGIN"].contains(&mechanism.as_str()) {
             assert_eq!(mechanism, log.text("method"));
@@ -325,7 +326,7 @@ fn ftp_commands_are_those_that_vsftpd_logged() {
     let names = ["ftp.request.command", "ftp.response.code", "ftp.response.arg", "ftp.request.arg"];
     same(sessions("ftp").map(|row| row.texts(&names)).collect(), wanted.collect());
 
-    // Which connection has which port vsftpd does not say.
+    // vsftpd does not log a connection's port.
     let secret = log.iter().filter(|row| row.text("command") == "AUTH").count();
     let connections = distinct(&log, "connection");
     assert_services(21, &[("ftp", connections - secret), ("ftp,ssl", secret)]);
@@ -339,7 +340,7 @@ fn ftp_commands_are_those_that_vsftpd_logged() {
     let moved = sessions("ftp").map(|row| row.texts(&names));
     let moved = moved.filter(|row| ["STOR", "RETR"].contains(&row[0].as_str()) && row[2] == "226");
     let mut moved: Vec<_> = moved.map(|row| row[..2].to_vec()).collect();
-    // The last is behind AUTH TLS.
+    // The last transfer follows AUTH TLS.
     moved.push(vec!["RETR".into(), "numbers.txt".into()]);
     same(moved, wanted.collect());
 }
@@ -370,7 +371,7 @@ fn quic_connections_are_those_that_both_sides_say() {
 #[test]
 fn dtls_handshakes_are_those_that_openssl_made() {
     let wanted = logged("dtls").into_iter().map(|row| {
-        // OpenSSL's names of cipher suites are not those of the RFC.
+        // OpenSSL's names of cipher suites differ from those of the RFC.
         let cipher = format!("TLS_{}", row.text("cipher").replace('-', "_"));
         let cipher = cipher.replace("ECDSA_AES256", "ECDSA_WITH_AES_256");
         let version = row.text("version").replace('.', "");
@@ -385,7 +386,7 @@ fn dtls_handshakes_are_those_that_openssl_made() {
     }
 }
 
-/// Client and server write to different addresses while there is none: two flows, each with its side of it.
+/// Without a lease, client and server send to different addresses: two flows, one per direction.
 #[test]
 fn leases_are_those_that_dnsmasq_gave() {
     let messages = |row: &Row| {
@@ -419,7 +420,7 @@ fn ntp_messages_are_as_many_as_chrony_counted() {
 
 #[test]
 fn stun_requests_are_those_that_coturn_logged() {
-    // It does not name the method of what it refuses.
+    // The server does not log the method of refused requests.
     let wanted = logged("stun").into_iter().map(|row| {
         let method = row.text("method").replace('_', "").replace("message", "ALLOCATE");
         let result = row.text("result").split(' ').next().unwrap_or("").to_string();

@@ -1,4 +1,4 @@
-//! `docs/sessions.md`: its table is that of the registry. `WEIR_BLESS=1` writes it anew.
+//! The table of `docs/sessions.md` must match the registry. `WEIR_BLESS=1` rewrites it.
 
 use std::fmt::Write as _;
 use weir::sessions::SessionRegistry;

@@ -1,4 +1,5 @@
-//! What the ends of tunnels counted while `examples/tunnels.pcap` was recorded is what we find in them; so it is with SCTP.
+//! Packets in `examples/tunnels.pcap` are compared with the counters of the tunnel ends during the recording,
+//! and SCTP messages with its server's log.
 
 mod support;
 
@@ -18,7 +19,7 @@ fn logged(log: &str) -> Vec<Row> {
     CAPTURE.logged(log)
 }
 
-/// How many packets match, asked over a stack.
+/// Number of packets that match a filter over a stack.
 fn count(stack: &str, filter: &str) -> String {
     let mut compiler = Compiler::default();
     compiler.use_stack(stack).unwrap();
@@ -34,7 +35,7 @@ fn count_with(compiler: Compiler, filter: &str) -> String {
     packets.to_string()
 }
 
-/// What tells a tunnel, as it is set up.
+/// A filter for the packets of a tunnel, as it was configured.
 fn filter(tunnel: &str) -> &'static str {
     match tunnel {
         "gnv" => "geneve.vni == 42 and ip",
@@ -54,7 +55,7 @@ fn filter(tunnel: &str) -> &'static str {
 
 #[test]
 fn packets_in_tunnels_are_as_many_as_their_ends_counted() {
-    // The client's are those that the server received.
+    // The server received the client's packets.
     let ends = logged("tunnels").into_iter().filter(|row| !row.is("tunnel", "gtp"));
     for row in ends {
         let (tunnel, end) = (row.text("tunnel"), row.text("end"));
@@ -90,7 +91,7 @@ fn pages_were_asked_for_inside_tunnels() {
 #[test]
 fn messages_of_sctp_are_those_that_its_server_received() {
     for row in logged("sctp") {
-        // A chunk's head has 16 bytes.
+        // The header of a chunk has 16 bytes.
         let length: u32 = row.text("bytes").parse::<u32>().unwrap() + 16;
         let port = row.text("from").rsplit_once(':').unwrap().1;
         let (number, stream) = (row.text("number"), row.text("stream"));
@@ -99,7 +100,7 @@ fn messages_of_sctp_are_those_that_its_server_received() {
         );
         assert_eq!(count("internet", &filter), "1", "{filter}");
     }
-    // An association has several paths, each a connection here: what it is told by is the client's port.
+    // An association has several paths, each a connection here; they share the client's port.
     let mut found = BTreeMap::<u32, [u64; 2]>::new();
     let mut engine = Engine::new();
     let keep = |connection: &Connection| {
@@ -155,7 +156,7 @@ fn control_messages_of_l2tp_are_those_that_its_ends_received() {
         let filter = format!("l2tp.avp.message_type == {kind} and ip.src == {from} and ip.dst == {to}");
         let received = log.iter().filter(|other| other.is("type", kind) && other.is("end", row.text("end")));
         assert_eq!(count("internet", &filter), received.count().to_string(), "{filter}");
-        // What goes back names the sender's tunnel.
+        // Packets in the other direction carry the tunnel id that the message's sender assigned.
         let filter = format!("l2tp.tunnel == {} and ip.dst == {from}", row.text("tunnel"));
         assert_ne!(count("internet", &filter), "0", "{filter}");
     }

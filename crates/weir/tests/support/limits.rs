@@ -1,4 +1,4 @@
-//! The bounds of the protocol language, from the constants that the code goes by: the table "Limits" of `docs/language.md`.
+//! Limits of the protocol language, from the constants in the code: the table "Limits" of `docs/language.md`.
 
 use std::path::Path;
 use weir::lang::limits::{CHECKED, Limit};
@@ -10,7 +10,7 @@ use weir_engine::sequence::SequenceLimits;
 use weir_engine::{COLUMN_BYTES_MAX, MESSAGE_BYTES_MAX};
 use weir_ir::abi::{FUELS_MAX, OUTS_MAX};
 
-/// What is only known once a program is made, and while it runs.
+/// Limits that are checked after a program has been compiled, and at run time.
 fn later() -> Vec<Limit> {
     let (run, sequence) = (Limits::default(), SequenceLimits::default());
     vec![
@@ -93,7 +93,7 @@ fn table() -> String {
     text
 }
 
-/// With blanks between thousands, as the book writes numbers.
+/// Formats a number with spaces between thousands, as in the manual.
 fn grouped(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),

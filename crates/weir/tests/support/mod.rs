@@ -1,6 +1,6 @@
-//! What tests of recorded sessions share: rows of ours and of logs, by name, and how they are compared.
+//! Shared by the tests of recorded sessions: our rows and those of logs, by name, and their comparison.
 
-#![allow(dead_code)] // Every test takes what it needs.
+#![allow(dead_code)] // Each test uses only some functions.
 
 use serde_json::Value as Json;
 use std::cell::RefCell;
@@ -9,22 +9,22 @@ use std::sync::OnceLock;
 use weir::packet::Value;
 use weir::{Connection, Engine, Flow, sessions::SessionType};
 
-/// Values by name, as text: what is absent is empty, lists stand with blanks between.
+/// Values by name, as text: absent values are empty, lists are separated by spaces.
 #[derive(Debug, Clone, Default)]
 pub struct Row(pub BTreeMap<String, String>);
 
 impl Row {
-    /// The value called that. There must be one: a name that nobody has is a mistake of the test.
+    /// The value with this name. Panics if there is none, which is a mistake in the test.
     pub fn text(&self, name: &str) -> &str {
         self.0.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 
-    /// Values of these names.
+    /// The values with these names.
     pub fn texts(&self, names: &[&str]) -> Vec<String> {
         names.iter().map(|name| self.text(name).to_string()).collect()
     }
 
-    /// Whether the value called that is this one.
+    /// Whether the value with this name equals `value`.
     pub fn is(&self, name: &str, value: &str) -> bool {
         self.text(name) == value
     }
@@ -37,10 +37,10 @@ pub struct Found {
     connections: Vec<Connection>,
 }
 
-/// Asks for all that a test wants.
+/// Subscribes to everything that a test needs.
 pub type Ask = for<'c> fn(&mut Engine<'c>, &'c RefCell<Found>);
 
-/// A capture of `examples/`, and what was logged while it was recorded.
+/// A capture in `examples/`, and the logs of its recording.
 pub struct Capture {
     name: &'static str,
     ask: Ask,
@@ -53,12 +53,12 @@ impl Capture {
         Self { name, ask, found: OnceLock::new(), expectation: OnceLock::new() }
     }
 
-    /// The capture itself, `pcap`, or what was logged.
+    /// Path of the capture (`pcap`) or of its logs.
     pub fn file(&self, extension: &str) -> String {
         format!("{}/../../examples/{}.{extension}", env!("CARGO_MANIFEST_DIR"), self.name)
     }
 
-    /// The log of that name in the expectation.
+    /// The log with this name in the expectation.
     pub fn logged(&self, log: &str) -> Vec<Row> {
         let all = self.expectation.get_or_init(|| {
             let text = std::fs::read_to_string(self.file("expect.json")).unwrap();
@@ -73,7 +73,7 @@ impl Capture {
         }
     }
 
-    /// Rows of a log that have that value.
+    /// Rows of a log with this value.
     pub fn of(&self, log: &str, name: &str, value: &str) -> Vec<Row> {
         self.logged(log)
             .into_iter()
@@ -81,7 +81,7 @@ impl Capture {
             .collect()
     }
 
-    /// All that is in the capture, in one run.
+    /// The contents of the capture, from one run.
     fn found(&self) -> &Found {
         self.found.get_or_init(|| {
             let found = RefCell::new(Found::default());
@@ -104,7 +104,7 @@ impl Capture {
         &self.found().connections
     }
 
-    /// How many connections to a port have which service.
+    /// Asserts how many connections to a port have which service.
     #[track_caller]
     pub fn assert_services(&self, port: u32, wanted: &[(&str, usize)]) {
         let mut counts = BTreeMap::new();
@@ -115,7 +115,7 @@ impl Capture {
         assert_eq!(counts, wanted, "port {port}");
     }
 
-    /// As many frames as tcpdump recorded.
+    /// Asserts that the capture has as many frames as tcpdump recorded.
     #[track_caller]
     pub fn assert_frames(&self) {
         let mut frames = 0u64;
@@ -142,7 +142,7 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// Asks for the sessions of a type.
+/// Subscribes to sessions of a type.
 pub fn ask<'c, T: SessionType>(engine: &mut Engine<'c>, name: &'static str, found: &'c RefCell<Found>) {
     let take = move |flow: &Flow, session: &T| {
         let fields = T::FIELDS.iter().enumerate();
@@ -157,7 +157,7 @@ pub fn ask<'c, T: SessionType>(engine: &mut Engine<'c>, name: &'static str, foun
     engine.subscribe(name, take).unwrap();
 }
 
-/// The two say the same, in any order.
+/// Asserts that both have the same rows, in any order.
 #[track_caller]
 pub fn same(mut found: Vec<Vec<String>>, mut wanted: Vec<Vec<String>>) {
     found.sort();
