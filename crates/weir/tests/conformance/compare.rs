@@ -1,4 +1,5 @@
-//! Ours against theirs, category by category. An agreement counts; a difference is put into words.
+//! Compares our output with that of tshark and Zeek, by category. Counts agreements and describes
+//! differences.
 
 use super::known::Difference;
 use super::ours::{Questions, Seen, column};
@@ -8,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use weir::Connection;
 use weir::sessions::tls::names;
 
-/// Agreement so far.
+/// Result of the comparison.
 #[derive(Default)]
 pub struct Tally {
     /// Per category: values that agree, values compared.
@@ -17,7 +18,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One value.
+    /// Compares one value.
     pub fn value(&mut self, file: &str, category: &str, ours: impl ToString, theirs: impl ToString) {
         let (ours, theirs) = (ours.to_string(), theirs.to_string());
         self.count(category, u64::from(ours == theirs), 1);
@@ -26,7 +27,7 @@ impl Tally {
         }
     }
 
-    /// Lists whose order does not matter.
+    /// Compares lists regardless of order.
     pub fn lists(&mut self, file: &str, category: &str, ours: Vec<String>, theirs: Vec<String>) {
         let (all_ours, all_theirs) = (ours.len(), theirs.len());
         let mut only_ours = ours;
@@ -81,7 +82,7 @@ const LAYERS: [&str; 22] = [
     "erspan", "vxlan", "geneve", "teredo", "l2tp", "gtp", "pptp", "sctp", "quic",
 ];
 
-/// Everything that tshark says of a capture.
+/// Compares all of tshark's output for a capture.
 pub fn tshark(tally: &mut Tally, questions: &Questions, file: &str, seen: &Seen, expect: &Json) {
     let number = |json: &Json| json.as_u64().unwrap_or(0);
     tally.value(file, "packets", seen.stats.all.packets, number(&expect["packets"]));
@@ -90,7 +91,7 @@ pub fn tshark(tally: &mut Tally, questions: &Questions, file: &str, seen: &Seen,
     for layer in LAYERS {
         let Some(ours) = questions.layer(seen, layer) else { continue };
         let frames = |name: &str| number(&expect["protocol_frames"][name]);
-        // Discovery and sessions are two protocols to tshark.
+        // tshark has two protocols for discovery and sessions.
         let theirs = if layer == "pppoe" { frames("pppoed") + frames("pppoes") } else { frames(layer) };
         tally.value(file, &format!("packets with {layer}"), ours, theirs);
     }
@@ -113,8 +114,8 @@ pub fn tshark(tally: &mut Tally, questions: &Questions, file: &str, seen: &Seen,
     sessions::tshark(tally, file, seen, expect);
 }
 
-/// Payload bytes of both directions, of the first streams; what is missing does not count. As in Zeek's log, a
-/// connection whose packets all have one time has no bytes.
+/// Compares payload bytes of both directions together, for the first streams, without missing bytes. As in
+/// Zeek's log, a connection whose packets have equal times has no bytes.
 fn payloads(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
     let ends = |c: &Connection| format!("{} {} > {} {}", c.orig_h, c.orig_p, c.resp_h, c.resp_p);
     let list = array(&expect["conversations"]["tcp"]["list"]);
@@ -134,8 +135,8 @@ fn payloads(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
     tally.lists(file, "tcp conversations, payload bytes", ours, theirs);
 }
 
-/// Length and digest of each direction of the first streams, without what is missing. Of those of the same sender
-/// one has to be right.
+/// Compares length and digest of each direction of the first streams, without missing bytes. If a sender has
+/// several streams, one of them must match.
 fn digests(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
     let (mut ours, mut theirs) = (vec![], vec![]);
     for node in array(&expect["tcp_payload"]).iter().flat_map(|stream| [&stream["node0"], &stream["node1"]]) {
@@ -173,7 +174,7 @@ fn conversations(tally: &mut Tally, file: &str, proto: &str, seen: &Seen, expect
         })
         .collect();
     let category = format!("{proto} conversations, packets per direction");
-    // Long lists are cut: then only those listed are looked for.
+    // A long list is truncated; then only the listed entries are compared.
     let ours = if (list.len() as u64) < count { listed(ours, &theirs) } else { ours };
     tally.lists(file, &category, ours, theirs);
 }
@@ -183,7 +184,8 @@ fn listed(ours: Vec<String>, theirs: &[String]) -> Vec<String> {
     ours.into_iter().filter(|o| theirs.contains(o)).collect()
 }
 
-/// Per connection the first hello of the client and the last of the server (a HelloRetryRequest makes more).
+/// Compares, for each connection, the client's first hello and the server's last one (a HelloRetryRequest
+/// adds hellos).
 fn hellos(tally: &mut Tally, file: &str, seen: &Seen, expect: &[Json]) {
     let over_tcp = expect.iter().filter(|h| h["over"] == "tcp");
     let mut clients: BTreeMap<u64, &Json> = BTreeMap::new();
@@ -200,7 +202,7 @@ fn hellos(tally: &mut Tally, file: &str, seen: &Seen, expect: &[Json]) {
         list.values().map(|h| text(&h[name])).filter(|t| !t.is_empty()).collect()
     };
     let mine = |name: &str| -> Vec<String> {
-        // QUIC's handshakes are TLS's, too; tshark's list has no connections of these.
+        // Our list also has the TLS handshakes of QUIC; tshark's does not.
         let over_tcp = seen.tls.iter().filter(|row| !column(row, "ja4").starts_with('q'));
         over_tcp.map(|row| column(row, name)).filter(|t| !t.is_empty()).collect()
     };
@@ -219,7 +221,7 @@ fn hellos(tally: &mut Tally, file: &str, seen: &Seen, expect: &[Json]) {
     tally.lists(file, "TLS version", mine("version"), versions);
 }
 
-/// Zeek's logs, of tests that load stock scripts only.
+/// Compares Zeek's logs, for tests that load only stock scripts.
 pub fn zeek(tally: &mut Tally, file: &str, seen: &Seen, tests: &[Json]) {
     for test in tests.iter().filter(|t| t["clean"] == true) {
         let Some(logs) = test["logs"].as_object() else { continue };

@@ -1,9 +1,9 @@
-//! The list of differences that are explained: `known.tsv`, one line each.
+//! The list of explained differences: `known.tsv`, one per line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// A difference: file, category, what exactly.
+/// A difference: file, category, description.
 pub type Difference = (String, String, String);
 
 /// Differences and their reasons.
@@ -38,23 +38,23 @@ impl Known {
         self.reasons.get(difference).is_some_and(|reason| reason != UNEXPLAINED)
     }
 
-    /// Its reason.
+    /// The reason of a difference; empty if there is none.
     pub fn reason(&self, difference: &Difference) -> &str {
         self.reasons.get(difference).map_or("", String::as_str)
     }
 
-    /// The class of its reason: what stands before the colon.
+    /// The class of its reason: the text before the colon.
     pub fn class(&self, difference: &Difference) -> &str {
         let reason = self.reason(difference);
         reason.split(':').next().unwrap_or(reason)
     }
 
-    /// Listed, and no longer there.
+    /// Listed differences that were not found.
     pub fn stale(&self, found: &BTreeSet<Difference>) -> Vec<&Difference> {
         self.reasons.keys().filter(|d| !found.contains(*d)).collect()
     }
 
-    /// Writes the list anew, with the reasons there were for the same file and category.
+    /// Rewrites the list. Differences of the same file and category keep their reasons.
     pub fn bless(&self, found: &BTreeSet<Difference>) {
         let mut text = format!("{HEAD}\n");
         for difference in found {

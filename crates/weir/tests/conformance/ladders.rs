@@ -1,5 +1,5 @@
-//! Zeek's words for how connections go, and fragments whose identification comes again: small traffic made here,
-//! so that it is tested where there are no captures, too.
+//! Zeek's connection states and histories, and fragments with reused identifications: small generated
+//! traffic, so that they are tested without the public captures, too.
 
 use std::io::Cursor;
 use weir::io::CaptureReader;
@@ -7,14 +7,14 @@ use weir::packet::Value;
 use weir::sessions::SessionRegistry;
 use weir::{Ask, Compiler, Connection, Item, Limits, Need, Options, Want};
 
-/// Milliseconds between packets.
+/// Interval between packets, milliseconds.
 const STEP_MS: u32 = 100;
 
 /// Link types: raw IP, and Ethernet.
 const RAW: u32 = 101;
 const ETHERNET: u32 = 1;
 
-/// A capture file of frames of a link type, 100 ms apart.
+/// A capture file of frames with this link type, 100 ms apart.
 fn capture(link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     let mut file = vec![];
     for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, link] {
@@ -44,15 +44,15 @@ fn datagram(from_originator: bool, protocol: u8, id: u16, fragment: u16, payload
     bytes
 }
 
-/// A segment as a ladder writes it: `> S 100` or `< SA 300 101` or `> A 101 301 +5`: who, flags, number,
-/// acknowledgement, bytes.
+/// A segment, written as in a ladder, `> S 100`, `< SA 300 101` or `> A 101 301 +5`: sender, flags, sequence
+/// number, acknowledgement, number of payload bytes.
 fn segment(step: &str) -> Vec<u8> {
     let words: Vec<&str> = step.split_whitespace().collect();
     let length = words.iter().find_map(|w| w.strip_prefix('+')).map_or(0, |l| l.parse().expect("bytes"));
     segment_with(step, &vec![b'x'; length])
 }
 
-/// As [`segment`], of these bytes.
+/// As [`segment`], with this payload.
 fn segment_with(step: &str, payload: &[u8]) -> Vec<u8> {
     let words: Vec<&str> = step.split_whitespace().collect();
     let from_originator = words[0] == ">";
@@ -77,7 +77,7 @@ fn segment_with(step: &str, payload: &[u8]) -> Vec<u8> {
     datagram(from_originator, 6, 0, 0, &bytes)
 }
 
-/// The connections of a capture of raw IP, in the order of their ends.
+/// The connections of a capture of raw IP, ordered by their ends.
 fn connections(datagrams: &[Vec<u8>], limits: Limits) -> Vec<Connection> {
     connections_over(RAW, datagrams, limits)
 }
@@ -87,7 +87,7 @@ fn connections_over(link: u32, frames: &[Vec<u8>], limits: Limits) -> Vec<Connec
     connections_beside(&[ask], link, frames, limits)
 }
 
-/// What those are given who ask for connections.
+/// The connections that the questions for connections yield.
 fn connections_beside(asks: &[Ask], link: u32, frames: &[Vec<u8>], limits: Limits) -> Vec<Connection> {
     let compiler = Compiler::default();
     let compiled = compiler.compile(asks, &Options { limits, ..Options::default() }).expect("they are right");
@@ -122,7 +122,7 @@ fn records_say_which_ends_are_of_this_site_and_what_ip_carried() {
     assert_eq!((value("ip_proto"), value("tunnel_parents")), (Value::Unsigned(6), Value::Absent));
 }
 
-/// What it is, packets, state, history, payload bytes.
+/// Description, packets, state, history, payload bytes.
 type Case = (&'static str, Vec<&'static str>, &'static str, &'static str, [u64; 2]);
 
 #[test]
@@ -229,7 +229,7 @@ fn connections_have_the_tags_of_their_first_packet() {
         datagram(from_originator, 17, 0, 0, &[&ports.concat()[..], &[0, 8, 0, 0]].concat())
     };
     let ping = datagram(true, 1, 0, 0, &[8, 0, 0, 0, 0, 1, 0, 1]);
-    // The upper bits of a tag are its priority. Tag 0 is of no VLAN.
+    // The upper bits of a tag are its priority. Tag 0 is not a VLAN.
     let frames = [
         frame(&[], udp(true, 1)),
         frame(&[(0x8100, 0xe02a)], udp(true, 2)),
@@ -256,7 +256,7 @@ fn connections_have_the_tags_of_their_first_packet() {
 
 #[test]
 fn what_is_behind_connect_is_the_same_whether_http_is_asked_for_or_not() {
-    // A ClientHello of TLS 1.2: a suite, no extensions.
+    // A ClientHello of TLS 1.2: one suite, no extensions.
     let hello = [&[22, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0]].concat();
     let requests: [&[u8]; 3] = [
         b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n",

@@ -1,10 +1,10 @@
-//! Conformance: captures that others made, against what tshark and Zeek say of them.
+//! Conformance: public captures, compared with the output of tshark and Zeek.
 //!
-//! The captures are no part of the project. `WEIR_TRACES` names their folder; without it, and without one
-//! beside the project, the test says so and passes. Beside each capture stands NAME.expect.json (tshark),
-//! beside some NAME.zeek.json. What differs is in `known.tsv` with its reason; a difference that is not, or
-//! one that is there no longer, fails the test. `WEIR_BLESS=1` writes the list and the tables of
-//! `docs/conformance.md` anew; reasons of what is new are then due in the list.
+//! The captures are not part of the project. `WEIR_TRACES` names their folder; without it, and without one
+//! beside the project, the test passes with a message. Each capture has NAME.expect.json (tshark), some have
+//! NAME.zeek.json. Differences are listed in `known.tsv` with their reasons; an unlisted difference, or a
+//! listed one that no longer exists, fails the test. `WEIR_BLESS=1` rewrites the list and the tables of
+//! `docs/conformance.md`; the author then adds reasons for new entries.
 
 mod compare;
 mod known;
@@ -19,7 +19,8 @@ use ours::Questions;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
-/// Stacks that are asked: of a capture in which tshark finds the layer of that name; the first one of all others.
+/// Stacks that are tested. A capture uses the one named like a layer that tshark finds in it, otherwise the
+/// first.
 const STACKS: [&str; 3] = ["internet", "pptp", "quic"];
 
 fn traces() -> Option<PathBuf> {

@@ -1,4 +1,4 @@
-//! What Weir makes of a capture: all questions in one program, so that they also share a trie.
+//! Weir's output for a capture. All questions are one program, so that they also share a trie.
 
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -32,20 +32,20 @@ impl StreamHandler for Digests {
     }
 }
 
-/// What was found in one capture.
+/// Output for one capture.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub stats: Stats,
     pub connections: Vec<Connection>,
-    /// Rows of handshakes, as [`Log::columns`] names them.
+    /// Rows of handshakes, with the columns of [`Log::columns`].
     pub tls: Vec<Vec<Value<'static>>>,
-    /// Rows of all sessions: the log, and what it has.
+    /// Rows of all sessions: log and values.
     pub sessions: Vec<(&'static str, Vec<Value<'static>>)>,
-    /// Numbers of the packets that are fragments of IPv4, of IPv6, and made a datagram whole.
+    /// Numbers of the packets that completed a fragmented datagram, for IPv4 and IPv6.
     pub whole: [Vec<u64>; 2],
-    /// Who sent a stream of TCP, how many bytes of it there are, and their digest.
+    /// Sender, length and digest of each TCP stream.
     pub streams: Vec<(String, u64, String)>,
-    /// Faults of the source.
+    /// Errors of the source.
     pub errors: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct Seen {
 pub struct Questions {
     compiler: Compiler,
     compiled: Compiled,
-    /// Of streams: a program of its own, as the handlers are.
+    /// A program of its own for streams, as these need a handler.
     streams: Compiled,
     digests: Subscription,
 }
@@ -62,11 +62,12 @@ const PACKETS: usize = 0;
 const CONNECTIONS: usize = 1;
 const SESSIONS: usize = 2;
 const FRAGMENTS: usize = 3;
-/// And of the version after IPv4, and then of parts of sessions, a question for each log.
+/// First question about parts of sessions, one per log. It follows FRAGMENTS, which has a question for each
+/// IP version.
 const PARTS: usize = 5;
 
 impl Questions {
-    /// Compiles them over a stack. Connections end with the capture: tshark has no time-outs.
+    /// Compiles the questions over a stack. Connections end with the capture, as tshark has no time-outs.
     pub fn compile(stack: &str) -> Self {
         let mut compiler = Compiler::default();
         compiler.use_stack(stack).expect("it is shipped");
@@ -91,7 +92,7 @@ impl Questions {
         Self { compiler, compiled, streams, digests }
     }
 
-    /// Streams of one capture.
+    /// The streams of one capture.
     fn streams(&self, path: &Path) -> Vec<(String, u64, String)> {
         let mut reader = CaptureReader::open(&[path]);
         let mut each = |_: usize, _: Item| Ok::<(), std::convert::Infallible>(());
@@ -100,7 +101,7 @@ impl Questions {
         outcome.handlers.of::<Digests>(self.digests)[0].0.clone()
     }
 
-    /// Asks them of one capture.
+    /// Runs the questions on one capture.
     pub fn ask(&self, path: &Path) -> Seen {
         let mut seen = Seen::default();
         let mut reader = CaptureReader::open(&[path]);
@@ -150,7 +151,7 @@ impl Questions {
         }
     }
 
-    /// Packets in which a layer occurs; `None` where the stack has no such layer.
+    /// Number of packets with a layer. `None` if the stack has no such layer.
     pub fn layer(&self, seen: &Seen, name: &str) -> Option<u64> {
         let stack = self.compiled.stack();
         stack.layers.iter().find(|l| l.protocol.filter_name == name)?;
@@ -159,13 +160,13 @@ impl Questions {
     }
 }
 
-/// A column of a handshake's row as text; empty where absent.
+/// A column of a handshake's row as text; empty if absent.
 pub fn column(row: &[Value<'static>], name: &str) -> String {
     let columns = Log::of(SessionRegistry::builtin(), "tls").expect("it is in the registry").columns();
     plain(&row[columns.iter().position(|c| c.name == name).expect("a column of the row")])
 }
 
-/// A value as Zeek writes it; empty where absent.
+/// A value in Zeek's format; empty if absent.
 pub fn plain(value: &Value<'_>) -> String {
     match value {
         Value::Absent => String::new(),

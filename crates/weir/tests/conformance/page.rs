@@ -1,4 +1,4 @@
-//! `docs/conformance.md`: its tables are made here, so they are as true as the test.
+//! `docs/conformance.md`: the test generates its tables, so they cannot be out of date.
 
 use super::compare::Tally;
 use super::known::Known;
@@ -13,7 +13,7 @@ fn path() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/conformance.md"))
 }
 
-/// The page as it is, and as it should be.
+/// The page on disk, and the expected page.
 pub fn pages(tally: &Tally, known: &Known, files: usize) -> (String, String) {
     let page = std::fs::read_to_string(path()).expect("the page is in the project");
     let (before, rest) = page.split_once(BEGIN).expect("the page has tables");
@@ -27,7 +27,7 @@ pub fn write(page: &str) {
     std::fs::write(path(), page).expect("the project can be written to");
 }
 
-/// What agrees, by category; then reasons, with their files.
+/// Agreement by category, then reasons with their files.
 pub fn tables(tally: &Tally, known: &Known, files: usize) -> String {
     let mut text =
         format!("\n{files} captures.\n\n| what | agree | of | reasons, captures each |\n|---|--:|--:|---|\n");

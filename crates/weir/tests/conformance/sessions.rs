@@ -1,4 +1,4 @@
-//! Sessions of other protocols than TLS: what tshark lists of them, and Zeek's logs.
+//! Sessions of protocols other than TLS: tshark's lists, and Zeek's logs.
 
 use super::compare::{Tally, array, text};
 use super::ours::{Seen, plain};
@@ -8,10 +8,10 @@ use weir::Log;
 use weir::packet::Value;
 use weir::sessions::SessionRegistry;
 
-/// A row of ours, by column.
+/// One of our rows, by column.
 type Row = BTreeMap<String, String>;
 
-/// Ours of Zeek's name.
+/// Our log with Zeek's name.
 fn log_of(path: &str) -> Option<Log> {
     let registry = SessionRegistry::builtin();
     Log::all(registry).into_iter().chain(Log::of_parts(registry)).find(|log| log.path == path)
@@ -22,7 +22,7 @@ fn rows(seen: &Seen, path: &str) -> Vec<Row> {
     rows_as(seen, path, plain)
 }
 
-/// A value as it stands in Zeek's logs where there is nothing to show: not there, or there and empty.
+/// A value in Zeek's format, which distinguishes absent and empty values.
 fn as_zeek(value: &Value<'_>) -> String {
     match value {
         Value::Absent => "-".into(),
@@ -42,7 +42,7 @@ fn rows_as(seen: &Seen, path: &str, show: fn(&Value<'_>) -> String) -> Vec<Row> 
     seen.sessions.iter().filter(|(of, _)| *of == path).map(|(_, values)| row(values)).collect()
 }
 
-/// Requests, replies, names, banners. Lists that were cut say nothing of what is beyond.
+/// Compares requests, replies, names and banners. Truncated lists are compared as far as they go.
 pub fn tshark(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
     let whole = |name: &str| {
         let list = array(&expect[name]);
@@ -57,13 +57,13 @@ pub fn tshark(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
                 host.rsplit_once(':').filter(|(_, port)| is_port(port)).map(|(name, _)| name.to_string());
             name.unwrap_or(host)
         };
-        // To tshark the messages of SSDP are HTTP, too.
+        // tshark counts SSDP messages as HTTP.
         let ssdp = rows(seen, "ssdp");
         let ours = http.iter().chain(&ssdp).filter(|row| !row["method"].is_empty());
         let ours = ours
             .map(|row| format!("{} {} {}", row["method"], without_port(row["host"].clone()), row["uri"]))
             .collect();
-        // As in Zeek's log, our hosts are without their ports.
+        // As in Zeek's log, our hosts have no port.
         let theirs = requests.iter().map(|r| {
             let uri = unescaped(&text(&r["uri"]));
             format!("{} {} {}", text(&r["method"]), without_port(text(&r["host"])), uri)
@@ -95,7 +95,7 @@ pub fn tshark(tally: &mut Tally, file: &str, seen: &Seen, expect: &Json) {
     }
 }
 
-/// As Zeek's log has targets, and ours.
+/// Decodes a target as Zeek's log and ours do.
 fn unescaped(target: &str) -> String {
     let (mut bytes, mut rest) = (vec![], target.as_bytes());
     while let Some((first, behind)) = rest.split_first() {
@@ -113,13 +113,13 @@ fn unescaped(target: &str) -> String {
     })
 }
 
-/// What was asked of DNS: number, name and type, each once whatever the number of messages with it.
+/// Compares DNS questions: id, name and type, without repetitions.
 fn names(tally: &mut Tally, file: &str, ours: &[Row], messages: &[Json]) {
     let known = |name: &str| match name {
         "" | "<Root>" => ".".to_string(),
         name => name.to_ascii_lowercase(),
     };
-    // The names of NetBIOS are another protocol to tshark.
+    // tshark counts NetBIOS names as another protocol.
     let is_netbios = |row: &Row| row["id.resp_p"] == "137";
     let mine = ours.iter().filter(|row| !row["qtype"].is_empty() && !is_netbios(row));
     let mine: BTreeSet<String> =
@@ -134,15 +134,15 @@ fn names(tally: &mut Tally, file: &str, ours: &[Row], messages: &[Json]) {
     tally.lists(file, "DNS questions", mine.into_iter().collect(), theirs.into_iter().collect());
 }
 
-/// Columns that hang on when a capture was cut into packets, or that name files and connections of the run.
+/// Columns that depend on how a capture was cut into packets, or name files and connections of a run.
 const NOT_COMPARED: [&str; 9] =
     ["ts", "uid", "fuid", "fuids", "uids", "orig_fuids", "resp_fuids", "password", "rtt"];
 
-/// One of Zeek's logs: rows of the same connection one after the other, column by column where both have it.
+/// Compares one of Zeek's logs: the rows of each connection in order, and the columns that both have.
 pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[Json])) {
     let path = name.trim_end_matches(".log");
     let Some(ours) = log_of(path) else { return };
-    // Certificates are the same in every connection.
+    // Certificates are identified by digest, not by connection.
     let is_known_by = ours.known_by().is_some();
     let ends = match is_known_by {
         true => &["fingerprint"][..],
@@ -168,7 +168,7 @@ pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[
     }
 }
 
-/// nDPI's names of what we recognise, and ours.
+/// nDPI's names of protocols we recognise, and ours.
 const NDPI: [(&str, &str); 23] = [
     ("TLS", "ssl"),
     ("DTLS", "dtls"),
@@ -195,7 +195,7 @@ const NDPI: [(&str, &str); 23] = [
     ("RTP", "rtp"),
 ];
 
-/// What nDPI says each flow is, where it is something that we look for, or we found something.
+/// Compares nDPI's protocol of each flow, if we support that protocol or have recognised one.
 pub fn ndpi(tally: &mut Tally, file: &str, seen: &Seen, flows: &[Json]) {
     let mut left: Vec<_> = seen.connections.iter().collect();
     for flow in flows {
@@ -208,12 +208,12 @@ pub fn ndpi(tally: &mut Tally, file: &str, seen: &Seen, flows: &[Json]) {
                 && *c.proto == t("l4").to_ascii_lowercase()
         });
         let Some(connection) = found.map(|place| left.remove(place)) else { continue };
-        // `91.140/TLS.Apple`: what it is, and whose; in front of it what it runs in.
+        // `91.140/TLS.Apple`: carrier, protocol and application; the number encodes the first two.
         let proto = t("proto");
         let name = proto.split_once('/').map_or("", |(_, name)| name);
         let name = name.split('.').next().unwrap_or_default();
         let theirs = NDPI.iter().find(|(theirs, _)| *theirs == name).map_or("", |(_, ours)| *ours);
-        // The last of several is what the bytes turned into.
+        // Of several services the last is the one that the connection switched to.
         let services: Vec<&str> = connection.service.as_deref().unwrap_or_default().split(',').collect();
         if theirs.is_empty() && services == [""] {
             continue;
