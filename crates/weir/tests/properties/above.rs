@@ -1,5 +1,5 @@
-//! What the layers above a connection's say of it: a packet counts for the innermost of its connections as a whole, for
-//! another one as far as the next one within.
+//! Filters on layers above a connection: a packet's layers count for its innermost connection in full, and
+//! for an outer connection up to the next inner one.
 
 use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
 use crate::filters::filter;
@@ -17,7 +17,7 @@ use weir_testing::Random;
 
 const CLIENT: u16 = 40_000;
 
-/// A datagram between two hosts, a millisecond after the one before.
+/// A datagram between two hosts, at `number` milliseconds.
 fn datagram(number: i64, port: u16, back: bool, payload: &[u8]) -> Packet {
     let (ports, ends) = match back {
         true => ((port, CLIENT), (V4[1], V4[0])),
@@ -32,7 +32,7 @@ fn vxlan(vni: u8, frame: &[u8]) -> Vec<u8> {
     [&[8, 0, 0, 0, 0, 0, vni, 0], frame].concat()
 }
 
-/// Packets of one connection in which no other one runs, and the bytes that each carries.
+/// Packets of one connection without inner connections, and the payload bytes of each.
 fn one_connection(random: &mut Random) -> Vec<(Packet, usize)> {
     let port = random.pick(&[4789, 4789, 4789, 5000]);
     let packets = (0..1 + random.below(6) as i64).map(|number| {
@@ -47,7 +47,7 @@ fn one_connection(random: &mut Random) -> Vec<(Packet, usize)> {
     packets.collect()
 }
 
-/// Native code, which takes longest to make, now and then.
+/// Native code for every fourth test only, as it compiles slowest.
 fn options(number: usize) -> Options {
     let engine = match number % 4 {
         0 => Executor::Native,
@@ -105,7 +105,7 @@ fn a_connection_is_asked_for_if_one_of_its_packets_is_and_its_streams_from_there
     assert!(found.iter().all(|&count| count > 100 || std::env::var("WEIR_SEEDS").is_ok()), "{found:?}");
 }
 
-/// The same of any filter on packets.
+/// The same property, for random filters.
 #[test]
 fn a_connection_is_asked_for_if_one_of_its_packets_is_whatever_the_filter() {
     let compiler = Compiler::default();
@@ -159,7 +159,7 @@ fn a_packet_counts_for_the_connection_around_another_as_far_as_that() {
     }
 }
 
-/// Bytes that each question is given.
+/// Bytes that each question received.
 #[derive(Default)]
 struct Bytes(BTreeMap<usize, usize>);
 
@@ -211,6 +211,6 @@ fn sessions_of_a_first_packet_are_told_where_layers_above_decide() {
     assert!(sessions("dns and not vxlan") == dns);
     assert!(sessions("dns and (vxlan or not geneve)") == dns);
     assert_eq!(sessions("dns and vxlan").len(), 0);
-    // And, where they wait for their connection's record, once.
+    // If the sessions wait for their connection's record, they are still delivered once.
     assert!(sessions("dns and (udp or not geneve) and conn.orig_pkts > 0") == dns);
 }

@@ -1,4 +1,4 @@
-//! Every packet that a source yields is counted once for what became of it, whatever that was.
+//! Every packet that a source yields is counted exactly once, by its outcome.
 
 use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
 use crate::frames::{ACK, V4, ethernet, ipv4, tcp};
@@ -9,8 +9,8 @@ use weir::io::CaptureReader;
 use weir::stream::StreamParams;
 use weir::{Ask, Compiled, Compiler, Counters, Item, Limits, Need, Options, Outcome, Shape, Want};
 
-/// Questions whose packets are decided in every way: at once, by their connection, by their session, by
-/// being given up; or are no packets' questions at all.
+/// Questions whose packets are decided in every way: at once, by their connection, by their session, or by a
+/// limit; and questions for other things than packets.
 fn questions() -> Vec<Vec<Ask>> {
     vec![
         vec![ask("tcp.flags.syn == 1", Want::Packets)],
@@ -27,7 +27,7 @@ fn accounted(counters: &Counters) -> u64 {
     counters.packet.delivered + counters.packet.filtered + counters.drops.total()
 }
 
-/// Numbers of the packets that some question was given.
+/// Numbers of the packets delivered to any question.
 fn given(rows: &[String]) -> BTreeSet<&str> {
     rows.iter().filter_map(|row| row.split_once(" packet ")).map(|(_, number)| number).collect()
 }
@@ -65,7 +65,7 @@ fn of_traffic_that_means_harm() {
     assert!(undecided > 0 && dropped > 0, "the ways were taken: {undecided} undecided, {dropped} dropped");
 }
 
-/// Runs over the shipped capture: what the reader counted comes with it.
+/// Runs over the capture in `examples/`. Also returns the reader's packet count.
 fn read(compiler: &Compiler, compiled: &Compiled, workers: usize) -> (Vec<Item>, Outcome, u64) {
     let mut reader = CaptureReader::open(&[FIRST_LIGHT]);
     let mut items = vec![];
@@ -123,7 +123,7 @@ fn what_bounds_cut_off_sessions() {
         Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
     };
     let packets = [
-        // May be TLS; and then there is more of it than is kept.
+        // The beginning could be TLS, but more bytes follow than the probe keeps.
         segment(1, 1, &[22]),
         segment(1, 2, &[3, 1, 0, 200, 0, 0]),
         // A ClientHello of 128 KiB.

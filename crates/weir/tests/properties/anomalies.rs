@@ -1,5 +1,4 @@
-//! What TCP declares of segments that nobody honest sends: each event on the segment that it is about, and none on a
-//! conversation where nothing is wrong.
+//! TCP anomaly events: each is reported for the segment that causes it, and none for a correct conversation.
 
 use crate::drive::{Packet, compile, rows};
 use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, tcp};
@@ -8,7 +7,7 @@ use weir::{Ask, Compiler, EventRows, Need, Options, Want};
 const RST: u8 = 4;
 const URG: u8 = 32;
 
-/// A segment of one side: number, acknowledgement, flags, time stamp, payload, time to live.
+/// A segment: side, sequence number, acknowledgement, flags, time stamp, payload, time to live.
 #[derive(Clone, Copy)]
 struct Segment(usize, u32, u32, u8, Option<u32>, &'static [u8], u8);
 
@@ -23,8 +22,8 @@ fn packet(segment: &Segment) -> Packet {
     Packet::ethernet(ethernet(0x0800, &datagram))
 }
 
-/// The events of these segments behind a handshake (numbers 100 and 500, window 65 535 unscaled), with the number of
-/// the packet: the first one behind it is 4.
+/// The events of these segments after a handshake (sequence numbers 100 and 500, window 65 535 unscaled),
+/// with packet numbers; the first segment is packet 4.
 fn events(segments: &[Segment]) -> Vec<(String, u64)> {
     let handshake = [
         Segment(0, 100, 0, SYN, Some(1000), b"", 64),
@@ -53,7 +52,7 @@ fn nothing_is_wrong_with_what_is_right() {
     let right = [
         Segment(0, 101, 501, ACK | PSH, Some(1002), b"request", 64),
         Segment(1, 501, 108, ACK | PSH, Some(7001), b"answer", 60),
-        Segment(0, 101, 501, ACK | PSH, Some(1003), b"request", 64), // again
+        Segment(0, 101, 501, ACK | PSH, Some(1003), b"request", 64), // retransmission
         Segment(1, 507, 108, ACK | FIN, Some(7002), b"", 60),
         Segment(0, 108, 508, ACK | FIN, Some(1004), b"", 64),
         Segment(1, 508, 109, ACK, None, b"", 60),

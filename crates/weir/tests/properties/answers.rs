@@ -1,11 +1,11 @@
-//! Who asked and who answered, where the capture lacks packets.
+//! Originators, responders and request pairs in captures with missing packets.
 
 use crate::drive::{Packet, all_sessions, ask, compile, rows, seeds};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 use weir::{Compiler, Options, Want};
 use weir_testing::Random;
 
-/// A conversation in the making: what each side has sent.
+/// Builds a conversation; tracks the bytes sent by each side.
 struct Talk {
     sent: [u32; 2],
     packets: Vec<Packet>,
@@ -19,7 +19,7 @@ impl Talk {
         talk
     }
 
-    /// The client (0) or the server (1) says something, and acknowledges all that it was told.
+    /// Adds a segment of the client (0) or the server (1), which acknowledges all received bytes.
     fn say(&mut self, side: usize, flags: u8, payload: &[u8]) {
         let ports = [(40_000, 80), (80, 40_000)][side];
         let ack = if flags & ACK == 0 { 0 } else { self.sent[1 - side] };
@@ -58,7 +58,8 @@ fn an_answer_does_not_belong_to_the_request_after_the_one_that_is_missing() {
     }
 }
 
-/// Two taps, or several queues of a network card: each direction is in order, and one is ahead of the other.
+/// With two taps, or several queues of a network card, each direction is in order, and one may be ahead of
+/// the other.
 #[test]
 fn answers_belong_to_their_requests_whichever_direction_the_capture_has_first() {
     let conversation = || {
@@ -85,7 +86,7 @@ fn answers_belong_to_their_requests_whichever_direction_the_capture_has_first() 
         let mut sides = [client, server].map(|side| side.into_iter().peekable());
         let ahead = random.below(4) as usize;
         while sides.iter_mut().any(|side| side.peek().is_some()) {
-            // Nobody, the client, the server, or both.
+            // Which side is ahead: neither, the client, the server, or both.
             let side = if ahead.is_multiple_of(2) { random.below(2) as usize } else { ahead / 2 };
             let next = sides[side].next().or_else(|| sides[1 - side].next());
             talk.packets.extend(next);
@@ -94,12 +95,12 @@ fn answers_belong_to_their_requests_whichever_direction_the_capture_has_first() 
     }
 }
 
-/// What shows that a connection is over, a SYN of the next one, is none of its packets.
+/// A SYN of the next connection ends the previous one, but is not part of it.
 #[test]
 fn a_connection_lasts_until_its_own_last_packet() {
     let mut talk = Talk::new();
     talk.exchange("one", 201);
-    // The same ports again, with other numbers.
+    // The same ports again, with other sequence numbers.
     talk.sent = [5_000_000, 9_000_000];
     talk.say(0, SYN, b"");
     talk.say(1, SYN | ACK, b"");
@@ -123,7 +124,7 @@ fn who_answers_is_the_responder_whoever_is_seen_first() {
         talk.packets.drain(..first);
         talk.rows("tcp", Want::Connections).remove(0)
     };
-    // All of it; from the SYN-ACK on; from a request on; from an answer on.
+    // The whole connection; then from the SYN-ACK, from a request, and from a response.
     for first in [0, 1, 2, 3] {
         let row = asked(first);
         let at = |port: &str| row.find(port).unwrap_or_else(|| panic!("{port} in {row}"));
@@ -133,16 +134,16 @@ fn who_answers_is_the_responder_whoever_is_seen_first() {
 
 #[test]
 fn who_alone_has_a_port_of_servers_is_the_responder_though_it_is_seen_first() {
-    // Ports of who is seen first and of its peer; whether it is the originator.
+    // Ports of the first sender and its peer; whether the first sender is the originator.
     let cases = [
         ((53, 40_000), false),
         ((40_000, 53), true),
-        // Both are of servers: DNS among servers, DHCP, NTP, IKE.
+        // Both are server ports: DNS among servers, DHCP, NTP, IKE.
         ((53, 53), true),
         ((67, 68), true),
         ((123, 123), true),
         ((500, 500), true),
-        // Neither is: who is seen first.
+        // Neither is a server port: the first sender is the originator.
         ((8080, 40_000), true),
         ((5353, 5353), true),
         // A client of NFS.

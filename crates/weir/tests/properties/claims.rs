@@ -1,4 +1,5 @@
-//! What a packet claims and is not: headers longer than their packet, payload on a tunnel's port that is no tunnel.
+//! Packets with false claims: headers longer than their packet, and payload on a tunnel's port that is no
+//! tunnel.
 
 use crate::drive::{Packet, ask, compile, read_capture, rows, seeds};
 use crate::frames::{
@@ -14,7 +15,7 @@ fn rows_of(random: &mut Random, mut packets: Vec<Packet>, filter: &str, want: Wa
     rows(&compiler, &compiled, &packets, 1).0
 }
 
-/// A header that claims more than its datagram has: the datagram's bytes are what IP says.
+/// If a header claims more bytes than its datagram has, the length from IP counts.
 #[test]
 fn bytes_of_connections_are_those_of_their_datagrams() {
     for words in [5u8, 6, 15] {
@@ -34,7 +35,7 @@ fn bytes_of_connections_are_those_of_their_datagrams() {
     }
 }
 
-/// Of noise on a tunnel's port nobody hears of connections inside it, and Teredo is as long as it says.
+/// Random payload on a tunnel's port yields no inner connections, and Teredo's lengths must match.
 #[test]
 fn noise_on_the_port_of_teredo_and_vxlan_is_no_tunnel() {
     let carried = ipv6((V6[0], V6[1]), 17, &udp((1000, 2000), b"inside"));
@@ -73,8 +74,8 @@ fn noise_on_the_port_of_teredo_and_vxlan_is_no_tunnel() {
     }
 }
 
-/// Of a question that some connections can't answer these are not looked up, unless others run inside. Beside a question
-/// for all connections they are: what answers it is the same.
+/// Connections that a filter rules out get no flow, unless they carry inner connections. Next to a question
+/// for all connections they do; the filter's result must not change.
 #[test]
 fn connections_are_the_same_whatever_else_is_asked() {
     let compiler = Compiler::default();
@@ -86,7 +87,7 @@ fn connections_are_the_same_whatever_else_is_asked() {
         let mut packets: Vec<Packet> = vec![];
         for _ in 0..300 {
             let packet = whole_within(&mut random, 2);
-            // Now and then in a tunnel over UDP, and in either direction.
+            // Some packets are put into a tunnel over UDP, in either direction.
             let tunnel = |port: u16, head: &[u8], frame: &[u8], back: bool| {
                 let (ports, ends) = match back {
                     true => ((port, 40_000), (V4[1], V4[0])),
@@ -132,7 +133,8 @@ fn connections_are_the_same_whatever_else_is_asked() {
     assert!(skipped > 0, "every connection was looked up");
 }
 
-/// What may differ between packets of a connection excludes none of them: tags that one direction has, bytes of a header.
+/// Tests of values that differ between packets of a connection, such as tags of one direction or header
+/// bytes, match the connection and exclude none of its packets.
 #[test]
 fn a_packet_that_fulfils_a_filter_has_its_whole_connection() {
     let packets: Vec<Packet> = (0..4u8)

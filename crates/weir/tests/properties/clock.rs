@@ -1,4 +1,5 @@
-//! Wrong times of packets: one changes nothing but its own flow, and captures in the wrong order expire all the same.
+//! Wrong packet times: a single one affects only its own flow, and flows expire even if a capture is out of
+//! order.
 
 use crate::drive::{Memory, Packet, ask, compile, seeds};
 use crate::frames::{ethernet, ipv4, udp};
@@ -11,11 +12,11 @@ const START: i64 = 1_700_000_000 * SECOND;
 const CENTURY: i64 = 100 * 365 * 86_400 * SECOND;
 const FLOWS: u64 = 40;
 
-/// Datagrams of a few flows, many of which pause for longer than their time-out of a minute.
+/// Datagrams of a few flows, many with pauses longer than their time-out of a minute.
 fn datagrams(random: &mut Random, count: usize, mut now: i64) -> Vec<Packet> {
     let mut one = |n: usize| {
         now += random.below(3_000) as i64 * SECOND / 1_000 + if n % 100 == 99 { 45 * SECOND } else { 0 };
-        // Some flows rarely, so that they expire between two packets.
+        // Some flows are rare, so that they expire between two packets.
         let port = 1_000 + random.below(FLOWS).min(random.below(FLOWS)) as u16;
         let datagram = udp((port, 53), b"?");
         let frame = ethernet(0x0800, &ipv4(([10, 0, 0, 1], [10, 0, 0, 2]), 17, n as u16, 0, &[], &datagram));
@@ -24,7 +25,7 @@ fn datagrams(random: &mut Random, count: usize, mut now: i64) -> Vec<Packet> {
     (0..count).map(&mut one).collect()
 }
 
-/// Port of the originator, and the whole record.
+/// The originator's port, and the whole record.
 fn connections(packets: &[Packet], workers: usize) -> (Vec<(u32, Connection)>, Counters) {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("", Want::Connections)], &Options::default());

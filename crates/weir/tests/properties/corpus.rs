@@ -1,7 +1,7 @@
-//! What fuzzers start from, and what they once stumbled over, replayed: `corpus/TARGET/*`.
+//! Replays the seeds of fuzzers, and inputs that once failed: `corpus/TARGET/*`.
 //!
-//! `WEIR_BLESS=1` writes the beginnings anew, from our own texts and the capture that we ship; files of
-//! other names (what a fuzzer found, named as what was wrong) stay.
+//! `WEIR_BLESS=1` rewrites the seeds, from our own texts and the capture in `examples/`. Files with other
+//! names (found by a fuzzer, and named after the fault) are kept.
 
 use crate::drive::{FIRST_LIGHT, Packet, read_capture};
 use crate::filters::filter;
@@ -15,7 +15,7 @@ fn folder(target: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus")).join(target)
 }
 
-/// Runs `one` on every file of the target, in the order of their names.
+/// Runs `one` on every file of the target, sorted by name.
 fn replay(target: &str, one: fn(&[u8])) {
     if std::env::var_os("WEIR_BLESS").is_some() {
         for (name, bytes) in beginnings(target) {
@@ -92,7 +92,7 @@ fn beginnings(target: &str) -> Vec<Named> {
     }
 }
 
-/// The first frames of the shipped capture in every format that we read.
+/// The first frames of the capture in every supported format.
 fn captures() -> Vec<Named> {
     let packets = &read_capture(FIRST_LIGHT)[..6];
     let mut list = vec![];
@@ -125,7 +125,7 @@ fn captures() -> Vec<Named> {
     section.extend([1, 0, 0, 0]);
     section.extend([0xff; 8]);
     let mut file = block(0x0a0d_0d0a, &section);
-    // Ethernet, snaplen 65535, resolution of nanoseconds, end of options.
+    // Ethernet, snaplen 65535, nanosecond resolution, end of options.
     file.extend(block(1, &[1, 0, 0, 0, 0xff, 0xff, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]));
     file.extend(block(5, &[0; 12]));
     for packet in packets {
@@ -139,7 +139,7 @@ fn captures() -> Vec<Named> {
     list
 }
 
-/// The stack's own protocols, one a file.
+/// The built-in protocols, one per file.
 fn texts() -> Vec<Named> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../protocols");
     let mut list = vec![];
@@ -174,19 +174,19 @@ fn programs(random: &mut Random) -> Vec<Named> {
         .collect()
 }
 
-/// As many choices as small texts take, and larger ones.
+/// Random bytes: enough for small texts, and more.
 fn choices(random: &mut Random) -> Vec<Named> {
     let lengths = [200, 200, 400, 400, 800, 800, 1_600, 1_600, 2_400, 2_400, 3_200, 3_200];
     let one = |(n, length)| (format!("text-{n:02}"), (0..length).map(|_| random.bits() as u8).collect());
     lengths.into_iter().enumerate().map(one).collect()
 }
 
-/// The first bytes of connections of the shipped capture, in the commands that the target takes.
+/// The first bytes of connections of the capture, in the target's command format.
 fn handshakes() -> Vec<Named> {
     let packets = read_capture(FIRST_LIGHT);
     let mut flows: Vec<(u16, Vec<u8>)> = vec![];
     for packet in &packets {
-        // Plain IPv4 without options is enough here.
+        // IPv4 without options suffices here.
         let frame = &packet.bytes;
         if frame.len() < 54 || frame[12..15] != [8, 0, 0x45] || frame[23] != 6 {
             continue;

@@ -1,4 +1,4 @@
-//! Runs questions over packets in memory and checks the accounts of every run.
+//! Runs questions over packets in memory, and checks the accounts of every run.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A whole frame; time is given to it later.
+    /// A complete frame. Its time is set later.
     pub fn ethernet(bytes: Vec<u8>) -> Self {
         Self { time_ns: 0, link: LinkType::ETHERNET, wire_bytes: bytes.len() as u32, bytes }
     }
@@ -29,7 +29,7 @@ impl Packet {
     }
 }
 
-/// Packets in memory, as a source. Bursts are of all sizes in turn.
+/// A source of packets in memory. Burst sizes vary.
 pub struct Memory<'a> {
     packets: &'a [Packet],
     at: usize,
@@ -66,7 +66,7 @@ impl Source for Memory<'_> {
     }
 }
 
-/// A question for packets, connections or handshakes.
+/// A question with this filter.
 pub fn ask(filter: &str, want: Want) -> Ask {
     Ask { filter: filter.to_string(), need: Need::default(), want }
 }
@@ -79,7 +79,8 @@ pub fn all_sessions() -> Want {
     Want::Sessions(SessionRegistry::builtin().all())
 }
 
-/// Runs, and checks that every packet and flow is accounted for. The items as text, in their order.
+/// Runs the questions, and checks that every packet and flow is accounted for. Returns the items as text, in
+/// order.
 ///
 /// # Panics
 /// If the accounts do not balance.
@@ -108,16 +109,16 @@ pub fn rows(
 /// Runs subscriptions to streams on one worker; rows are dropped.
 ///
 /// # Panics
-/// If their filters are wrong, or the accounts do not balance.
+/// If their filters are invalid, or the accounts do not balance.
 pub fn run_streams(compiler: &Compiler, streams: &Streams, packets: &[Packet], options: &Options) -> Outcome {
     let compiled = streams.compile(compiler, options).unwrap_or_else(|wrong| panic!("{wrong}"));
     rows(compiler, &compiled, packets, 1).1
 }
 
-/// The seeds of a property, printed; `WEIR_SEEDS=93` or `WEIR_SEEDS=1000..2000` asks for others.
+/// The seeds of a property, printed; `WEIR_SEEDS=93` or `WEIR_SEEDS=1000..2000` overrides them.
 ///
 /// # Panics
-/// If these are no numbers.
+/// If the variable is not a number or a range.
 pub fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
     let number = |text: &str| text.parse().expect("WEIR_SEEDS is a number or a range");
     let seeds = match std::env::var("WEIR_SEEDS") {
@@ -131,10 +132,10 @@ pub fn seeds(usual: std::ops::Range<u64>) -> std::ops::Range<u64> {
     seeds
 }
 
-/// Compiles one question, whose filter is known to be right.
+/// Compiles questions whose filters are valid.
 ///
 /// # Panics
-/// If it is not.
+/// If one is not.
 pub fn compile(compiler: &Compiler, asks: &[Ask], options: &Options) -> Compiled {
     compiler.compile(asks, options).unwrap_or_else(|d| panic!("{asks:?}: {:?}", d.list))
 }
@@ -142,7 +143,7 @@ pub fn compile(compiler: &Compiler, asks: &[Ask], options: &Options) -> Compiled
 /// The frames of a capture file.
 ///
 /// # Panics
-/// If it can't be read.
+/// If it cannot be read.
 pub fn read_capture(path: &str) -> Vec<Packet> {
     let mut source = weir::io::source::CaptureReader::open(&[path]);
     let mut burst = Burst::default();
@@ -160,5 +161,5 @@ pub fn read_capture(path: &str) -> Vec<Packet> {
     packets
 }
 
-/// The capture that the project ships.
+/// The capture in `examples/`.
 pub const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");

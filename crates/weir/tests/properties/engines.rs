@@ -1,4 +1,4 @@
-//! Native code does what the interpreter does, with the passes and without, for any filter.
+//! Native code gives the same results as the interpreter, with and without passes, for any filter.
 
 use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, read_capture, rows, seeds};
 use crate::filters::filter;
@@ -9,7 +9,7 @@ use weir_testing::Random;
 
 const SEEDS: u64 = 240;
 
-/// Packets that filters find something in.
+/// Packets that random filters are likely to match.
 fn packets(random: &mut Random, shipped: &[Packet]) -> Vec<Packet> {
     let mut list: Vec<Packet> = (0..60).map(|_| frames::any(random)).collect();
     let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: false };
@@ -19,7 +19,7 @@ fn packets(random: &mut Random, shipped: &[Packet]) -> Vec<Packet> {
     talk.truncate(60);
     list.append(&mut talk);
     frames::give_times(random, &mut list);
-    // Of the shipped capture some packets in a row, with their own times.
+    // Consecutive packets of the capture in `examples/`, with their own intervals.
     let start = random.below(shipped.len() as u64 - 90) as usize;
     let mut all = shipped[start..start + 90].to_vec();
     let shift = 1_690_000_000_000_000_000 - all[0].time_ns;
@@ -32,7 +32,7 @@ fn options(engine: Executor, passes: bool) -> Options {
     Options { engine, without_passes: if passes { vec![] } else { vec!["all".into()] }, ..Options::default() }
 }
 
-/// Passes without any one of which the rows are as expected.
+/// The passes that cause a difference: without any one of them the rows are correct.
 fn guilty(compiler: &Compiler, asks: &[Ask], packets: &[Packet], expected: &[String]) -> Vec<&'static str> {
     let is_right = |name: &&str| {
         let without = vec![name.to_string()];
@@ -65,7 +65,7 @@ fn native_and_interpreter_and_passes_agree() {
         let reference = match compiler.compile(&asks, &options(Executor::Interpreter, false)) {
             Ok(compiled) => compiled,
             Err(diagnostics) => {
-                // Filters that can never hold, and such as grow too large, are refused.
+                // Filters that can never match, or that grow too large, are refused.
                 refused += 1;
                 println!("seed {seed}: {asks:?}: {:?}", diagnostics.list[0].message);
                 continue;
@@ -74,7 +74,7 @@ fn native_and_interpreter_and_passes_agree() {
         asked += 1;
         let (expected, outcome) = rows(&compiler, &reference, &packets, 1);
         matched += usize::from(!expected.is_empty());
-        // Code of what no pass has cleaned up takes long to make: of every fourth seed.
+        // Unoptimised code is slow to compile, so only every fourth seed tests it.
         let big = (Executor::Native, false);
         let others = [(Executor::Interpreter, true), (Executor::Native, true), big];
         for (engine, passes) in others.into_iter().filter(|&o| o != big || seed % 4 == 0) {

@@ -1,4 +1,5 @@
-//! Filters of events: a row is told if it fulfils them itself, and its packet what they ask of that.
+//! Filters on events: a row is delivered if it matches the event terms itself, and its packet the other
+//! terms.
 
 use crate::drive::{Memory, Packet, ask, compile, rows, seeds};
 use crate::frames::{ACK, V4, ethernet, ipv4, tcp};
@@ -28,7 +29,7 @@ stack talks extends internet {
 }
 ";
 
-/// A row of an event, as far as filters here ask for it.
+/// A row of an event, with the fields that the filters here use.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     event: String,
@@ -42,7 +43,7 @@ struct Row {
     twice: Option<u64>,
 }
 
-/// What was said: a message's bytes.
+/// The bytes of a message.
 fn message(random: &mut Random) -> Vec<u8> {
     let (kind, length) = (random.below(8) as u8, random.below(6) as u8);
     let mut bytes = vec![kind];
@@ -54,7 +55,7 @@ fn message(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Both sides talk, up to six messages at a time.
+/// Both sides send, up to six messages at a time.
 fn talk(random: &mut Random) -> Vec<Packet> {
     let mut next = [100_u32, 900];
     let mut packets = vec![];
@@ -70,7 +71,7 @@ fn talk(random: &mut Random) -> Vec<Packet> {
     packets
 }
 
-/// A question about rows of these events.
+/// A question for rows of these events.
 fn asked(compiler: &Compiler, filter: &str, events: &[&str]) -> Ask {
     let names: Vec<String> = events.iter().map(ToString::to_string).collect();
     let asked = EventRows::of(compiler.stack(), &names).expect("they are declared").asked;
@@ -124,14 +125,14 @@ fn told(
     told
 }
 
-/// What rows are asked in: all rows, and the packets.
+/// Context of a row: all rows, and the packets.
 struct Said<'a> {
     rows: &'a [Row],
     packets: &'a [Packet],
 }
 
 impl Said<'_> {
-    /// Whether something of this kind was said in the row's packet.
+    /// Whether the row's packet has a message of this kind.
     fn is_in_packet_of(&self, row: &Row, kind: u64) -> bool {
         let mut rows = self.rows.iter().filter(|one| one.packet == row.packet);
         rows.any(|one| of(one, "talk.said", one.kind) == Some(kind))
@@ -140,12 +141,12 @@ impl Said<'_> {
 
 type Holds = fn(&Row, &Said<'_>) -> bool;
 
-/// A number of `talk.said`, or of `talk.meant`.
+/// `number`, if the row is of this event.
 fn of(row: &Row, event: &str, number: Option<u64>) -> Option<u64> {
     number.filter(|_| row.event == event)
 }
 
-/// Terms, and whether they hold of a row.
+/// Terms, and whether a row satisfies them.
 const TERMS: &[(&str, Holds)] = &[
     ("talk.said.kind == 2", |row, _| of(row, "talk.said", row.kind) == Some(2)),
     ("talk.said.kind != 2", |row, _| of(row, "talk.said", row.kind).is_some_and(|kind| kind != 2)),
@@ -173,7 +174,7 @@ const TERMS: &[(&str, Holds)] = &[
     ("talk.said.who in 10.0.0.2/31", |row, _| row.who == Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)))),
     ("talk.meant.kind > 5", |row, _| of(row, "talk.meant", row.kind).is_some_and(|kind| kind > 5)),
     ("talk.meant.twice == 10", |row, _| row.twice == Some(10)),
-    // What is asked of the packet, any of its messages may fulfil.
+    // Terms on the packet are satisfied by any of its messages.
     ("talk.kind == 3", |row, said| said.is_in_packet_of(row, 3)),
     ("talk.ended", |row, said| said.is_in_packet_of(row, 7)),
     ("frame.len > 70", |row, said| said.packets[row.packet as usize - 1].bytes.len() > 70),
@@ -181,7 +182,7 @@ const TERMS: &[(&str, Holds)] = &[
     ("ip.src == 10.0.0.1", |row, said| said.packets[row.packet as usize - 1].bytes[26..30] == V4[0]),
 ];
 
-/// A filter, and how it is to be read.
+/// A random filter as a tree.
 enum Tree {
     Term(usize),
     Not(Box<Tree>),
@@ -260,7 +261,7 @@ fn a_row_is_told_if_it_fulfils_the_filter_itself() {
     assert!(some > 40 && few > 40, "filters tell rows apart: {some}, {few}");
 }
 
-/// What columns say of bytes is what was sent, in the order in which it was.
+/// Byte columns have the bytes that were sent, in order.
 #[test]
 fn columns_have_the_bytes_of_their_own_message() {
     let mut compiler = Compiler::default();
@@ -295,7 +296,7 @@ fn columns_have_the_bytes_of_their_own_message() {
     }
 }
 
-/// Packets and connections have what any of their events has, as before.
+/// For packets and connections, any of their rows may satisfy a term.
 #[test]
 fn of_packets_and_connections_any_row_will_do() {
     let mut compiler = Compiler::default();

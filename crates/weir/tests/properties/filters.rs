@@ -1,4 +1,4 @@
-//! Random filters over all fields there are.
+//! Random filters over all fields.
 
 use weir::lang::filter::{Catalog, FieldInfo};
 use weir::packet::ValueType;
@@ -17,7 +17,7 @@ pub fn filter(random: &mut Random, catalog: &dyn Catalog, depth: u32) -> String 
     }
 }
 
-/// Fields that packets of these tests have often.
+/// Fields that packets of these tests often have.
 const COMMON: &[&str] = &[
     "eth",
     "ip",

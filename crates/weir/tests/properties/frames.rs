@@ -1,29 +1,29 @@
-//! Frames of every layer that the stack knows, and frames with something wrong in them.
+//! Frames of every layer in the stack, and damaged frames.
 
 use crate::drive::Packet;
 use weir::packet::LinkType;
 use weir_testing::Random;
 
-/// Addresses: few, so that filters and packets meet.
+/// IPv4 addresses: few, so that filters match packets.
 pub const V4: [[u8; 4]; 5] =
     [[10, 0, 0, 1], [10, 0, 0, 2], [192, 0, 2, 10], [198, 51, 100, 10], [203, 0, 113, 77]];
-/// The same for IPv6.
+/// IPv6 addresses, likewise.
 pub const V6: [[u8; 16]; 3] = [
     [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10],
     [0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11],
     [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
 ];
-/// Ports: few, for the same reason.
+/// Ports, likewise.
 pub const PORTS: [u16; 8] = [22, 53, 80, 443, 8080, 40_000, 52_364, 65_535];
 
-/// Flags of TCP.
+/// TCP flags.
 pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;
 pub const RST: u8 = 4;
 pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
 
-/// Some noise.
+/// Random bytes, at most `bytes_max`.
 pub fn noise(random: &mut Random, bytes_max: u64) -> Vec<u8> {
     (0..random.below(bytes_max + 1)).map(|_| random.bits() as u8).collect()
 }
@@ -52,7 +52,7 @@ pub fn udp(ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An IPv4 packet. `fragment`: the flags and the offset as they stand in the header.
+/// An IPv4 packet. `fragment`: flags and offset, as in the header.
 pub fn ipv4(
     ends: ([u8; 4], [u8; 4]),
     protocol: u8,
@@ -85,7 +85,7 @@ pub fn ipv6(ends: ([u8; 16], [u8; 16]), next: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// IPv6's fragment header with what follows.
+/// An IPv6 fragment header with `payload`.
 pub fn ipv6_fragment(next: u8, offset: u16, more: bool, ident: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![next, 0];
     out.extend((offset | u16::from(more)).to_be_bytes());
@@ -94,7 +94,7 @@ pub fn ipv6_fragment(next: u8, offset: u16, more: bool, ident: u32, payload: &[u
     out
 }
 
-/// An extension header of eight bytes with what follows.
+/// An extension header of eight bytes with `payload`.
 pub fn extension(next: u8, payload: &[u8]) -> Vec<u8> {
     [&[next, 0, 1, 4, 0, 0, 0, 0], payload].concat()
 }
@@ -107,7 +107,7 @@ pub fn ethernet(ethertype: u16, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A VLAN tag with what follows.
+/// A VLAN tag with `payload`.
 pub fn vlan(id: u16, ethertype: u16, payload: &[u8]) -> Vec<u8> {
     let mut out = id.to_be_bytes().to_vec();
     out.extend(ethertype.to_be_bytes());
@@ -115,7 +115,7 @@ pub fn vlan(id: u16, ethertype: u16, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An MPLS label with what follows.
+/// An MPLS label with `payload`.
 pub fn mpls(label: u32, bottom: bool, payload: &[u8]) -> Vec<u8> {
     let mut out = (label << 12 | u32::from(bottom) << 8 | 64).to_be_bytes().to_vec();
     out.extend(payload);
@@ -132,7 +132,7 @@ pub fn arp(random: &mut Random) -> Vec<u8> {
     out
 }
 
-/// Protocol number and bytes of something that IP carries.
+/// Protocol number and bytes of a random IP payload.
 pub fn transport(random: &mut Random) -> (u8, Vec<u8>) {
     let ports = (random.pick(&PORTS), random.pick(&PORTS));
     let payload = match random.below(4) {
@@ -163,7 +163,7 @@ pub fn transport(random: &mut Random) -> (u8, Vec<u8>) {
     }
 }
 
-/// EtherType and bytes of an IP packet, perhaps with extension headers, fragments, or in a tunnel.
+/// EtherType and bytes of a random IP packet, possibly with extension headers, fragmented or tunnelled.
 pub fn network(random: &mut Random, depth: u32) -> (u16, Vec<u8>) {
     let (mut number, mut payload) = transport(random);
     if random.once_in(12) {
@@ -200,12 +200,12 @@ pub fn network(random: &mut Random, depth: u32) -> (u16, Vec<u8>) {
     (0x0800, ipv4((random.pick(&V4), random.pick(&V4)), number, id, fragment, options, &payload))
 }
 
-/// A frame of any layers, well-formed.
+/// A well-formed frame of random layers.
 pub fn whole(random: &mut Random) -> Packet {
     whole_within(random, 2)
 }
 
-/// A frame of any layers, well-formed, in so many tunnels at most.
+/// A well-formed frame of random layers, in at most `tunnels` tunnels.
 pub fn whole_within(random: &mut Random, tunnels: u32) -> Packet {
     let (mut ethertype, mut bytes) = match random.below(16) {
         0 => (0x0806, arp(random)),
@@ -228,13 +228,13 @@ pub fn whole_within(random: &mut Random, tunnels: u32) -> Packet {
     Packet::ethernet(ethernet(ethertype, &bytes))
 }
 
-/// A frame, perhaps with wrong bytes, cut, or mere noise.
+/// A random frame, possibly damaged.
 pub fn any(random: &mut Random) -> Packet {
     let packet = whole(random);
     damage(random, packet)
 }
 
-/// The frame, perhaps with wrong bytes, cut, or mere noise in its place.
+/// The frame, unchanged, with wrong bytes, truncated, or replaced by random bytes.
 pub fn damage(random: &mut Random, mut packet: Packet) -> Packet {
     match random.below(8) {
         0 => {
@@ -248,7 +248,7 @@ pub fn damage(random: &mut Random, mut packet: Packet) -> Packet {
             packet = packet.cut(snaplen);
         }
         2 => {
-            // The frame ends early, and says so.
+            // The frame itself is short, not only its capture.
             packet.bytes.truncate(random.below(packet.bytes.len() as u64 + 1) as usize);
             packet.wire_bytes = packet.bytes.len() as u32;
         }
@@ -261,7 +261,7 @@ pub fn damage(random: &mut Random, mut packet: Packet) -> Packet {
     packet
 }
 
-/// Gives packets times that grow, sometimes by minutes.
+/// Gives packets increasing times, sometimes minutes apart.
 pub fn give_times(random: &mut Random, packets: &mut [Packet]) {
     let mut now = 1_700_000_000_000_000_000;
     for packet in packets {

@@ -1,4 +1,4 @@
-//! Traffic that means harm: nothing panics, nothing grows without bound, all is accounted for.
+//! Malicious traffic: no panics, bounded memory, and every packet accounted for.
 
 use crate::drive::{Packet, all_sessions, ask, compile, rows, seeds};
 use crate::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
@@ -7,20 +7,20 @@ use weir::{Compiler, Counters, Executor, Limits, Options, Want};
 use weir_testing::Random;
 
 pub const FLOWS_MAX: usize = 64;
-/// Address space of a table of so few flows.
+/// Largest address space of a table for this few flows, bytes.
 const TABLE_BYTES_MAX: usize = 20 << 20;
 
 fn any_v4(random: &mut Random) -> [u8; 4] {
     (random.bits() as u32).to_be_bytes()
 }
 
-/// SYNs from everywhere.
+/// SYNs from random addresses.
 fn flood(random: &mut Random) -> Packet {
     let segment = tcp((random.bits() as u16, 80), random.bits() as u32, 0, SYN, &[], &[]);
     Packet::ethernet(ethernet(0x0800, &ipv4((any_v4(random), V4[0]), 6, 1, 0, &[], &segment)))
 }
 
-/// Layers in layers.
+/// Deeply nested layers.
 fn nest(random: &mut Random) -> Packet {
     let segment = tcp((1, 2), 3, 4, ACK, &[], b"deep");
     let mut bytes = ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment);
@@ -52,7 +52,7 @@ fn nest(random: &mut Random) -> Packet {
     Packet::ethernet(ethernet(ethertype, &bytes))
 }
 
-/// Fragments that overlap, or never complete, or would be larger than any datagram.
+/// Fragments that overlap, never complete, or exceed the largest datagram.
 fn fragment(random: &mut Random) -> Packet {
     let payload = noise(random, 40);
     let (offset, more) = (random.below(8192) as u16, !random.once_in(5));
@@ -69,7 +69,7 @@ fn fragment(random: &mut Random) -> Packet {
     Packet::ethernet(ethernet(0x86dd, &ipv6((random.pick(&frames::V6), frames::V6[0]), 44, &fragment)))
 }
 
-/// Segments of few connections, at numbers that never fit.
+/// Segments of a few connections, with random sequence numbers.
 fn hole(random: &mut Random) -> Packet {
     let payload = noise(random, 1_400);
     let segment =
@@ -77,14 +77,14 @@ fn hole(random: &mut Random) -> Packet {
     Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
 }
 
-/// TLS records that promise much.
+/// TLS records that announce long messages.
 fn promise(random: &mut Random) -> Packet {
     let hello = [&[0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff, 3, 3][..], &noise(random, 900)].concat();
     let segment = tcp((random.bits() as u16, 443), 1, 1, ACK, &[], &hello);
     Packet::ethernet(ethernet(0x0800, &ipv4((any_v4(random), V4[1]), 6, 1, 0, &[], &segment)))
 }
 
-/// Lengths that lie.
+/// Wrong lengths.
 fn lie(random: &mut Random) -> Packet {
     let mut packet = frames::whole(random);
     for _ in 0..1 + random.below(4) {
@@ -94,7 +94,7 @@ fn lie(random: &mut Random) -> Packet {
     packet
 }
 
-/// Harm of all kinds, in runs of one kind each.
+/// Attacks of all kinds, in runs of one kind each.
 pub fn attack(random: &mut Random, packets: usize) -> Vec<Packet> {
     let kinds: [fn(&mut Random) -> Packet; 8] =
         [flood, nest, fragment, hole, promise, lie, frames::any, |random| {
@@ -109,7 +109,7 @@ pub fn attack(random: &mut Random, packets: usize) -> Vec<Packet> {
     }
     let mut now = 1_700_000_000_000_000_000_i64;
     for packet in &mut list {
-        // Time may stand still, and run backwards.
+        // Time may stand still or go backwards.
         now += random.below(1_000_000) as i64 - if random.once_in(50) { 5_000_000 } else { 0 };
         packet.time_ns = now;
     }
@@ -138,7 +138,7 @@ fn hold(engine: Executor, usual: std::ops::Range<u64>, packets: usize) {
             for workers in [1, 2] {
                 let (_, outcome) = rows(&compiler, &compiled, &packets, workers);
                 let counters = &outcome.counters;
-                // A table takes one chunk of address space (32 768 entries) at least.
+                // A table reserves address space in chunks of 32 768 entries, at least one.
                 let bound = (TABLE_BYTES_MAX * tables * workers) as u64;
                 assert!(
                     outcome.table_bytes <= bound,

@@ -1,4 +1,5 @@
-//! Time passes while a source is idle: connections end without another packet, on any number of workers.
+//! Time that passes while a source is idle ends connections without another packet, with any number of
+//! workers.
 
 use crate::drive::{ask, compile};
 use crate::frames::{ethernet, ipv4, tcp};
@@ -12,12 +13,12 @@ use weir::{Compiler, Connection, Counters, Item, Options, Shape, Want};
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_700_000_000 * SECOND;
 
-/// After the start.
+/// A time after the start.
 fn at(millis: i64) -> Timestamp {
     Timestamp(START + millis * (SECOND / 1000))
 }
 
-/// A segment of a connection from `port`, to the responder or back.
+/// A segment of a connection from `port`; a SYN-ACK goes back to it.
 fn segment(millis: i64, port: u16, flags: &str) -> MemoryPacket {
     let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
     let segment = match flags {
@@ -34,7 +35,7 @@ fn segment(millis: i64, port: u16, flags: &str) -> MemoryPacket {
 
 type Rows = Rc<RefCell<Vec<Connection>>>;
 
-/// Notes at each poll how many rows have been handed out.
+/// Records at each poll how many rows have been delivered.
 struct Watched {
     source: MemorySource,
     rows: Rows,
@@ -48,7 +49,7 @@ impl Source for Watched {
     }
 }
 
-/// The connections; how many had been handed out when the source was polled again after each step; and the counters.
+/// The connections; how many had been delivered at the poll after each step; and the counters.
 fn connections(source: MemorySource, workers: usize) -> (Vec<Connection>, Vec<usize>, Counters) {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("", Want::Connections)], &Options::default());
@@ -72,7 +73,7 @@ fn an_unanswered_connection_ends_while_its_source_is_silent() {
         let source = MemorySource::new()
             .then_packets([segment(0, 1000, "SYN")])
             .then_idle(at(4_900))
-            // Expiry is late by a tick of the timers, 134 ms.
+            // Expiry may be late by one timer tick, 134 ms.
             .then_idle(at(5_200))
             .then_idle(Timestamp::MIN);
         let (rows, seen, _) = connections(source, workers);
@@ -99,7 +100,7 @@ fn packets_that_come_late_after_silence_begin_connections_that_last() {
         let source = MemorySource::new()
             .then_packets([segment(0, 1000, "SYN"), segment(100, 1000, "SYN-ACK")])
             .then_idle(at(100_000))
-            // What a pipe had kept, in two bursts.
+            // Packets that a pipe has buffered, in two bursts.
             .then_packets([segment(50_000, 2000, "SYN")])
             .then_packets([segment(54_000, 2000, "SYN-ACK"), segment(54_100, 3000, "SYN")])
             .then_packets([segment(60_000, 3000, "SYN")])

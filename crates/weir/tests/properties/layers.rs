@@ -1,5 +1,5 @@
-//! Whatever is wrong with their packets, layers mean the same to the interpreter, the passes and native code:
-//! the captures beside the protocols, damaged and cut, over their stacks and with their filters.
+//! Layers give the same results in the interpreter, with passes and in native code, even for damaged packets:
+//! the captures beside the protocols, damaged and truncated, with their stacks and filters.
 
 use crate::drive::{Packet, all_sessions, ask, compile, read_capture, rows, seeds};
 use crate::frames::{damage, give_times};
@@ -7,10 +7,10 @@ use std::path::Path;
 use weir::{Ask, Compiler, Executor, Options, Want};
 use weir_testing::Random;
 
-/// Packets made of those of one capture.
+/// Packets derived from one capture.
 const PACKETS: usize = 300;
 
-/// What an expectation says: the stack, and the filters.
+/// The stack and the filters of an expectation.
 fn questions(path: &Path) -> (String, Vec<Ask>) {
     let text = std::fs::read_to_string(path).unwrap();
     let stack = text.lines().find_map(|l| l.strip_prefix("stack ")).unwrap_or("internet").to_string();

@@ -1,6 +1,6 @@
-//! Filters in the syntax of pcap-filter(7) find what libpcap finds, where both can be asked: one IP
-//! header, no tags, no tunnels (see `compile_bpf` for the differences beyond), nothing cut off (libpcap
-//! gives up on a packet that is too short for one part of a filter, also under `not`).
+//! Filters in the syntax of pcap-filter(7) match the same packets as in libpcap, where both support them: one
+//! IP header, no tags, no tunnels (see `compile_bpf` for the differences beyond), no truncation (libpcap
+//! rejects a packet that is too short for one part of a filter, even under `not`).
 
 use crate::drive::{Packet, ask, rows, seeds};
 use crate::frames::{self, V4, V6, ethernet};
@@ -12,14 +12,14 @@ use weir_testing::Random;
 
 const SEEDS: u64 = 250;
 
-/// A frame that both know all about.
+/// A frame whose layers both support.
 fn frame(random: &mut Random) -> Packet {
     let (mut number, mut payload) = frames::transport(random);
     if number == 1 {
         payload = vec![random.pick(&[0, 8, 13]), 0, 0, 0, 0, 1, 0, 2];
     }
     if number == 132 {
-        // The stack has no SCTP: libpcap finds its ports, ours does not.
+        // The stack has no SCTP: libpcap would find its ports, ours would not.
         number = 50;
     }
     if random.once_in(12) {
@@ -37,7 +37,8 @@ fn frame(random: &mut Random) -> Packet {
         return Packet::ethernet(ethernet(0x86dd, &frames::ipv6(ends, number, &payload)));
     }
     let options: &[u8] = if random.once_in(5) { &[1, 1, 1, 0] } else { &[] };
-    // Later fragments that never find the others. First ones wait for them here, and do not there.
+    // Later fragments whose datagram never completes. First fragments would wait for it here, but not in
+    // libpcap.
     let fragment = if random.once_in(6) { 0x2000 | (300 + random.below(9)) as u16 } else { 0x4000 };
     let ends = (random.pick(&V4), random.pick(&V4));
     let packet = frames::ipv4(ends, number, random.bits() as u16, fragment, options, &payload);
@@ -53,7 +54,7 @@ fn expression(random: &mut Random, depth: u32) -> String {
         0 | 1 => format!("({left}) and ({right})"),
         2 | 3 => format!("({left}) or ({right})"),
         4 => format!("not ({left})"),
-        // Without parentheses both bind alike, from the left.
+        // Without parentheses both operators have equal precedence and associate to the left.
         _ => format!("{} or {} and {}", primitive(random), primitive(random), primitive(random)),
     }
 }
@@ -118,7 +119,7 @@ fn capture(packets: &[Packet]) -> Vec<u8> {
     file
 }
 
-/// The numbers of the packets that libpcap finds; what it says where it does not take the expression.
+/// Numbers of the packets that libpcap matches, or its error message if it refuses the expression.
 fn libpcap(expression: &str, file: &[u8]) -> Result<Vec<u64>, String> {
     let mut child = Command::new("tcpdump")
         .args(["-r", "-", "-w", "-", expression])
@@ -129,7 +130,8 @@ fn libpcap(expression: &str, file: &[u8]) -> Result<Vec<u64>, String> {
         .map_err(|e| e.to_string())?;
     let mut input = child.stdin.take().unwrap();
     let bytes = file.to_vec();
-    // It says no before it has read all; then writing fails, which does not matter.
+    // If tcpdump refuses the expression before it has read all input, writing fails; this is not an error
+    // here.
     let writer = std::thread::spawn(move || drop(input.write_all(&bytes)));
     let mut out = vec![];
     child.stdout.take().unwrap().read_to_end(&mut out).map_err(|e| e.to_string())?;
@@ -167,7 +169,8 @@ fn ours_is_libpcap_s() {
         let theirs = match theirs {
             Ok(numbers) => numbers,
             Err(said) => {
-                // It refuses what can never hold (`ip6 and ip[8] > 1`); ours finds nothing then, or says so too.
+                // libpcap refuses filters that can never match (`ip6 and ip[8] > 1`); ours matches nothing,
+                // or refuses them as well.
                 assert!(
                     said.contains("expression rejects all packets")
                         || said.contains("syntax")

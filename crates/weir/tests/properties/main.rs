@@ -1,29 +1,31 @@
-//! Properties of the whole: they hold for any filter and any traffic. Every failure prints the seed
-//! that brings it back.
+//! Properties of the whole program: they hold for any filter and any traffic. Every failure prints the seed
+//! that reproduces it.
 //!
 //! * `engines`: native ≡ interpreter, optimised ≡ unoptimised.
-//! * `libpcap`: ours ≡ libpcap's, on what both can be asked.
-//! * `streams`: streams come out as they were sent, with gaps where bytes are missing.
+//! * `libpcap`: ours ≡ libpcap, on the common subset of filters.
+//! * `streams`: streams are delivered as sent, with gaps where bytes are missing.
+//! * `strict`: strict reassembly delivers only bytes that the receiver accepts.
 //! * `subscriptions`: several questions share one reassembly; cutoffs, chunks, classes, memory.
 //! * `packets`: the packets of a stream, in the order of its bytes.
-//! * `probing`: a protocol is recognised however its first bytes are cut.
+//! * `probing`: a protocol is recognised however its first bytes are segmented.
 //! * `registry`: a registry of many session protocols.
-//! * `unions`: `A or B` is what `A` is and what `B` is; `not A` the rest.
-//! * `workers`: the same items in the same order, whatever the number of workers.
-//! * `accounts`: every packet read is delivered, filtered or dropped, once.
-//! * `events`: rows of events fulfil their filters themselves.
-//! * `clock`: wrong times of packets.  `anomalies`: segments that nobody honest sends.
+//! * `answers`: originators and responders when packets are missing.
+//! * `unions`: `A or B` matches what `A` or `B` matches; `not A` matches the rest.
+//! * `workers`: the same items in the same order, with any number of workers.
+//! * `accounts`: every packet read is delivered, filtered or dropped, exactly once.
+//! * `events`: each row of an event is filtered by itself.
+//! * `clock`: wrong packet times.  `anomalies`: abnormal TCP segments.
 //! * `idle`: time passes without packets.
-//! * `wholes`: messages made of chunks.
-//! * `above`: what layers above a connection say of it.
-//! * `claims`: headers and ports that claim what is not.
+//! * `messages`: messages in streams.  `wholes`: messages made of chunks.
+//! * `above`: filters on layers above a connection.
+//! * `claims`: headers and ports with false claims.
 //! * `many`: stacks of many layers and many events.
-//! * `layers`: the same of damaged packets of every layer that has a capture.
-//! * `hostile`: traffic that means harm: nothing panics, nothing grows without bound.
-//! * `texts`: protocols that nobody wrote mean the same to every engine.
-//! * `corpus`: what fuzzers start from, replayed.  `shipped`: what we know of the capture that we ship.
+//! * `layers`: `engines` for damaged packets of every layer that has a capture.
+//! * `hostile`: malicious traffic: no panics, bounded memory.
+//! * `texts`: randomly generated protocols give the same results in every engine.
+//! * `corpus`: seeds of fuzzers, replayed.  `shipped`: the capture in `examples/` and its servers' logs.
 //!
-//! What they share: `frames` builds packets, `traffic` conversations, `filters` filters, `drive` runs.
+//! Shared modules: `frames` builds packets, `traffic` conversations, `filters` filters, `drive` runs them.
 
 mod above;
 mod accounts;

@@ -1,4 +1,4 @@
-//! What there may be many of: layers of a stack and of a packet, events.
+//! Large numbers of layers in a stack, layers in a packet, and events.
 
 use crate::drive::{Memory, Packet, ask, compile, rows};
 use std::convert::Infallible;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use weir::packet::Value;
 use weir::{Ask, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
 
-/// A stack of `layers` protocols: each packet begins with the first, and a byte says which one follows.
+/// A stack of `layers` protocols. Each packet begins with the first one, and a byte selects each next one.
 fn stack_of(layers: usize) -> Compiler {
     let mut text = String::new();
     for layer in 0..layers {
@@ -28,7 +28,7 @@ fn stack_of(layers: usize) -> Compiler {
 #[test]
 fn a_stack_has_200_layers() {
     let compiler = stack_of(200);
-    // From layer 0 to another one, and on from there, layer by layer.
+    // From layer 0 to layer `first`, then through consecutive layers.
     let packets: Vec<Packet> = (1..200usize)
         .map(|first| {
             let bytes: Vec<u8> = (first..(first + 40).min(200)).map(|layer| layer as u8).chain([0]).collect();
@@ -66,7 +66,7 @@ fn a_stack_has_200_layers() {
         assert_eq!(seen[3], (1..200).filter(either).collect::<Vec<_>>());
         for (first, path) in (1..200).zip(&paths) {
             let all: Vec<usize> = [0].into_iter().chain(first..(first + 40).min(200)).collect();
-            // A path has room for 32 layers: the innermost.
+            // A path keeps at most 32 layers, the innermost.
             assert_eq!(*path, all[all.len().saturating_sub(32)..]);
         }
     }
@@ -124,7 +124,7 @@ fn a_stack_has_256_events() {
         assert_eq!(names[1], vec!["p3.e9"; 64]);
         assert_eq!(names[2], ["p1.e60"]);
     }
-    // One event more is one too many.
+    // One event too many.
     let text = text.replace("event e0 on", "event more on packet { kind } event e0 on");
     let wrong = Compiler::default().add("many.weir", &text).expect_err("260 events");
     assert!(wrong.list.iter().any(|one| one.message.contains("260 events, and at most 256")), "{wrong}");

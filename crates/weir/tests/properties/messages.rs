@@ -1,4 +1,4 @@
-//! Messages of streams: those that were sent are read, however they are cut into segments and whatever happens to these.
+//! Messages in streams are read as sent, for any segmentation and any network conditions.
 
 use crate::drive::{Packet, TLS_SESSIONS, ask, compile, rows, rows as rows_of, seeds};
 use crate::frames::{ACK, PSH, RST, SYN, V4, ethernet, ipv4, tcp};
@@ -58,7 +58,7 @@ stack chats extends internet {
 }
 ";
 
-/// A message: its kind and bytes.
+/// A random message: kind and bytes.
 fn message(random: &mut Random, names_max: u64) -> (u8, Vec<u8>) {
     let kind = random.below(4) as u8;
     let length = random.pick(&[0, 1, 4, 100, 3_000]).max(if kind == 2 { 4 } else { 0 });
@@ -72,7 +72,7 @@ fn message(random: &mut Random, names_max: u64) -> (u8, Vec<u8>) {
     (kind, bytes)
 }
 
-/// What happens to the client's segments.
+/// Network conditions for the client's segments.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     swaps: bool,
@@ -81,11 +81,11 @@ struct Way {
     snaplen: Option<usize>,
 }
 
-/// As bad as may be where nothing is lost.
+/// The worst conditions without losses.
 const WILD: Way = Way { swaps: true, repeats: true, loses: false, snaplen: None };
 const CALM: Way = Way { swaps: false, repeats: false, loses: false, snaplen: None };
 
-/// A connection on which the client says all this.
+/// A connection on which the client sends `said`.
 fn conversation(random: &mut Random, port: u16, said: &[u8], way: Way) -> Vec<Packet> {
     let segment = |side: usize, flags, seq: u32, ack: u32, payload: &[u8]| {
         let ports = [(40_000, port), (port, 40_000)][side];
@@ -133,7 +133,7 @@ fn conversation(random: &mut Random, port: u16, said: &[u8], way: Way) -> Vec<Pa
     packets
 }
 
-/// What asks for an event's rows, for both engines.
+/// A question for an event's rows, compiled for both engines.
 fn of_event(compiler: &Compiler, event: &str) -> [Compiled; 2] {
     let wanted = EventRows::of(compiler.stack(), &[event.to_string()]).expect("it is declared");
     let need = Need { events: wanted.asked, ..Need::default() };
@@ -143,12 +143,12 @@ fn of_event(compiler: &Compiler, event: &str) -> [Compiled; 2] {
     })
 }
 
-/// Kind and length of the messages of which was told.
+/// Kind and length of the messages in the rows.
 fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<(u64, u64)> {
     told_and_counted(compiler, compiled, packets).0
 }
 
-/// And the counters of the run.
+/// As [`told`], with the counters of the run.
 fn told_and_counted(
     compiler: &Compiler,
     compiled: &Compiled,
@@ -159,12 +159,12 @@ fn told_and_counted(
     let numbers = |row: &String| -> Vec<u64> {
         row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect()
     };
-    // Behind the ports: kind and length, and the port.
+    // Kind, length and port are the last three numbers.
     let told = rows.into_iter().map(numbers).map(|n| (n[n.len() - 3], n[n.len() - 2])).collect();
     (told, outcome.counters)
 }
 
-/// What was sent, and what was told of it, for many conversations.
+/// Calls `check` with the messages sent and the messages read, for many conversations.
 fn each(count: u64, port: u16, way: Way, mut check: impl FnMut(u64, &[(u64, u64)], &[(u64, u64)])) {
     let mut compiler = Compiler::default();
     compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -219,7 +219,7 @@ fn what_the_capture_cut_off_is_no_message() {
     assert!(differs > 0, "some were cut off");
 }
 
-/// Bytes of the client's stream that were captured, each once.
+/// Bytes of the client's stream that were captured, repeated ones counted once.
 fn captured_bytes(packets: &[Packet]) -> u64 {
     let mut ends: BTreeMap<u32, usize> = BTreeMap::new();
     for packet in packets.iter().filter(|packet| packet.bytes[34..36] == 40_000_u16.to_be_bytes()) {
@@ -230,14 +230,14 @@ fn captured_bytes(packets: &[Packet]) -> u64 {
     ends.values().sum::<usize>() as u64
 }
 
-/// Of what was captured every byte is in a message that was told, or counted as lost: behind holes that nothing fills,
-/// and where all that tells of them is one side's packets, too.
+/// Every captured byte is part of a reported message or counted as lost, also behind holes that are never
+/// filled, and if only one direction was captured.
 #[test]
 fn what_nobody_reads_is_counted() {
     let mut compiler = Compiler::default();
     compiler.add("chat.weir", CHAT).unwrap_or_else(|wrong| panic!("{wrong}"));
     let events = of_event(&compiler, "note.noted");
-    // Who asks for streams, too, is handed what waits when a connection ends.
+    // With a question for streams, bytes behind a hole are delivered when the connection ends.
     let streams = Ask { want: TLS_SESSIONS, ..ask("", Want::Packets) };
     let with_sessions = {
         let wanted = EventRows::of(compiler.stack(), &["note.noted".to_string()]).expect("it is declared");
@@ -272,18 +272,19 @@ fn what_nobody_reads_is_counted() {
     assert!(unread > 30 && ways.iter().all(|&count| count > 0), "some was lost each way: {ways:?}");
 }
 
-/// How a connection ends on which messages wait behind a hole.
+/// How a connection ends while messages wait behind a hole.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum End {
     Capture,
     Silence,
     Reset,
     Reuse,
-    /// The other side says that it has everything.
+    /// The other side acknowledges all bytes.
     Acknowledged,
 }
 
-/// What a client says, of which one segment was not captured; the number of the packet with which the rest is read.
+/// A client's packets, with one segment missing, and the number of the packet that causes the rest to be
+/// read.
 fn with_hole(end: End) -> (Vec<Packet>, u64) {
     let segment = |side: usize, port: u16, flags, seq: u32, ack: u32, payload: &[u8]| {
         let ports = [(port, 7777), (7777, port)][side];
@@ -294,7 +295,7 @@ fn with_hole(end: End) -> (Vec<Packet>, u64) {
     let mut packets = vec![
         client(SYN, 99, &[]),
         client(ACK, 100, &[0x7e, 0x5a, 0, 0, 1, b'a']),
-        // Ten bytes are missing; then a number, half of a call whose end comes, and a word.
+        // Ten bytes are missing; then a number, the first half of a call, its second half, and a word.
         client(ACK, 116, &[0x7e, 0x5a, 2, 0, 4, 0, 0, 0, 9, 0x7e, 0x5a, 4, 0]),
         client(ACK, 129, &[2, b'b', b'c', 0x7e, 0x5a, 0, 0, 0]),
     ];
@@ -348,7 +349,7 @@ fn what_waits_when_its_connection_ends_is_read() {
             };
             assert_eq!(of_event(0, "chat.said"), [2, last, last, last], "{what}");
             assert_eq!(of_event(0, "word.written"), [last], "{what}");
-            // The packet that reads them does nothing else a second time.
+            // The packet that ends the wait has no other effect twice.
             assert_eq!(told(0).len(), 5 + usize::from(end == End::Reset), "{what}");
             assert_eq!(of_event(1, "chat.said"), [last], "{what}");
             assert_eq!(told(2).len(), 1, "{what}");
@@ -361,7 +362,7 @@ fn what_waits_when_its_connection_ends_is_read() {
             assert!(one.iter().eq(told(0)), "{what}: alone {one:#?}");
             assert_eq!(rows_of(&compiler, &together, &packets, 3).0, rows, "three workers: {what}");
         }
-        // Nothing is passed over where reassembly is strict.
+        // Strict reassembly does not skip holes.
         let options = Options { limits: Limits { strict: true, ..Limits::default() }, ..options };
         let strict = compile(&compiler, &asks[..1], &options);
         let (rows, outcome) = rows_of(&compiler, &strict, &with_hole(End::Capture).0, 1);
@@ -369,7 +370,7 @@ fn what_waits_when_its_connection_ends_is_read() {
     }
 }
 
-/// Which packets match, by their numbers.
+/// Numbers of the packets that match.
 fn matching(compiler: &Compiler, filter: &str, packets: &[Packet]) -> Vec<usize> {
     let numbers = [Executor::Native, Executor::Interpreter].map(|engine| {
         let options = Options { engine, ..Options::default() };
@@ -401,7 +402,7 @@ fn filters_are_given_the_packet_that_makes_a_message_whole() {
         }
         packets
     };
-    // A head; its rest and half a head; that one's rest and some payload; the last bytes.
+    // A header; its rest and half a header; the rest of that one and some payload; the last bytes.
     let packets = cut(7777, &[5, 10, 14, 17]);
     for (filter, numbers) in [
         ("chat", &[2, 4][..]),
@@ -410,21 +411,22 @@ fn filters_are_given_the_packet_that_makes_a_message_whole() {
         ("word.number == 9", &[4]),
         ("word.number == 8", &[]),
         ("chat.payload contains \"\\x02\"", &[2]),
-        // No packet that it could not hold of is left out of the stream.
+        // Packets that the filter excludes still belong to the stream.
         ("chat.kind == 2 and frame.len == 57", &[4]),
         ("chat and frame.len == 58", &[]),
         ("tcp and not chat", &[1, 3]),
     ] {
         assert_eq!(matching(&compiler, filter, &packets), numbers, "{filter}");
     }
-    // A message is there once all of it is, whoever reads what.
+    // A message is reported once it is complete, whether or not its payload is read.
     let packets = cut(7778, &[5, 10, 14, 17]);
     assert_eq!(matching(&compiler, "note.kind == 0", &packets), [2]);
     assert_eq!(matching(&compiler, "note.kind == 2", &packets), [4]);
     assert_eq!(matching(&compiler, "note.payload contains \"\\x02\"", &packets), [2]);
 }
 
-/// Many messages in one segment, each in a connection of its own inside it: they are the packet's, not each other's.
+/// Many messages in one segment, each in an inner connection of its own: they belong to the packet, not to
+/// each other.
 #[test]
 fn messages_of_one_packet_do_not_hold_each_other() {
     let text = "
@@ -461,7 +463,7 @@ fn messages_of_one_packet_do_not_hold_each_other() {
     };
     let all = flows("");
     assert_eq!(all.len(), 201, "a connection, and 200 calls");
-    // All of them run in the one of TCP, and in no other.
+    // All of them have the TCP connection as their only outer connection.
     let outer: Vec<usize> = all.iter().map(|row| row.matches("outer").count()).collect();
     assert!(outer.iter().all(|&count| count == outer[0]), "{all:#?}");
     let lengths: Vec<usize> = all.iter().map(String::len).collect();
@@ -479,7 +481,8 @@ fn messages_of_one_packet_do_not_hold_each_other() {
     );
 }
 
-/// All that messages can be made of: conditions, runs, layers inside with instances and circles, on both sides.
+/// All language features for messages: conditions, runs, inner layers with instances and cycles, on both
+/// sides.
 const ALL: &str = "
 //! Streams of small numbers
 protocol carrier {
@@ -539,7 +542,7 @@ stack all {
 }
 ";
 
-/// Packets of a few connections, mostly in order, of bytes that are mostly small.
+/// Packets of a few connections, mostly in order, with mostly small byte values.
 fn small_packets(random: &mut Random) -> Vec<Packet> {
     let mut sent = [[0_u8; 5]; 5];
     let mut packets: Vec<Packet> = vec![];

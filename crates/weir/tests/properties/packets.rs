@@ -1,4 +1,5 @@
-//! The packets of a stream: every byte of a chunk came in one packet, which is told of with it, in the order of the bytes.
+//! The packets of a stream: every byte of a chunk came in one packet, which is reported with the chunk, in
+//! byte order.
 
 use crate::drive::{Packet, run_streams, seeds};
 use crate::frames::{ACK, SYN, V4, ethernet, ipv4, tcp, udp};
@@ -9,7 +10,7 @@ use weir::stream::{Chunk, ChunkParams, OverloadParams, Stream, StreamHandler, St
 use weir::{Compiler, Options, Policies, Policy};
 use weir_testing::Random;
 
-/// TCP in a frame that is no fragment: ports, number of its first byte, where its payload begins.
+/// Parses TCP in an unfragmented frame: ports, sequence number of the first byte, offset of the payload.
 fn segment_of(frame: &[u8]) -> Option<((u32, u32), u32, usize)> {
     let at = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
     let tcp = match at(12) {
@@ -23,22 +24,22 @@ fn segment_of(frame: &[u8]) -> Option<((u32, u32), u32, usize)> {
     Some(((u32::from(at(tcp)), u32::from(at(tcp + 2))), seq.wrapping_add(is_syn), payload))
 }
 
-/// Holds each chunk against the capture.
+/// Compares each chunk with the capture.
 struct Checker {
     capture: Arc<Vec<Packet>>,
-    /// By ports: the number of the stream's first byte.
+    /// Sequence number of each stream's first byte, by ports.
     first: Arc<HashMap<(u32, u32), u32>>,
-    /// Memory is short: not all is told of.
+    /// Memory is limited, so some packets are not reported.
     is_short: bool,
     wrong: Vec<String>,
-    /// Packets told of; those that were checked to the byte; those told of again.
+    /// Packets reported; packets compared byte by byte; packets reported again.
     told: usize,
     exact: usize,
     again: usize,
 }
 
 impl Checker {
-    /// What is wrong with a chunk, if anything is.
+    /// Checks a chunk. Returns the first error.
     fn check(
         &mut self,
         seen: &mut HashSet<u64>,
@@ -59,7 +60,7 @@ impl Checker {
             }
             end = packet.bytes.end;
             let is_new = seen.insert(number);
-            // What was given up for want of memory has passed, too.
+            // Packets dropped for lack of memory also count as reported.
             if !is_new && !packet.is_repeated || is_new && packet.is_repeated && !self.is_short {
                 return Err("it was told of before, or was not");
             }
@@ -101,7 +102,7 @@ impl StreamHandler for Checker {
 
 const BAD: Network = Network { repeats: true, loses: true, reorders: true, fragments: false, cuts: false };
 
-/// Packets told of, checked to the byte, told of again, as `Checker` counts them, and what the run counted.
+/// Packets reported, compared byte by byte and reported again, as in `Checker`, and the outcome of the run.
 fn check(
     network: Network,
     options: &Options,
@@ -159,7 +160,7 @@ fn every_byte_came_in_the_packet_that_is_told_with_it() {
     assert!(told > 10_000 && exact > told * 9 / 10 && again > 1000, "{sums:?}");
 }
 
-/// The memory of a run is what it may be, packets included; and what is told is right all the same.
+/// Memory stays within its limit, packets included, and the reported packets are still correct.
 #[test]
 fn packets_count_in_the_memory_of_streams() {
     const MEMORY: usize = 24 << 10;
@@ -179,7 +180,7 @@ fn packets_count_in_the_memory_of_streams() {
     assert!(lost > 0 && copied > 0, "{lost} were lost, {copied} frames copied");
 }
 
-/// Told of each packet: its number, the bytes of the chunk, whether it was told of before.
+/// For each packet: its number, its bytes in the chunk, whether it was reported before.
 #[derive(Default)]
 struct Log(Vec<Vec<(u64, String, bool)>>);
 
@@ -192,7 +193,8 @@ impl StreamHandler for Log {
     }
 }
 
-/// What is told of the originator's segments, each a place and a text, behind a greeting of two packets.
+/// The reported packets for the originator's segments (offset and text each), after a handshake of two
+/// packets.
 fn log(segments: &[(u32, &str)], params: StreamParams, policy: Policy) -> Vec<Vec<(u64, String, bool)>> {
     let frame = |orig: bool, segment: &[u8]| {
         let ends = if orig { (V4[0], V4[1]) } else { (V4[1], V4[0]) };
@@ -215,14 +217,15 @@ fn log(segments: &[(u32, &str)], params: StreamParams, policy: Policy) -> Vec<Ve
 const PACKETS: StreamParams =
     StreamParams { cutoff: [u64::MAX; 2], chunk: None, priority: 0, is_class: false, packets: true };
 
-/// Told of a packet that comes as the number of so many segments.
+/// Expected entry for the packet of the segment with this number, from 1.
 fn one(segment: u64, text: &str, is_repeated: bool) -> (u64, String, bool) {
     (segment + 2, text.to_string(), is_repeated)
 }
 
 #[test]
 fn packets_come_in_the_order_of_their_bytes() {
-    // An acknowledgement, two that are early, one that cuts the second in two, the first, and the first again.
+    // An acknowledgement, two out-of-order segments, one that splits the second in two, the first, and a
+    // repetition.
     let segments = [(0, ""), (4, "ee"), (2, "ccddeeff"), (0, "aabb"), (0, "aa"), (8, "ffgg")];
     let told = log(&segments, PACKETS, Policy::First);
     let wanted = [

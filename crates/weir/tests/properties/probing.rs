@@ -1,4 +1,4 @@
-//! Which protocol a connection speaks is told from its first bytes, however they are cut into segments.
+//! The protocol of a connection is recognised from its first bytes, however they are segmented.
 
 use crate::drive::{Packet, all_sessions, ask, compile, rows};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
@@ -14,7 +14,7 @@ fn segment(side: usize, flags: u8, numbers: (u32, u32), payload: &[u8]) -> Packe
     Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
 }
 
-/// A hello in one record, made as long as asked by an extension that means nothing (RFC 7685).
+/// A hello in one record, padded to `bytes` by an extension (RFC 7685).
 fn hello(kind: u8, bytes: usize) -> Vec<u8> {
     let sized = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
     let rest: &[u8] = if kind == 1 { &[0, 2, 0x13, 1, 1, 0] } else { &[0x13, 1, 0] };
@@ -41,12 +41,12 @@ fn a_hello_larger_than_what_is_kept_is_seen() {
     let greeting = [
         segment(0, SYN, (99, 0), &[]),
         segment(1, SYN | ACK, (499, 100), &[]),
-        // Nothing is delivered by it, and nothing decided.
+        // This segment delivers no bytes and decides nothing.
         segment(0, ACK, (100, 500), &[]),
     ];
     let whole = [&greeting[..], &[segment(0, ACK | PSH, (100, 500), &hello)]].concat();
     assert_eq!(found(whole).0, 1);
-    // Its first bytes do not tell; what comes with the rest does.
+    // The first segment is not enough to decide; the second one is.
     let (head, tail) = hello.split_at(3);
     let parts = [segment(0, ACK | PSH, (100, 500), head), segment(0, ACK | PSH, (103, 500), tail)];
     assert_eq!(found([&greeting[..], &parts].concat()).0, 1);
@@ -65,7 +65,7 @@ fn a_flight_of_the_server_in_one_piece_is_seen() {
 
 #[test]
 fn what_tells_nothing_within_the_bound_is_given_up() {
-    // Requests for a hello, which nobody sends.
+    // HelloRequests only, to which no side answers with a hello.
     let requests = [22, 3, 3, 0, 4, 0, 0, 0, 0].repeat(600);
     let (handshakes, counters) =
         found(vec![segment(0, SYN, (99, 0), &[]), segment(0, ACK, (100, 500), &requests)]);
@@ -88,7 +88,7 @@ fn protocols_that_share_datagrams_are_told_apart() {
     };
     let mut packets = vec![datagram(0, &stun(1, 7))];
     packets.extend((100..120).map(|number| datagram(0, &rtp(number))));
-    // The answer to what was asked before all that, and another question in the middle of it.
+    // The response to the first request, and another request between media packets.
     packets.extend([datagram(1, &stun(0x0101, 7)), datagram(0, &stun(1, 8))]);
     packets.extend((120..140).map(|number| datagram(0, &rtp(number))));
     packets.push(datagram(1, &stun(0x0101, 8)));
@@ -97,14 +97,14 @@ fn protocols_that_share_datagrams_are_told_apart() {
     let asks = ["stun", "rtp", ""].map(|filter| ask(filter, all_sessions()));
     let compiled = compile(&compiler, &asks, &Options::default());
     assert_eq!(rows(&compiler, &compiled, &packets, 1).1.matched, [2, 1, 3]);
-    // Where nobody asks for STUN it is looked through for RTP all the same.
+    // Without a question for STUN, its datagrams are still probed for RTP.
     let alone = compile(&compiler, &[ask("", sessions_of("rtp"))], &Options::default());
     let (found, _) = rows(&compiler, &alone, &packets, 1);
     assert!(found.len() == 1 && found[0].contains("Unsigned(40)"), "{found:?}");
 }
 
-/// Segments that wait behind a hole hold no bytes where nobody wants them, be it that none were asked for or that the
-/// protocol is known not to be one asked for.
+/// Out-of-order segments hold no bytes if no question wants them: none asks for streams, or the protocol is
+/// known to be another one.
 #[test]
 fn what_waits_unwanted_holds_no_bytes() {
     let begun = [
@@ -115,7 +115,7 @@ fn what_waits_unwanted_holds_no_bytes() {
     let early = (1..41).map(|n| segment(0, ACK, (1000 + 100 * n, 500), &[7; 100]));
     let mut packets: Vec<Packet> = begun.into_iter().chain(early).collect();
     give_times(&mut Random::new(1), &mut packets);
-    // No block may be pinned: what is kept is copied, and counted.
+    // No block may be pinned, so all kept bytes are copied and counted.
     let overload = OverloadParams { memory_max: 16 << 10, ..OverloadParams::default() };
     let options = Options { overload, ..Options::default() };
     let counted = |wants: &[Want]| {

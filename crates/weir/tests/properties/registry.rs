@@ -1,4 +1,5 @@
-//! A registry of many session protocols, most of them made up: each is asked for, filtered on and shown by its own number.
+//! A registry of many session protocols, most of them artificial: questions, filters and output use the right
+//! number.
 
 use crate::drive::{Packet, ask, compile, rows};
 use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp};
@@ -11,10 +12,10 @@ use weir::sessions::{
 use weir::{Compiler, Log, Need, Options, Want};
 use weir_testing::Random;
 
-/// Protocols that are registered beside those that are built in.
+/// Protocols registered in addition to the built-in ones.
 const MADE_UP: usize = 200;
 
-/// A message: its first byte says that it is one, the second is its number.
+/// A message: the first byte identifies it, the second is its number.
 #[derive(Debug)]
 struct Number(u8);
 
@@ -55,7 +56,7 @@ impl SessionParser for NumberParser {
     }
 }
 
-/// Protocol `n`; the last one alone is ever recognised.
+/// Protocol `n`; only the last one is ever recognised.
 fn protocol(n: usize) -> &'static SessionProtocol {
     let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
     let name = leak(format!("made{n}"));

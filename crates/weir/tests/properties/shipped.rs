@@ -1,4 +1,4 @@
-//! What the servers of the shipped capture logged is what we find in it.
+//! Output for the capture in `examples/` is compared with its servers' logs.
 
 use crate::drive::{FIRST_LIGHT, TLS_SESSIONS, ask, compile, read_capture, rows};
 use serde_json::Value as Json;
@@ -43,7 +43,8 @@ fn packets(filter: &str) -> u64 {
     rows(&compiler, &compiled, &read_capture(FIRST_LIGHT), 1).1.matched[0]
 }
 
-/// The capture, and once more a minute later with other sequence numbers: the same ports, other connections.
+/// The capture twice, the second time a minute later with other sequence numbers: the same ports, other
+/// connections.
 #[test]
 fn a_connection_whose_ports_come_again_is_another_one() {
     let once = read_capture(FIRST_LIGHT);
@@ -71,12 +72,12 @@ fn a_connection_whose_ports_come_again_is_another_one() {
         let compiled = compile(&compiler, &[ask("tcp", want)], &Options::default());
         let [once, twice] = [&once, &twice].map(|p| rows(&compiler, &compiled, p, 1).1.matched[0]);
         assert!(once > 0);
-        // Once nobody wants anything of a connection any longer, its end must still be noticed.
+        // The end of a connection must be noticed even after its last question is answered.
         assert_eq!(twice, 2 * once, "{want:?}");
     }
 }
 
-/// Client, server, server's name, version, cipher, chosen protocol, whether resumed.
+/// Client, server, server name, version, cipher, chosen protocol, whether resumed.
 type Handshake = (String, String, String, String, String, String, bool);
 
 #[test]
@@ -129,8 +130,8 @@ fn handshakes_are_those_that_the_servers_completed() {
     }
     found.sort();
     wanted.sort();
-    // Servers say what they logged, Zeek's columns what was in clear: names differ, and in TLS 1.3 the
-    // chosen protocol is encrypted.
+    // Servers log their own names for versions, and Zeek's columns have only unencrypted values: in TLS 1.3
+    // the chosen protocol is encrypted.
     for row in found.iter_mut().chain(&mut wanted) {
         row.3 = row.3.replace(['v', '.'], "");
         row.4 = String::new();
@@ -173,7 +174,7 @@ fn connections_are_those_that_the_servers_logged() {
     assert_eq!(logged.len() as u64, expect["http_connections_in_the_clear"].as_u64().unwrap());
     for connection in answered {
         assert_eq!(connection.proto, "tcp");
-        // Those that the client left in the middle count what reached the wire.
+        // For aborted connections the server's count may differ from the bytes on the wire.
         if connection.conn_state == "SF" && connection.missed_bytes == 0 {
             assert_eq!(connection.bytes.unwrap()[1], logged[&key(connection)], "{}", key(connection));
         }
@@ -238,7 +239,7 @@ fn addresses_have_an_order() {
     assert_eq!(packets("ip.src <= 192.0.2.0/24"), packets("ip.src in 0.0.0.0..192.0.2.255"));
     let old = packets("ipv6.src < 2001:db8:2::");
     assert_eq!(old, packets("ipv6.src in ::..2001:db8:1:ffff:ffff:ffff:ffff:ffff"));
-    // Of both families each has its own order.
+    // IPv4 and IPv6 addresses have separate orders.
     let connections = connections("conn.id.orig_h > 192.0.2.9");
     let is_above =
         |c: &Connection| matches!(c.orig_h, IpAddr::V4(address) if address > Ipv4Addr::new(192, 0, 2, 9));

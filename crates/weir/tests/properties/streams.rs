@@ -1,4 +1,4 @@
-//! Streams come out as they were sent, with gaps exactly where bytes are missing.
+//! Streams are delivered as sent, with gaps exactly where bytes are missing.
 
 use crate::drive::{Memory, Packet, ask, compile, seeds};
 use crate::frames::{ACK, SYN, V4, V6, ethernet, ipv4, ipv6, ipv6_fragment, tcp};
@@ -13,7 +13,7 @@ use weir_engine::worker::Worker;
 use weir_sessions::Direction;
 use weir_testing::Random;
 
-/// Bytes of each stream, by source and destination port; `None` for those missing.
+/// Bytes of each stream, by source and destination port; `None` for missing ones.
 #[derive(Default)]
 pub struct Streams(pub HashMap<(u16, u16), Vec<Option<u8>>>);
 
@@ -51,7 +51,7 @@ pub fn streams_of(plan: &Arc<weir_engine::plan::Plan>, packets: &[Packet]) -> St
     worker.into_subscriber()
 }
 
-/// Nobody can tell how much is missing at the end of a stream that was not closed.
+/// Without trailing missing bytes: their number is unknown if the stream was not closed.
 fn trimmed(stream: &[Option<u8>]) -> &[Option<u8>] {
     let end = stream.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
     &stream[..end]
@@ -129,8 +129,8 @@ fn what_the_snaplen_cut_is_a_gap() {
     hold(100, Network { cuts: true, reorders: true, loses: true, ..CALM });
 }
 
-/// A conversation in which both sides contradict themselves, in segments and in fragments of one, in packets that
-/// `packet` makes of who sends (0: the client), a fragment's place and whether more come, and its bytes.
+/// A conversation in which both sides send contradicting bytes, in segments and in fragments. `packet` builds
+/// a packet from the sender (0: the client), a fragment's offset and more-fragments flag, and the bytes.
 fn contradictions(
     ports: (u16, u16),
     packet: impl Fn(usize, Option<(u16, bool)>, &[u8]) -> Vec<u8>,
@@ -179,7 +179,7 @@ fn of_contradicting_bytes_those_count_that_the_receiver_takes() {
             )
         }
     };
-    // Of each pair the first is Linux; it opens two of the connections.
+    // The first host of each pair is Linux; it opens two of the connections.
     let packets = [
         contradictions((40_000, 443), v4([V4[0], V4[1]])),
         contradictions((40_001, 443), v4([V4[1], V4[0]])),

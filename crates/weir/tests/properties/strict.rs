@@ -1,6 +1,6 @@
-//! Strict reassembly: what somebody slips in between the segments of a conversation, and its receiver would not take,
-//! is in no stream. Each is a table's row: what is slipped in, and what fast reassembly makes of it, so that a row
-//! that shows nothing fails.
+//! Strict reassembly: injected segments that the receiver would not accept are in no stream. Tables list the
+//! injected segments; most tests also check that fast reassembly delivers them, so that no case is without
+//! effect.
 
 use crate::drive::{Packet, ask, compile, rows};
 use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, tcp, udp};
@@ -13,22 +13,22 @@ const CLIENT: usize = 0;
 const SERVER: usize = 1;
 const PORTS: [u16; 2] = [40_000, 80];
 
-/// What a host's checksum is wrong by.
+/// Which checksum of a segment is wrong.
 #[derive(Clone, Copy, PartialEq)]
 enum Sum {
     Good,
     Bad,
-    /// The pseudo-header's alone: the network card was to do the rest.
+    /// The checksum covers the pseudo-header only, for completion by the network card.
     Partial,
-    /// The datagram's own header is damaged.
+    /// The datagram's header is damaged.
     BadHeader,
 }
 
-/// A segment: who sends it, number, acknowledgement, flags, time stamp, payload.
+/// A segment: sender, sequence number, acknowledgement, flags, time stamp, payload, checksum.
 #[derive(Clone, Copy)]
 struct Segment(usize, u32, u32, u8, Option<u32>, &'static [u8], Sum);
 
-/// RFC 1071, as it is written there.
+/// The Internet checksum (RFC 1071).
 fn sum(parts: &[&[u8]]) -> u16 {
     let bytes = parts.concat();
     let pairs = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
@@ -79,7 +79,7 @@ const HANDSHAKE: [Segment; 3] = [
     Segment(SERVER, 500, 101, SYN | ACK, Some(7000), b"", Sum::Good),
     Segment(CLIENT, 101, 501, ACK, Some(1001), b"", Sum::Good),
 ];
-/// The client's words in two segments, the second one acknowledged; the server's in one.
+/// Two segments of the client, the first of them acknowledged, and one of the server.
 const TALK: [Segment; 4] = [
     Segment(CLIENT, 101, 501, ACK | PSH, Some(1010), b"GET /", Sum::Good),
     Segment(SERVER, 501, 106, ACK, Some(7010), b"", Sum::Good),
@@ -87,7 +87,7 @@ const TALK: [Segment; 4] = [
     Segment(SERVER, 501, 111, ACK | PSH, Some(7020), b"200", Sum::Good),
 ];
 
-/// The streams with `slipped` behind so many segments of the conversation: strict, then fast.
+/// The streams with `slipped` injected after `behind` segments of the conversation: strict, then fast.
 fn with(slipped: &[Segment], behind: usize) -> [[String; 2]; 2] {
     let (before, after) = ([HANDSHAKE.as_slice(), &TALK].concat(), slipped);
     let (front, back) = before.split_at(behind);
@@ -106,7 +106,7 @@ fn a_conversation_that_is_right_is_whole() {
 fn what_the_receiver_would_not_take_is_in_no_stream() {
     use Sum::{Bad, BadHeader, Good};
     let clock = Some(1020);
-    // Behind the client's first words (five segments), before the second ones.
+    // Injected after five segments, between the client's two.
     let slipped: [(&str, Segment); 13] = [
         ("a wrong checksum", Segment(CLIENT, 106, 501, ACK, clock, b"evil!", Bad)),
         ("a damaged header", Segment(CLIENT, 106, 501, ACK, clock, b"evil!", BadHeader)),
@@ -125,14 +125,14 @@ fn what_the_receiver_would_not_take_is_in_no_stream() {
     for (what, segment) in slipped {
         let [strict, fast] = with(&[segment], 5);
         assert_eq!(strict, ["GET /index", "200"], "{what}");
-        // A reset, FIN or SYN that is heeded ends nothing that these bytes would not come behind.
+        // In fast reassembly, an accepted reset, FIN or SYN changes nothing in these streams.
         if segment.5 == b"evil!" && !what.contains("reset") {
             assert_ne!(fast, strict, "{what}: nothing to see");
         }
     }
 }
 
-/// The client's stream where its SYN brings a word; `again`: it is sent once more behind the handshake.
+/// The client's stream if its SYN carries payload; with `again` the SYN is repeated after the handshake.
 fn words_in_a_syn(cookie: &[u8], server_ack: u32, again: bool) -> [String; 2] {
     let syn = |options: &[u8]| {
         datagram(CLIENT, 6, tcp((40_000, 80), 100, 0, SYN, options, b"early"), 16, Sum::Good)
@@ -157,17 +157,17 @@ fn words_in_a_syn(cookie: &[u8], server_ack: u32, again: bool) -> [String; 2] {
 fn payload_of_a_syn_is_where_the_client_has_a_cookie() {
     let cookie = [34, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1];
     assert_eq!(words_in_a_syn(&cookie, 106, false), ["early late", "early late"]);
-    // Of systems from before the option had its number (RFC 7413, appendix B; RFC 6994).
+    // The experimental option, used before the option had a number (RFC 7413, appendix B; RFC 6994).
     let experiment = [254, 12, 0xf9, 0x89, 1, 2, 3, 4, 5, 6, 7, 8];
     assert_eq!(words_in_a_syn(&experiment, 106, false), ["early late", "early late"]);
     for options in [&[254, 4, 0xf9, 0x89][..], &[254, 8, 0xf9, 0x88, 1, 2, 3, 4], &[254, 2, 1, 1]] {
         assert_eq!(words_in_a_syn(options, 101, false), ["EARLY late", "early late"]);
     }
-    // It asks for a cookie, or for nothing: the server did not take it, and it comes again.
+    // A cookie request, or no option: the server did not accept the payload, and the client sends it again.
     for options in [&[34, 2, 1, 1][..], &[]] {
         assert_eq!(words_in_a_syn(options, 101, false), ["EARLY late", "early late"]);
     }
-    // When the handshake is over a SYN brings nothing more, not even with the number of the first one.
+    // After the handshake the payload of a repeated SYN is ignored.
     assert_eq!(words_in_a_syn(&[], 101, true), ["EARLY late", "early late"]);
 }
 
@@ -193,7 +193,7 @@ fn who_has_no_right_checksum_and_is_answered_all_the_same_is_heard() {
 
 #[test]
 fn acknowledgements_that_overtake_each_other_close_no_window() {
-    // The server opens its window; the older acknowledgement comes later.
+    // The server opens its window; an older acknowledgement arrives later.
     let full = [b'x'; 1000];
     let text: &'static [u8] = Box::leak(Box::new(full));
     let mut segments = HANDSHAKE.to_vec();
@@ -203,7 +203,7 @@ fn acknowledgements_that_overtake_each_other_close_no_window() {
     segments.push(Segment(SERVER, 501, 8_101, ACK, Some(7_100), b"", Sum::Good));
     segments.push(Segment(SERVER, 501, 1_101, ACK, Some(7_100), b"", Sum::Good));
     segments.push(Segment(CLIENT, 8_101, 501, ACK, Some(1020), text, Sum::Good));
-    // This one begins inside the window and ends beyond it.
+    // This segment begins inside the window and ends beyond it.
     segments.push(Segment(CLIENT, 9_101, 501, ACK, Some(1021), text, Sum::Good));
     let packets: Vec<Packet> = segments.iter().map(packet).collect();
     assert_eq!(streams(&packets, true)[0].len(), 10_000);
@@ -226,7 +226,7 @@ fn a_reset_that_takes_what_waits_for_the_end_is_none() {
     ];
     let [strict, _] = with(&slipped, 5);
     assert_eq!(strict, ["GET /indexlater", "200"]);
-    // Once the hole is filled it is the next.
+    // Once the hole is filled, the reset has the expected sequence number.
     let mut filled = [HANDSHAKE.as_slice(), &TALK[..3], &slipped].concat();
     filled.push(Segment(CLIENT, 116, 501, ACK, clock, b"evil!", Sum::Good));
     let packets: Vec<Packet> = filled.iter().map(packet).collect();
@@ -241,7 +241,7 @@ fn before_the_server_answers_nothing_is_its_own() {
     assert_ne!(fast, strict);
     let unheeded = Segment(SERVER, 0, 101, RST | ACK, None, b"", Sum::Good);
     assert_eq!(with(&[unheeded], 1)[0], ["GET /index", "200"]);
-    // A refusal is one.
+    // A refusal ends the connection.
     let refused = [HANDSHAKE[0], Segment(SERVER, 0, 101, RST | ACK, None, b"", Sum::Good), TALK[0]];
     let packets: Vec<Packet> = refused.iter().map(packet).collect();
     assert_eq!(streams(&packets, true), ["", ""]);
@@ -306,7 +306,8 @@ fn damaged_datagrams_of_udp_are_in_no_stream() {
     assert_eq!(streams(&packets, false)[0], "one bad worse two");
 }
 
-/// Of a datagram that is longer than its frame a host takes nothing; of a capture with a snaplen nobody knows.
+/// A host discards a datagram that is longer than its frame. If the capture has a snaplen, the frame may have
+/// been longer.
 #[test]
 fn datagrams_longer_than_their_frames_are_in_no_stream() {
     let cut = |side: usize, text: &[u8], snaplen: bool| {
@@ -326,7 +327,7 @@ fn datagrams_longer_than_their_frames_are_in_no_stream() {
 #[test]
 fn fragments_of_ipv6_that_overlap_are_no_datagram() {
     let ends = ([0x20; 16], [0x21; 16]);
-    // Two datagrams, put together of 24 bytes each, and what is slipped in between the first one's fragments.
+    // Two fragmented datagrams of 24 bytes each, and a fragment injected between those of the first.
     let seen = |slipped: Option<(u16, bool, Vec<u8>)>, strict: bool| {
         let fragment = |ident: u32, (offset, more, bytes): (u16, bool, Vec<u8>)| {
             let fragment = ipv6_fragment(17, offset, more, ident, &bytes);
@@ -343,7 +344,7 @@ fn fragments_of_ipv6_that_overlap_are_no_datagram() {
     };
     let both = "sixteen bytes...other sixteen!..";
     assert_eq!([true, false].map(|strict| seen(None, strict)), [both; 2]);
-    // One that comes again is the same one (RFC 8200, 4.5).
+    // An exact repetition is accepted (RFC 8200, 4.5).
     let again = udp((PORTS[0], PORTS[1]), b"sixteen bytes...")[..16].to_vec();
     assert_eq!(seen(Some((0, true, again)), true), both);
     let slipped = Some((8, true, b"8 bytes more".to_vec()));
@@ -384,7 +385,7 @@ fn who_is_not_taken_is_told_why() {
     }
 }
 
-/// Where numbers begin says nothing: what is made of a conversation, and of what is slipped in, is the same near 0.
+/// Initial sequence numbers do not matter: results are the same near 0, with and without injected segments.
 #[test]
 fn numbers_mean_the_same_wherever_they_begin() {
     use Sum::Good;
@@ -396,7 +397,7 @@ fn numbers_mean_the_same_wherever_they_begin() {
         Segment(CLIENT, 106, 9_000, ACK, Some(1020), b"evil!", Good),
     ];
     for one in slipped {
-        // Whole, and met midway.
+        // The whole conversation, and one captured from its middle.
         for begin in [0, 3] {
             let all = [HANDSHAKE.as_slice(), &TALK[..2], &[one], &TALK[2..]].concat();
             let at = |offset: [u32; 2]| {

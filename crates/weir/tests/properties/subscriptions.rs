@@ -1,5 +1,5 @@
-//! Several subscriptions to streams share one reassembly: each is given what its own cutoff and chunks say of the
-//! same bytes, and every byte of a stream is accounted for.
+//! Several subscriptions to streams share one reassembly: each receives the same bytes according to its own
+//! cutoff and chunks, and every byte of a stream is accounted for.
 
 use crate::drive::{FIRST_LIGHT, Memory, ask, compile, read_capture, run_streams, seeds};
 use crate::traffic::{Conversation, Network, conversation, mix};
@@ -21,24 +21,24 @@ const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sess
 /// A stream by its ports.
 type Key = (u32, u32);
 
-/// What was told of a stream.
+/// Everything delivered for a stream.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Told {
-    /// Bytes by their offset; those missing are not there.
+    /// Bytes by offset; `None` for missing ones.
     bytes: Vec<Option<u8>>,
     counts: StreamCounts,
-    /// Bytes up to the last seen.
+    /// Offset behind the last byte seen.
     payload_bytes: u64,
-    /// Lengths of chunks, without what they repeat.
+    /// Lengths of chunks without their overlaps.
     chunks: Vec<usize>,
     is_orig: bool,
 }
 
-/// Keeps all that it is told.
+/// Records everything it receives.
 #[derive(Default)]
 struct Keeper {
     streams: BTreeMap<Key, Told>,
-    /// Chunks that were wrong by themselves.
+    /// Errors in single chunks.
     wrong: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl StreamHandler for Keeper {
         let (old, new) = chunk.bytes.split_at(chunk.overlap);
         let repeats = (0..old.len()).all(|at| told.bytes.get(start + at) == Some(&Some(old[at])));
         let joins = start + old.len() == told.bytes.len() + chunk.gap_bytes as usize;
-        // Counts are right at any time; what lies before the first bytes may have come before the filter held.
+        // Counts must be exact at any time. A filter that matches late may skip the first bytes.
         let counts = stream.counts();
         let known = counts.delivered_bytes + counts.gap_bytes + counts.cut_bytes + counts.dropped_bytes;
         let joins = (joins || told.bytes.is_empty()) && known == stream.offset();
@@ -120,7 +120,7 @@ fn each_is_given_the_same_bytes_by_its_own_cutoff_and_chunks() {
             assert!(all_counted(told) && counts.cut_bytes == 0, "seed {seed}, {key:?}: {told:?}");
             assert_eq!(known, told.payload_bytes, "seed {seed}, {key:?}");
         }
-        // Alone, its cutoff is the program's own.
+        // With a single subscription, its cutoff becomes the program's.
         let (subscription, params) = others[0];
         let mut alone = Streams::new();
         let only = alone.subscribe("tcp", params, Keeper::default);
@@ -152,7 +152,7 @@ fn each_is_given_the_same_bytes_by_its_own_cutoff_and_chunks() {
     assert!(cut > 100, "{cut} streams were cut off");
 }
 
-/// Takes chunks, and keeps nothing.
+/// Ignores all chunks.
 struct Nothing;
 
 impl Subscriber for Nothing {}
@@ -167,7 +167,7 @@ fn streams_that_are_over_hold_no_memory() {
         let conversations: Vec<Conversation> =
             (0..5).map(|index| conversation(&mut random, (40_000 + index, 443), BAD)).collect();
         let packets = mix(&mut random, &conversations);
-        // Some are due long after their flow, some while it lives.
+        // Some chunks are due long after their flow has ended, some during it.
         let asks = [1 << 60, 20_000, 0].map(|flush_ns| {
             let chunk = Some(ChunkParams { bytes: 1000, overlap: 10, flush_ns });
             ask(
@@ -193,7 +193,7 @@ fn streams_that_are_over_hold_no_memory() {
     assert!(most.0 > 10_000 && most.1 > 1000, "{most:?}");
 }
 
-/// Wants two chunks merged, less of one stream than of the other, and nothing of the third.
+/// Keeps the first chunk of one stream, reduces the cutoff of another, and discards a third.
 #[derive(Default)]
 struct Calls(BTreeMap<Key, Vec<(u64, usize, usize)>>);
 
@@ -217,7 +217,8 @@ impl StreamHandler for Calls {
     }
 }
 
-/// What hangs on sessions or on records comes late, and whole: a stream is its filter's or that of the opposite.
+/// Terms on sessions or records are decided late, but streams are delivered in full: each to the filter or to
+/// its negation.
 #[test]
 fn what_is_known_late_chooses_whole_streams() {
     let compiler = Compiler::default();
@@ -263,7 +264,7 @@ fn what_waits_for_its_filter_is_kept_as_far_as_memory_allows() {
             (0..60).map(|index| conversation(&mut random, (40_000 + index, 443), network)).collect();
         let packets = mix(&mut random, &conversations);
         let mut streams = Streams::new();
-        // Where bytes are handed over late, the counts of their sequence are ahead of them.
+        // For streams that are delivered late, the counters of the sequence are ahead.
         let keeper = || Recorded(Keeper::default());
         let late = streams.subscribe("conn.orig_pkts > 1", StreamParams::default(), keeper);
         let never = streams.subscribe("conn.orig_pkts > 1000000", StreamParams::default(), keeper);
@@ -291,7 +292,7 @@ fn what_waits_for_its_filter_is_kept_as_far_as_memory_allows() {
 #[test]
 fn a_stream_s_own_cutoff_chunks_and_discard() {
     let calm = Network { repeats: false, loses: false, reorders: false, fragments: false, cuts: false };
-    // Long enough, all three.
+    // All three must be long enough.
     let long = |ports: u16| {
         let seeds = 0..;
         let all = seeds.map(|seed| conversation(&mut Random::new(seed), (ports, 443), calm));
@@ -310,7 +311,7 @@ fn a_stream_s_own_cutoff_chunks_and_discard() {
     assert!(!calls.contains_key(&(40_002, 443)));
 }
 
-/// Keeps what it is told, and asks for the record.
+/// Records everything, and requests the connection's record.
 struct Recorded(Keeper);
 
 impl StreamHandler for Recorded {
@@ -326,8 +327,8 @@ impl StreamHandler for Recorded {
     }
 }
 
-/// Two classes: a connection is of the first whose filter it fulfils, whichever side that is about. And a
-/// subscription that is given the streams late.
+/// Two classes: a connection belongs to the first class whose filter matches, for both directions. Another
+/// subscription receives the streams late.
 #[test]
 fn a_connection_is_of_one_class_and_late_streams_say_where_they_begin() {
     let compiler = Compiler::default();
@@ -357,7 +358,7 @@ fn a_connection_is_of_one_class_and_late_streams_say_where_they_begin() {
     assert!(late > 3, "{late} streams were given late");
 }
 
-/// An adversary opens many streams and sends as much as it can on each, in order and out of order.
+/// An adversary opens many streams and sends as much as possible on each, in order and out of order.
 #[test]
 fn where_memory_is_short_low_priorities_and_long_streams_lose() {
     const MEMORY: usize = 256 << 10;
@@ -372,7 +373,7 @@ fn where_memory_is_short_low_priorities_and_long_streams_lose() {
         let packets = mix(&mut random, &conversations);
         let mut streams = Streams::new();
         let chunk = Some(ChunkParams { bytes: 16 << 10, overlap: 0, flush_ns: 0 });
-        // Known before their first bytes pass: what comes early may be refused.
+        // The filters are decided before the first bytes, so out-of-order segments may be refused.
         let of = |priority| StreamParams { chunk, priority, ..StreamParams::default() };
         let keeper = || Recorded(Keeper::default());
         let important = streams.subscribe("tcp.port == 53", of(2), keeper);
@@ -394,7 +395,7 @@ fn where_memory_is_short_low_priorities_and_long_streams_lose() {
             let start = told.bytes.iter().take(256).filter(|byte| byte.is_some()).count() as u64;
             kept_starts += u64::from(counts.dropped_bytes > 0 && start == told.payload_bytes.min(256));
         }
-        // Of chunks; and of segments that came early, as far as they did not come again.
+        // Dropped bytes of chunks, and of out-of-order segments that were not repeated.
         assert!(dropped >= counters.stream_bytes_dropped, "seed {seed}: {dropped}, {counters:?}");
         refused += counters.stream_segments_dropped;
         lost += dropped;

@@ -1,7 +1,7 @@
-//! Protocols that nobody wrote: whatever a text means, it means the same to every engine.
+//! Randomly generated protocols give the same results in every engine.
 //!
-//! Texts, filters and packets come from a row of random bytes, as those of the fuzz target `text` do. What fails is
-//! made small before it is printed; what was found so is below as a case of its own.
+//! Texts, filters and packets are derived from random bytes, as in the fuzz target `text`. A failing case is
+//! minimised before it is printed; earlier failures are tests of their own below.
 
 use crate::drive::{Packet, ask, compile, rows, run_streams, seeds};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use weir_testing::Random;
 use weir_testing::engines::Tried;
 
 const SEEDS: u64 = 150;
-/// More choices than any text, filter and packets take.
+/// Random bytes, more than any text, filter and packets consume.
 const BYTES: usize = 6_000;
 
 pub fn choices(seed: u64) -> Vec<u8> {
@@ -52,7 +52,7 @@ fn packets(frames: &[&[u8]]) -> Vec<Packet> {
     frames.iter().map(packet).collect()
 }
 
-/// What a question about packets of one stack is given, under each of these options.
+/// Results of a question about packets of one stack, under each of these options.
 fn answers<const N: usize>(
     text: &str,
     asked: weir::Ask,
@@ -68,7 +68,7 @@ fn answers<const N: usize>(
     })
 }
 
-/// Rows of connections that packets of one stack belong to, without the passes and with them.
+/// Rows of the connections, without and with passes.
 fn connections(text: &str, filter: &str, frames: &[&[u8]]) -> [Vec<String>; 2] {
     let ways = [vec!["all".to_string()], vec![]].map(|without_passes| Options {
         engine: Executor::Interpreter,
@@ -96,7 +96,7 @@ fn a_one_sided_instance_is_no_connection() {
         }
         //! Both
         stack both { start 147: talk  talk -> kind }";
-    // The packet is the connection's, whether somebody wants the other instance or it has been dropped.
+    // The packet belongs to the connection, whether or not the other instance is used or optimised away.
     for rows in connections(text, "kind.kind == 3", &[&[1, 2, 3], &[2, 3, 4]]) {
         assert_eq!(rows.len(), 1, "{rows:?}");
     }
@@ -159,7 +159,7 @@ fn what_ends_at_once_ends_in_one_order() {
         }
         //! All
         stack all { start 147: outer  outer -> inner  inner -> hidden }";
-    // More than a handful: few are sorted without changing the order of equal ones.
+    // Enough packets that an unstable sort would reorder equal ones.
     let frames: Vec<[u8; 5]> = (0..40).map(|n| [n, n, n, n, n]).collect();
     let frames: Vec<&[u8]> = frames.iter().map(|frame| &frame[..]).collect();
     let [plain, optimised] = connections(text, "", &frames);
@@ -167,7 +167,7 @@ fn what_ends_at_once_ends_in_one_order() {
     assert_eq!(plain, optimised);
 }
 
-/// Bytes of streams handed over, without the passes and with them.
+/// Bytes delivered to streams, without and with passes.
 fn stream_bytes(sequence: &str, event: &str, frames: &[&[u8]]) -> [u64; 2] {
     let text = format!(
         "
@@ -195,7 +195,7 @@ fn stream_bytes(sequence: &str, event: &str, frames: &[&[u8]]) -> [u64; 2] {
     })
 }
 
-/// Counts bytes, missing ones included.
+/// Counts bytes, including missing ones.
 #[derive(Default)]
 struct Count(u64);
 
@@ -209,7 +209,7 @@ impl StreamHandler for Count {
 
 #[test]
 fn a_sequence_without_events_in_order_hands_on_nothing() {
-    // It waits for number 0, which never comes.
+    // The segment waits for number 0, which never arrives.
     let early = [&[1, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0][..], b"abc"].concat();
     assert_eq!(stream_bytes("from 0", "packet", &[&early]), [0, 0]);
     assert_eq!(stream_bytes("from 0", "ordered", &[&early]), [4, 4], "the gap, too");
@@ -262,7 +262,7 @@ fn what_is_not_admitted_is_counted_and_no_more() {
                 row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect();
             values.ends_with(numbers)
         };
-        // Who came, who went, the coin; the third opens it.
+        // `came`, `went` and `coin`; the third packet opens the gate.
         let expected: [&[u64]; 6] =
             [&[1, 0, 0], &[12, 0, 7], &[13, 1], &[13, 1, 5], &[14, 1, 0], &[15, 2, 9]];
         assert_eq!(rows.len(), expected.len(), "{rows:#?}");
@@ -272,7 +272,7 @@ fn what_is_not_admitted_is_counted_and_no_more() {
     }
 }
 
-/// How many of these packets match, native and interpreted.
+/// Number of packets that match, the same in native code and the interpreter.
 fn matching(text: &str, filter: &str, frames: &[&[u8]]) -> usize {
     let ways = [Executor::Interpreter, Executor::Auto].map(|engine| Options { engine, ..Options::default() });
     let [interpreted, native] = answers(text, ask(filter, Want::Packets), frames, ways);
@@ -302,11 +302,11 @@ fn a_field_is_there_where_its_bytes_are() {
         //! Alone
         stack lists { start 147: list }";
     let frames: [&[u8]; 5] = [
-        &[3, 1, 7, 0xee],          // one
-        &[5, 1, 7, 2, 1, 200],     // two is broken: its third byte is no such number
+        &[3, 1, 7, 0xee],          // one element
+        &[5, 1, 7, 2, 1, 200],     // the second is invalid: its third byte is out of range
         &[2, 1, 0xee, 0xee],       // one reaches beyond the run's end
-        &[4, 9, 7, 1, 0xee, 0xee], // so does what is not known
-        &[1],                      // nothing
+        &[4, 9, 7, 1, 0xee, 0xee], // so does one of unknown kind
+        &[1],                      // no element
     ];
     let expected = [
         ("list.items.one", 2),
@@ -370,7 +370,7 @@ fn a_packet_that_ends_its_connection_is_its_own() {
     }
 }
 
-/// Each names the one before it twice: whatever follows them goes once through each.
+/// Each value uses the previous one twice; an evaluation without sharing would take exponential time.
 #[test]
 fn many_derived_values_are_asked_for_at_once() {
     let lets: String =
@@ -393,7 +393,7 @@ fn many_derived_values_are_asked_for_at_once() {
     assert_eq!(matching(&text, "many.l199 == 0", &[&[1, 0], &[2, 0], &[]]), 2);
 }
 
-/// Chunks, each a message of `word`s; `timeout` ends what carries them.
+/// Chunks, each a message of `word`s; `timeout` is that of the connection that carries them.
 fn chunked(timeout: &str) -> String {
     format!(
         "
@@ -425,7 +425,7 @@ fn what_the_last_messages_make_anew_ends_once() {
     compiler.add("mine.weir", &chunked("1m")).unwrap_or_else(|wrong| panic!("{wrong}"));
     let compiled = compile(&compiler, &[ask("", Want::Connections)], &Options::default());
     let (rows, _) = rows(&compiler, &compiled, &packets, 1);
-    // The second word waits for a chunk that never comes, longer than the first one's instance lives.
+    // The second word waits for a missing chunk for longer than the first word's instance lives.
     assert_eq!(rows.len(), 3, "{rows:#?}");
 }
 

@@ -1,32 +1,33 @@
-//! TCP conversations as a bad network would carry them: cut, reordered, duplicated, overlapped (always
-//! with the same bytes), lost in places, in fragments.
+//! TCP conversations over a bad network: segmented, reordered, duplicated, overlapping (always with the same
+//! bytes), lost in places, fragmented.
 
 use crate::drive::Packet;
 use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, tcp};
 use weir_testing::Random;
 
-/// What happens to segments.
+/// Network conditions.
 #[derive(Debug, Clone, Copy)]
 pub struct Network {
-    /// Segments come again, alone or as part of larger ones.
+    /// Segments are repeated, alone or as part of larger ones.
     pub repeats: bool,
-    /// Some never come.
+    /// Some segments are lost.
     pub loses: bool,
-    /// They come in another order.
+    /// Segments are reordered.
     pub reorders: bool,
-    /// Some come in fragments.
+    /// Some segments are fragmented.
     pub fragments: bool,
-    /// Some were captured with a small snaplen. Not together with `repeats`: what was cut may come again.
+    /// Some packets were captured with a small snaplen. Not together with `repeats`, which may repeat the
+    /// truncated bytes.
     pub cuts: bool,
 }
 
-/// What a conversation is made of.
+/// A generated conversation.
 pub struct Conversation {
     /// Ports of both sides; unique in a test.
     pub ports: (u16, u16),
-    /// What each side sent; `None` where no packet with the byte was captured.
+    /// Bytes sent by each side; `None` if no captured packet contains the byte.
     pub sides: [Vec<Option<u8>>; 2],
-    /// Its packets in the order of the capture.
+    /// Packets in the order of the capture.
     pub packets: Vec<Packet>,
 }
 
@@ -52,7 +53,7 @@ pub fn conversation(random: &mut Random, ports: (u16, u16), network: Network) ->
         (0..random.below(bytes + 1)).map(|_| random.bits() as u8).collect()
     });
     let first = [0, 1].map(|side| match random.below(3) {
-        // Numbers wrap inside the stream.
+        // Sequence numbers that wrap within the stream.
         0 => 0_u32.wrapping_sub(random.below(sent[side].len() as u64 + 2) as u32),
         _ => random.bits() as u32,
     });
@@ -107,7 +108,7 @@ pub fn conversation(random: &mut Random, ports: (u16, u16), network: Network) ->
     Conversation { ports, sides, packets }
 }
 
-/// The segments of a side in the order in which they come.
+/// The segments of a side in the order of arrival.
 fn pieces(random: &mut Random, bytes: usize, network: Network, greets: bool) -> Vec<Piece> {
     let mut list = vec![];
     let mut at = 0;
@@ -123,7 +124,7 @@ fn pieces(random: &mut Random, bytes: usize, network: Network, greets: bool) -> 
             None => list.push(Piece { start: bytes, end: bytes, fin: true }),
         }
     }
-    // Without a greeting the first segment is where the stream begins: it stays first.
+    // Without a handshake, the first segment defines the start of the stream, so it stays first.
     let fixed = usize::from(!greets).min(list.len());
     let mut out = list[..fixed].to_vec();
     for piece in &list[fixed..] {
@@ -160,7 +161,7 @@ fn whole(ends: &mut Ends, side: usize, segment: &[u8]) -> Packet {
     Packet::ethernet(ethernet(0x0800, &ipv4(v4_ends(side), 6, ends.id, 0x4000, &[], segment)))
 }
 
-/// A segment in fragments, in any order; and whether one of them is lost.
+/// A segment in fragments, in any order; also returns whether one of them is lost.
 fn fragments(
     random: &mut Random,
     ends: &mut Ends,
@@ -176,7 +177,7 @@ fn fragments(
         let more = end < segment.len();
         let bytes = &segment[at..end];
         let frame = if ends.is_v6 {
-            // One counter for both sides: identifications are unique per pair of addresses.
+            // One counter for both sides, so that identifications are unique per pair of addresses.
             let ident = u32::from(ends.id) << 16 | u32::from(ends.ports.0);
             let fragment = ipv6_fragment(6, at as u16, more, ident, bytes);
             ethernet(0x86dd, &ipv6(v6_ends(side), 44, &fragment))
@@ -212,7 +213,7 @@ fn v6_ends(side: usize) -> ([u8; 16], [u8; 16]) {
     if side == 0 { (a, b) } else { (b, a) }
 }
 
-/// Several conversations in one capture, their packets mixed, a microsecond apart.
+/// Merges several conversations into one capture, packets a microsecond apart.
 pub fn mix(random: &mut Random, conversations: &[Conversation]) -> Vec<Packet> {
     let mut places = vec![0; conversations.len()];
     let mut out: Vec<Packet> = vec![];

@@ -1,12 +1,12 @@
-//! `A or B` is given what `A` is given and what `B` is given, and `not A` the rest, wherever the parts are
-//! asked: of packets, of connections, of sessions.
+//! `A or B` matches what `A` or `B` matches, and `not A` matches the rest, for terms on packets, connections
+//! and sessions.
 
 use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
 use std::collections::BTreeSet;
 use weir::{Ask, Compiler, Need, Options, Want};
 use weir_testing::Random;
 
-/// Predicates that some of the shipped capture fulfils and some does not, by what they are asked of.
+/// Predicates on packets, connections and sessions, each of which matches only part of the capture.
 const PARTS: [&[&str]; 3] = [
     &["tcp.port == 443", "ip", "ipv6", "tcp.flags.syn == 1", "frame.len > 200", "udp", "ip.ttl == 64"],
     &[
@@ -40,22 +40,22 @@ fn filter(random: &mut Random, depth: u32) -> String {
     }
 }
 
-/// The end of the shipped capture, where there are some of all conversations: as many packets as tests have
-/// time for.
+/// The end of the capture in `examples/`, which has all kinds of conversations, limited to keep the tests
+/// fast.
 fn packets() -> Vec<Packet> {
     let mut packets = read_capture(FIRST_LIGHT);
     packets.split_off(packets.len() - 900)
 }
 
-/// A question whose rows do not depend on what else is asked: the service is always looked for.
+/// A question whose rows do not depend on other questions: it always asks for the service.
 fn whole(filter: &str, want: Want) -> Ask {
     Ask { need: Need { service: want == Want::Connections, ..Need::default() }, ..ask(filter, want) }
 }
 
-/// The rows of every question, without order: what is asked decides when a row is known.
+/// The rows of every question as sets: their order depends on the other questions.
 fn sets(asks: &[Ask], packets: &[Packet]) -> Option<Vec<BTreeSet<String>>> {
     let compiler = Compiler::default();
-    // Filters that can never hold are refused.
+    // Filters that can never match are refused.
     let compiled = compiler.compile(asks, &Options::default()).ok()?;
     let (rows, outcome) = rows(&compiler, &compiled, packets, 1);
     let mut sets = vec![BTreeSet::new(); asks.len()];
@@ -85,7 +85,7 @@ fn an_or_is_given_what_its_sides_are_given() {
             for either in [format!("({a}) or ({b})"), format!("({b}) or ({a})")] {
                 assert_eq!(one(&either), Some(union.clone()), "seed {seed}, {want:?}: {either}");
             }
-            // Questions side by side are each given theirs.
+            // Several questions in one program each receive their own rows.
             let together = sets(&[whole(&a, want), whole(&b, want)], &packets);
             assert_eq!(together, Some(vec![of_a, of_b]), "seed {seed}, {want:?}: {a} | {b}");
         }
@@ -121,7 +121,8 @@ fn a_session_is_given_by_any_alternative_of_its_connection() {
     assert_eq!(count(&format!("{duration} or {bytes}")), count(bytes));
 }
 
-/// So many that they are more than one program of predicates on a field answers, and that code is made for them.
+/// More predicates on one field than one of the engine's predicate programs holds, so that code is generated
+/// for them.
 #[test]
 fn many_questions_about_one_field_are_each_given_theirs() {
     let packets = read_capture(FIRST_LIGHT);

@@ -1,5 +1,5 @@
-//! Messages made of chunks: those that were sent are read, each with its stream, however many chunks they took, however
-//! many of these lie in a packet, and whatever happens to the packets.
+//! Messages made of chunks are read as sent, each with its stream, for any number of chunks per message and
+//! per packet, and any network conditions.
 
 use crate::drive::{Packet, ask, compile, rows, seeds};
 use crate::frames::{V4, damage, ethernet, ipv4};
@@ -32,7 +32,7 @@ stack chunks extends sctp {
 }
 ";
 
-/// A message as it is sent, and what is to be told of it: number and stream of a blob, or of each of its records.
+/// A message, and the expected rows: number and stream of a blob, or of each of its records.
 struct Message {
     ppid: u32,
     stream: u16,
@@ -66,7 +66,7 @@ fn message(random: &mut Random, number: &mut u32) -> Message {
     Message { ppid, stream, bytes, told }
 }
 
-/// A chunk of user data, padded.
+/// A padded DATA chunk.
 fn chunk(tsn: u32, message: &Message, (from, to): (usize, usize)) -> Vec<u8> {
     let flags = u8::from(from == 0) << 1 | u8::from(to == message.bytes.len());
     let length = (16 + to - from) as u16;
@@ -77,7 +77,7 @@ fn chunk(tsn: u32, message: &Message, (from, to): (usize, usize)) -> Vec<u8> {
     bytes
 }
 
-/// What happens to the packets.
+/// Network conditions.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     swaps: bool,
@@ -85,7 +85,7 @@ struct Way {
     loses: bool,
 }
 
-/// Packets of one direction that carry the messages, and those of which some chunk was lost.
+/// Packets of one direction that carry the messages, and the indices of messages that lost a chunk.
 fn association(random: &mut Random, messages: &[Message], way: Way) -> (Vec<Packet>, BTreeSet<usize>) {
     let mut chunks = vec![];
     let mut tsn = 0_u32.wrapping_sub(random.below(100) as u32);
@@ -105,14 +105,14 @@ fn association(random: &mut Random, messages: &[Message], way: Way) -> (Vec<Pack
     let mut rest = &chunks[..];
     while !rest.is_empty() {
         let (some, others) = rest.split_at(rest.len().min(1 + random.below(4) as usize));
-        // An acknowledgement may come first.
+        // A SACK chunk may come first.
         let sack: &[u8] =
             if random.once_in(3) { &[3, 0, 0, 16, 0, 0, 0, 1, 0, 0, 9, 9, 0, 0, 0, 0] } else { &[] };
         let bytes = some.iter().fold(sack.to_vec(), |before, (_, chunk)| [&before[..], chunk].concat());
         all.push((packet(&bytes), some.iter().map(|(number, _)| *number).collect::<Vec<usize>>()));
         rest = others;
     }
-    // The first one says where numbers begin.
+    // The first packet defines where chunk numbers begin, so it stays first.
     for at in 2..all.len() {
         if way.swaps && random.once_in(3) {
             all.swap(at - 1, at);
@@ -132,7 +132,7 @@ fn association(random: &mut Random, messages: &[Message], way: Way) -> (Vec<Pack
     for (number, packet) in (1..).zip(&mut packets) {
         packet.time_ns = number * 1_000_000;
     }
-    // It is over before the capture is, or with it.
+    // The association times out before the end of the capture, or ends with it.
     if random.once_in(2) {
         let mut other = Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 17, 2, 0, &[], &[0; 8])));
         other.time_ns = 3_600_000_000_000 + packets.len() as i64 * 1_000_000;
@@ -157,7 +157,7 @@ fn of_events(compiler: &Compiler) -> [Compiled; 2] {
     })
 }
 
-/// Number and stream of the messages of which was told.
+/// Number and stream of the reported messages.
 fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> (Vec<(u64, u64)>, u64) {
     let (rows, outcome) = rows(compiler, compiled, packets, 1);
     let numbers = |row: &String| -> Vec<u64> {
@@ -221,7 +221,7 @@ fn what_messages_fulfil_their_packet_does_and_their_instances_do() {
             rows(&compiler, &compiled, &packets, 1).0
         };
         assert_eq!(count(&filter, Want::Packets).len(), 1, "seed {seed}");
-        // Every pair of ends is a connection of its own; of one message there is one.
+        // A message belongs to one inner connection.
         let of_one = format!("blob.number == {wanted}");
         let is_blob = messages.iter().any(|one| one.ppid == 77 && one.told[0].0 == wanted);
         let rows = count(&of_one, Want::Connections);

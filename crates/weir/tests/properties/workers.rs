@@ -1,4 +1,4 @@
-//! The same items in the same order, whatever the number of workers.
+//! The same items in the same order, with any number of workers.
 
 use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
 use crate::frames;
@@ -6,7 +6,7 @@ use crate::traffic::{Network, conversation, mix};
 use weir::{Compiler, Counters, Limits, Options, Want};
 use weir_testing::Random;
 
-/// Many flows, mixed. No tunnels: both directions of what is in them may be in tunnels of different
+/// Many interleaved flows. No tunnels: the directions of an inner connection may use tunnels with different
 /// ends, whose packets go to different workers (ARCHITECTURE, warts).
 fn capture(random: &mut Random) -> Vec<Packet> {
     let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: true };
@@ -18,7 +18,7 @@ fn capture(random: &mut Random) -> Vec<Packet> {
     for port in 0..5 {
         let mut talk = conversation(random, (50_000 + port, 443), network).packets;
         talk.truncate(60);
-        // Each packet somewhere behind the last.
+        // Insert each packet at a random place after the previous one.
         let mut at = 0;
         for packet in talk {
             at = (at + 1 + random.below(8) as usize).min(list.len());
@@ -26,7 +26,7 @@ fn capture(random: &mut Random) -> Vec<Packet> {
         }
     }
     frames::give_times(random, &mut list);
-    // One time is wrong.
+    // One packet has a wrong time.
     let at = random.below(list.len() as u64) as usize;
     list[at].time_ns = random.pick(&[0, i64::MAX, list[at].time_ns + 1_000_000_000_000]);
     list
@@ -36,7 +36,7 @@ fn hold(name: &str, packets: &[Packet], filters: &[(&str, Want)]) {
     hold_within(Limits::default(), name, packets, filters);
 }
 
-/// The counters of the run.
+/// Tests the property within `limits`. Returns the counters of the run.
 fn hold_within(limits: Limits, name: &str, packets: &[Packet], filters: &[(&str, Want)]) -> Counters {
     let compiler = Compiler::default();
     let asks: Vec<_> = filters.iter().map(|(filter, want)| ask(filter, *want)).collect();
@@ -75,7 +75,7 @@ fn nor_do_those_that_are_moved_from_a_worker_with_too_much_to_do() {
     for seed in seeds(0..3) {
         let mut random = Random::new(seed);
         let mut packets = vec![];
-        // Two hosts that never stop, and many that say a few words each, some of them much later once more.
+        // Two hosts that send all the time, and many that send a few packets, some of them again much later.
         for n in 0..12_000u64 {
             let pair = if random.once_in(3) { 1 + n / 20 + random.below(8) } else { 0 };
             let [a, b] = (pair as u16).to_be_bytes();
@@ -102,7 +102,7 @@ fn nor_do_those_that_are_moved_from_a_worker_with_too_much_to_do() {
     }
 }
 
-/// The packet in a tunnel between two routers, in fragments if it is long.
+/// The packet in a tunnel between two routers, fragmented if it is long.
 fn tunnelled(packet: &Packet, id: u16, bytes_max: usize) -> Vec<Packet> {
     let (etype, inner) = (&packet.bytes[12..14], &packet.bytes[14..]);
     let (protocol, towards) =
@@ -142,7 +142,7 @@ fn nor_do_the_shipped_capture_s_rows() {
     hold("shipped", &packets, &[("", Want::Connections), ("", all_sessions())]);
 }
 
-/// Questions whose packets wait for their connections or sessions, some together with others.
+/// Questions whose packets wait for their connections or sessions, alone and combined.
 fn waiting() -> [Vec<(&'static str, Want)>; 5] {
     [
         vec![("tls.sni contains \"example\" or udp", Want::Packets)],
@@ -164,7 +164,7 @@ fn nor_do_packets_that_wait_for_their_connection() {
     }
     for seed in seeds(0..6) {
         let mut random = Random::new(seed);
-        // Random traffic, with some of the shipped in between.
+        // Random traffic, mixed with packets of the capture in `examples/`.
         let start = random.below(shipped.len() as u64 - 200) as usize;
         let mut packets = capture(&mut random);
         for (n, packet) in shipped[start..start + 200].iter().enumerate() {
