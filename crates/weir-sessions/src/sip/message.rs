@@ -1,4 +1,5 @@
-//! A [`Message`] of SIP, line by line: start line (RFC 3261 §7.1, §7.2) and headers (§7.3), in their long and short forms.
+//! A [`Message`] of SIP, parsed line by line: start line (RFC 3261 §7.1, §7.2) and headers (§7.3), in their
+//! long and short forms.
 
 use crate::line::{split_word, text};
 use weir_packet::Timestamp;

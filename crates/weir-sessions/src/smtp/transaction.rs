@@ -101,7 +101,7 @@ impl SmtpTransaction {
 }
 
 session_fields! { SmtpTransaction;
-    // In the log.
+    // Columns of the log.
     "smtp.trans_depth" [] trans_depth: Unsigned, "Which mail of its connection it is, from 1" => |s| Value::Unsigned(s.depth.into());
     "smtp.helo" [] helo: Text, "Name that the client gives itself (HELO, EHLO, LHLO)" => |s| text(s.helo.as_deref());
     "smtp.mail_from" ["smtp.mailfrom"] mailfrom: Text, "Address of the sender in the envelope" => |s| text(s.mail_from.as_deref());
@@ -122,7 +122,7 @@ session_fields! { SmtpTransaction;
     "imf.user_agent" ["smtp.user_agent"] user_agent: Text, "Program that wrote the mail" => |s| text(s.header.user_agent.as_deref());
     "smtp.tls" [] tls: Bool, "Whether the connection went over to TLS (STARTTLS)" => |s| Value::Bool(s.is_tls);
     "smtp.files" [] fuids: Numbers, "Parts of the mail as files: their numbers; in rows identifiers in files.log" => |s| Value::Numbers(s.files.iter().map(|file| number(s, file)).collect());
-    // Not in it.
+    // Not in the log.
     "smtp.parts" [] _: Unsigned, "Parts of the mail, multiparts counted, too" => |s| Value::Unsigned(s.parts);
     "smtp.attachments" ["smtp.filenames"] _: Texts, "Names of the mail's parts" => |s| owned_texts(s.files.iter().filter_map(|file| file.name.clone()).collect());
     "smtp.response.code" ["smtp.reply_code"] _: Unsigned, "Code of the last reply" => |s| unsigned(s.last_reply.as_ref().map(|reply| reply.0));

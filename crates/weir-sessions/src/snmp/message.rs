@@ -17,7 +17,7 @@ const TIME_TICKS: u8 = 0x43;
 pub enum Pdu {
     /// Requests values of variables.
     Get,
-    /// Requests the variables that follow.
+    /// Requests the variables that follow the given ones.
     GetNext,
     /// Response.
     Response,
@@ -25,7 +25,7 @@ pub enum Pdu {
     Set,
     /// Notification, version 1.
     TrapV1,
-    /// Requests many variables that follow.
+    /// Requests many variables that follow the given ones.
     GetBulk,
     /// Notification that must be confirmed.
     Inform,

@@ -117,7 +117,7 @@ fn records_say_which_ends_are_of_this_site_and_what_ip_carried() {
         let place = weir::CONNECTION_COLUMNS.iter().position(|column| column.name == name);
         found[0].value(place.expect("a column")).into_owned()
     };
-    // 10.0.0.1 and 10.0.0.2.
+    // Both ends, 10.0.0.1 and 10.0.0.2, have private addresses.
     assert_eq!([value("local_orig"), value("local_resp")], [Value::Bool(true), Value::Bool(true)]);
     assert_eq!((value("ip_proto"), value("tunnel_parents")), (Value::Unsigned(6), Value::Absent));
 }
