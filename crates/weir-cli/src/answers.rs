@@ -1,4 +1,4 @@
-//! The answers of a question on their way to its output.
+//! Writes the answers of a question to its output.
 
 use crate::failure::Failure;
 use crate::form::Form;
@@ -15,22 +15,22 @@ use weir::io::{CaptureFormat, CaptureWriter, Findings, Following, Format};
 use weir::packet::{Column, RowSink};
 use weir::{Item, Next, RunEnd, TakeItems};
 
-/// What all questions of a run tell whoever runs them.
+/// Faults and counts that all questions of a run share.
 #[derive(Default, Clone)]
 pub struct Told {
-    /// What went wrong first at each output.
+    /// The first failure of each output.
     fault: Arc<Mutex<Option<Failure>>>,
-    /// Answers of all questions so far.
+    /// Number of answers to all questions so far.
     answers: Arc<AtomicU64>,
 }
 
 impl Told {
-    /// What went wrong; nothing any more afterwards.
+    /// Takes the failure; later calls return `None`.
     pub fn take_fault(&self) -> Option<Failure> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Answers of all questions.
+    /// Number of answers to all questions.
     pub fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }
@@ -44,16 +44,16 @@ impl Told {
     }
 }
 
-/// A file that is written beside the one that it is to be, and takes its place at the end if it is whole and has answers:
-/// the file that was there before stays otherwise.
+/// A temporary file beside its target. At the end it replaces the target if it is complete and has answers; otherwise
+/// the target stays as it is.
 pub struct Part {
-    /// The file that is written.
+    /// Path of the temporary file.
     pub path: PathBuf,
     target: PathBuf,
 }
 
 impl Part {
-    /// The part of the file `target`.
+    /// The temporary file for `target`.
     pub fn of(target: &Path) -> Self {
         let mut name = target.as_os_str().to_owned();
         name.push(".part");
@@ -61,13 +61,13 @@ impl Part {
     }
 }
 
-/// What an output is opened with.
+/// Everything needed to open an output.
 struct Opening {
     form: Form,
     log: &'static str,
     columns: Vec<Column>,
     lines: Option<MakeLines>,
-    /// What goes into a pcapng file beside packets.
+    /// Findings of the reader, which a pcapng file stores beside packets.
     findings: Option<Following>,
     stdout: Stdout,
 }
@@ -81,23 +81,23 @@ enum Writer {
     Closed,
 }
 
-/// The answers of a question, and the output they go to. The output is opened with the first of them.
+/// The answers of a question, and their output. The first answer opens the output.
 pub struct Answers {
-    /// The name of the question, where it is one of several.
+    /// Name of the question, if the run has several.
     name: Option<String>,
     output: Option<PathBuf>,
     opening: Opening,
     write: Writer,
     rows: Box<dyn Rows>,
     counted: Counted,
-    /// Answers so far.
+    /// Number of answers so far.
     count: u64,
     told: Told,
     part: Option<Part>,
 }
 
 impl Answers {
-    /// The answers of a question that was resolved.
+    /// Answers of a resolved question.
     pub fn new(
         spec: &QuestionSpec,
         resolved: Resolved,
@@ -125,7 +125,7 @@ impl Answers {
         matches!(self.write, Writer::Unopened)
     }
 
-    /// Opens the output, where nothing was written yet: creates the file, or empties it.
+    /// Opens the output unless it is open: creates or truncates the file.
     fn open(&mut self) -> Result<(), Failure> {
         if !self.is_unopened() {
             return Ok(());
@@ -135,7 +135,7 @@ impl Answers {
         self.write = match form {
             Form::Capture(_) => {
                 let path = target.unwrap_or(Path::new("-"));
-                // Its error names the file.
+                // The error names the file.
                 let writer = CaptureWriter::create(path).map_err(Failure::new)?;
                 Writer::Capture(match findings {
                     Some(findings) => writer.with_findings(findings.clone()),
@@ -162,13 +162,13 @@ impl Answers {
         Ok(())
     }
 
-    /// What is written is cut: it does not take the place of what was there, and stays beside that.
+    /// Closes the output after a failure. The incomplete temporary file stays, and does not replace the target.
     fn give_up(&mut self) {
         self.part = None;
         self.write = Writer::Closed;
     }
 
-    /// What went wrong is told at the end, beside what went wrong elsewhere.
+    /// Keeps the failure; all failures are reported together at the end of the run.
     fn fail(&self, failure: Failure) {
         self.told.add_fault(match &self.name {
             Some(name) => failure.of_question(name),
@@ -184,7 +184,7 @@ impl Answers {
     }
 
     fn write(&mut self, item: Item) -> Result<(), Failure> {
-        // A pause is no answer; but who looks on is to see that there is none yet.
+        // A pause is no answer, but opens the output: whoever watches the file sees that it has no rows yet.
         if self.part.is_none() || !matches!(item, Item::Pause) {
             self.open()?;
         }
@@ -216,7 +216,7 @@ impl Answers {
 
     /// Completes the output.
     fn complete(&mut self, end: Option<&RunEnd<'_>>) -> Result<(), Failure> {
-        // Who keeps no log without answers has none.
+        // With a temporary file, a question without answers creates no output.
         if self.part.is_none() {
             self.open()?;
         }
@@ -241,7 +241,7 @@ impl Answers {
             }
             Writer::Unopened | Writer::Closed => {}
         }
-        // What is cut does not take the place of what was there, and stays beside that.
+        // Only a complete file replaces the target.
         if let Some(Part { path, target }) = self.part.take().filter(|_| has_part) {
             std::fs::rename(path, &target).map_err(|e| Failure::writing(target.display(), &e))?;
         }
@@ -251,7 +251,7 @@ impl Answers {
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        // A run that did not come to its end leaves what was there before.
+        // An unfinished run leaves the target unchanged.
         if let Some(part) = self.part.take().filter(|_| !self.is_unopened()) {
             let _ = std::fs::remove_file(part.path);
         }
@@ -271,7 +271,7 @@ impl TakeItems for Answers {
     }
 
     fn finish(&mut self, end: Option<RunEnd<'_>>) {
-        // An output that failed has been given up.
+        // A failed output is already closed.
         if matches!(self.write, Writer::Closed) {
             return;
         }

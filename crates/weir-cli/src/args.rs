@@ -119,7 +119,7 @@ pub struct StreamBounds {
 }
 
 impl StreamBounds {
-    /// The question, within these bounds.
+    /// Adds these bounds to the question.
     pub fn put_into(self, spec: QuestionSpec) -> QuestionSpec {
         let Self { cutoff, chunk, overlap, flush, priority } = self;
         QuestionSpec { cutoff, chunk, overlap, flush, priority, ..spec }

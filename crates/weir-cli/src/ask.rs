@@ -1,4 +1,4 @@
-//! Asks the questions of a command, one or several, over one reading of the captures.
+//! Asks the questions of a command in one pass over the captures.
 
 use crate::args::{Ask, Input};
 use crate::control;
@@ -16,26 +16,26 @@ use std::sync::{Arc, PoisonError};
 use weir::Engine;
 use weir::stream::OverloadParams;
 
-/// What a command asks, and how.
+/// The questions of a command, and the settings of their run.
 pub struct Asked<'a> {
-    /// The captures, and how the questions are compiled.
+    /// The captures, and the compiler settings.
     pub input: &'a Input,
     /// The questions.
     pub specs: &'a [QuestionSpec],
-    /// What is known to be wrong with the questions.
+    /// Mistakes found in the questions so far.
     pub wrong: Vec<Failure>,
-    /// Where questions come and go while the run lasts.
+    /// Control socket, through which questions are added and removed during the run.
     pub socket: Option<&'a Path>,
-    /// Counters are reported.
+    /// Report counters.
     pub stats: bool,
-    /// What bounds the memory of streams.
+    /// Bounds on the memory of streams.
     pub overload: OverloadParams,
-    /// Who else writes to standard output.
+    /// Whether other questions write to standard output.
     pub stdout: Stdout,
 }
 
 impl<'a> Asked<'a> {
-    /// One question, which has standard output for itself.
+    /// A single question, which owns standard output.
     pub fn one(input: &'a Input, spec: &'a QuestionSpec, stats: bool) -> Self {
         let stdout = Stdout::Own { is_terminal: io::stdout().is_terminal() };
         let (specs, overload) = (std::slice::from_ref(spec), OverloadParams::default());
@@ -43,23 +43,23 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A run that is over.
+/// The result of a run.
 pub struct Answered {
-    /// How it went.
+    /// Outcome and status of the run.
     pub ran: Ran,
-    /// Answers to all questions.
+    /// Number of answers to all questions.
     pub answers: u64,
 }
 
 impl Answered {
-    /// The exit status of a command that looks for something or counts: 1 where nothing was found, as of grep.
+    /// Exit status of a command that searches or counts: 1 if nothing was found, as grep does.
     pub fn status_of_search(&self) -> ExitCode {
         let is_nothing = self.ran.is_whole && self.ran.outcome.errors.is_empty() && self.answers == 0;
         if is_nothing { ExitCode::from(1) } else { self.ran.status }
     }
 }
 
-/// The question of most commands: answers called `ask` about the traffic of the arguments.
+/// The question of most commands: answers of type `ask`, with the filter and the output options of the arguments.
 pub fn spec(ask: &str, args: &Ask) -> QuestionSpec {
     QuestionSpec {
         ask: ask.to_string(),
@@ -71,13 +71,13 @@ pub fn spec(ask: &str, args: &Ask) -> QuestionSpec {
     }
 }
 
-/// Answers one question; the exit status.
+/// Answers one question; returns the exit status.
 pub fn answer_one(spec: &QuestionSpec, args: &Ask, commands: &[Subcommand]) -> Result<ExitCode, Failure> {
     let answered = answer(Asked::one(&args.input, spec, args.output.stats), commands)?;
     Ok(if spec.count { answered.status_of_search() } else { answered.ran.status })
 }
 
-/// Answers all questions in one run; or says all that is wrong with any.
+/// Answers all questions in one run, or reports the mistakes of all of them.
 pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Failure> {
     let Asked { input, specs, mut wrong, socket, stats, overload, stdout } = asked;
     let options = input::options(&input.program, Some(input))?;
@@ -114,13 +114,13 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let outcome = runner.run(&mut engine, &compiled)?;
     let fault = board.told.take_fault();
     match fault {
-        // Counters of a run that ended with its last output tell of a part of the captures.
+        // If the last output failed and ended the run early, counters would cover only part of the captures.
         Some(fault) if engine.subscriptions().next().is_none() => return Err(fault),
         _ => {}
     }
     let ran = runner.report(&compiled, outcome);
     match fault {
-        // Nobody reads one of the outputs any more; what is wrong with the input counts all the same.
+        // The reader of one output closed it. Input errors still determine the result.
         Some(Failure::BrokenPipe) | None => Ok(Answered { ran, answers: board.told.answers() }),
         Some(failure) => Err(failure),
     }

@@ -1,5 +1,5 @@
-//! The captures of a run. An interrupted run ends as if its captures did: what was read is answered, files are whole. The
-//! second signal ends it at once.
+//! The captures of a run. A signal ends the captures early: the packets read so far are processed, and output files are
+//! complete. A second signal terminates the process.
 
 use crate::args::Input;
 use crate::failure::Failure;
@@ -11,35 +11,37 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir::io::{Attended, CaptureReader, Findings};
 use weir::packet::{Burst, Poll, Source, SourceError};
 
-/// Signals that end a run, and their names.
+/// Signals that end a run, with their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
 
-/// Captures, until a signal comes.
+/// A packet source that ends at the end of the captures, or at a signal.
 pub struct Captures {
     reader: Reader,
     is_live: bool,
-    /// The signal that came; 0 for none.
+    /// Number of the signal received; 0: none.
     signal: Arc<AtomicUsize>,
     packets: u64,
-    /// It came before their end.
+    /// A signal ended the captures early.
     is_cut: bool,
 }
 
-/// Who reads.
+/// Which thread reads.
 enum Reader {
-    /// The thread that asks.
+    /// The thread that runs the engine.
     Own(Box<CaptureReader>),
-    /// One that waits for packets, while others come and go.
+    /// A separate thread, which may block on input.
     Attended(Attended),
 }
 
 impl Captures {
-    /// Those of `input`. From now on signals end them. `is_attended`: nobody is to wait until packets come; nor is who sends a
-    /// signal, where they come as they happen. What the files say of themselves is told through `findings`.
+    /// Opens the captures of `input`, and installs the signal handlers. With `is_attended`, or if the input is live, a
+    /// separate thread reads, so that control requests and signals need not wait for packets. Everything in the files
+    /// beside packets goes to `findings`.
     pub fn open(input: &Input, is_attended: bool, findings: &Findings) -> Result<Self, Failure> {
         let (is_stopped, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         for (number, _) in SIGNALS {
-            // In this order: the first one finds the flag unset.
+            // The order matters: the first handler must find the flag unset, and terminates the process at the second
+            // signal.
             signal_hook::flag::register_conditional_default(number, Arc::clone(&is_stopped))
                 .map_err(Failure::new)?;
             signal_hook::flag::register(number, Arc::clone(&is_stopped)).map_err(Failure::new)?;
@@ -58,8 +60,8 @@ impl Captures {
         Ok(Self { reader, is_live, signal, packets: 0, is_cut: false })
     }
 
-    /// Where a signal ended them: says so; the exit status, that of a command that the signal ended, where they were not
-    /// read to their end. What comes as it happens has no other end.
+    /// If a signal cut the captures short: reports the signal, and returns the exit status of a process that it ended.
+    /// Live input returns `None`, since only a signal ends it.
     pub fn stopped(&self) -> Option<ExitCode> {
         let number = self.signal.load(Ordering::Relaxed);
         let is_this = |(signal, _): &&(i32, &str)| self.is_cut && *signal as usize == number;

@@ -1,4 +1,4 @@
-//! The command line: the subcommands, what all of them have in common, and mistakes in either.
+//! The command line: the subcommands, their common options, and usage errors.
 
 use crate::args::names_file;
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ input are printed nevertheless). SIGINT, SIGTERM and SIGHUP end a run like the e
 message; the exit status is then 0 for a pipe, and 128 plus the signal's number for files. A second signal
 ends the run at once.";
 
-/// Runs the subcommand of this process's command line; its exit status.
+/// Runs the subcommand of this process's command line; returns its exit status.
 pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
     let command = clap::Command::new("weir")
         .version(env!("CARGO_PKG_VERSION"))
@@ -51,7 +51,7 @@ pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
     subcommand.run(arguments, subcommands)
 }
 
-/// Reports a mistake in the command line, and exits. Files without `-r` are a frequent mistake.
+/// Reports a usage error, and exits. Files without `-r` are a frequent mistake.
 fn refuse(wrong: &clap::Error) -> ! {
     use clap::error::ErrorKind::{MissingRequiredArgument, UnknownArgument};
     let _ = wrong.print();

@@ -1,5 +1,5 @@
-//! The control socket of `weir run`: questions are added, listed and taken away while it lasts. A request and its
-//! answer are a line of JSON each; `weir ctl` is one that makes them, any other program may.
+//! The control socket of `weir run`: it adds, lists and removes questions during the run. Each request and each answer
+//! is one line of JSON. `weir ctl` is one client; any other program may be another.
 //!
 //! ```text
 //! {"do":"add","question":{"name":"com","ask":"tls","filter":"tls.sni contains \"com\"","output":"com.json"}}
@@ -19,7 +19,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use weir::Control;
 
-/// Bytes of a request.
+/// Maximum size of a request.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// A request.
@@ -33,42 +33,43 @@ pub enum Request {
     },
     /// Lists the questions.
     List,
-    /// Takes one away.
+    /// Removes a question.
     Remove {
-        /// Its name.
+        /// Name of the question.
         name: String,
     },
 }
 
-/// What came of it.
+/// The result of a request.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// It was done.
+    /// The request succeeded.
     pub ok: bool,
-    /// Why not.
+    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Until the new program ran, microseconds: compiled, and swapped in between two bursts.
+    /// Time until the new program ran, in microseconds: to compile it, and to swap it in between two bursts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micros: Option<u64>,
-    /// The questions.
+    /// All questions, in answer to `list`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<QuestionSpec>,
 }
 
-/// The socket file, removed when the run is over.
+/// The socket file, which is removed at the end of the run.
 pub struct Listening(PathBuf);
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The file may have been removed already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Listens on a socket, which only its owner may use; requests are served by threads of their own.
+/// Listens on a socket that only its owner may use. Each connection is served by a thread of its own.
 pub fn listen(path: &Path, control: Control, board: Arc<QuestionSet>) -> Result<Listening, Failure> {
-    // One that a run left behind is of no use to anybody; one that is listened on is another run's.
+    // A socket file without listener is left over from an earlier run and is replaced; one with a listener belongs to
+    // another run.
     if UnixStream::connect(path).is_err() && path.exists() {
         let is_socket = std::os::unix::fs::FileTypeExt::is_socket(&file_type(path)?);
         if !is_socket {
@@ -81,17 +82,17 @@ pub fn listen(path: &Path, control: Control, board: Arc<QuestionSet>) -> Result<
         ErrorKind::AddrInUse => Failure::new(format!("{}: another run uses this socket", path.display())),
         _ => at(e),
     })?;
-    // Questions create files: nobody else may ask.
+    // Questions create files, so no other user may send requests.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(at)?;
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
-                // Out of file descriptors, most likely: some time may mend that.
+                // Most likely no file descriptors are left; try again later.
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             };
             let (control, board) = (control.clone(), Arc::clone(&board));
-            // Where there is no thread to be had, the connection closes.
+            // If no thread can be created, the connection is closed.
             let _ = std::thread::Builder::new().spawn(move || serve(&stream, &control, &board));
         }
     });
@@ -103,13 +104,13 @@ fn file_type(path: &Path) -> Result<std::fs::FileType, Failure> {
     Ok(about.file_type())
 }
 
-/// Serves one connection: a request a line, until it closes.
+/// Serves one connection, one request per line, until the client closes it.
 fn serve(stream: &UnixStream, control: &Control, board: &QuestionSet) {
     let mut reader = BufReader::new(stream);
     loop {
         let mut line = String::new();
         match (&mut reader).take(REQUEST_BYTES_MAX).read_line(&mut line) {
-            // The last may have no end of its line; a longer one is no request.
+            // The last line may lack its line end. A longer line is not a request.
             Ok(bytes @ 1..) if line.ends_with('\n') || (bytes as u64) < REQUEST_BYTES_MAX => {}
             _ => return,
         }
@@ -134,7 +135,7 @@ fn serve(stream: &UnixStream, control: &Control, board: &QuestionSet) {
 }
 
 fn carry_out(request: Request, control: &Control, board: &QuestionSet) -> Result<Answer, String> {
-    // One after the other: what is admitted is asked before the next one looks.
+    // The lock covers both check and subscription, so that concurrent requests cannot take the same name.
     let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);
     match request {
         Request::Add { question } => {
@@ -146,7 +147,7 @@ fn carry_out(request: Request, control: &Control, board: &QuestionSet) -> Result
         }
         Request::List => {
             let live = control.list()?;
-            // One whose output failed has ended by itself.
+            // A question whose output failed has already ended.
             names.retain(|_, (subscription, _)| {
                 live.iter().any(|listed| listed.subscription == *subscription)
             });
@@ -164,7 +165,7 @@ fn carry_out(request: Request, control: &Control, board: &QuestionSet) -> Result
     }
 }
 
-/// How long `ctl` waits: a run answers between two bursts, whether packets come or not; but its outputs may hold it up.
+/// Timeout of `ctl`. A run answers between two bursts, even without packets, but slow outputs may delay the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Sends a request to the socket of a run.

@@ -1,37 +1,37 @@
-//! What a log shows once: a certificate is the same in every handshake, and Zeek's x509.log has it once a day.
+//! Suppresses repeated rows of a log: a certificate recurs in many handshakes, and Zeek's x509.log has it once a day.
 
 use std::collections::HashMap;
 use weir::Log;
 use weir::packet::{Timestamp, Value};
 
-/// Values remembered at most, as in Zeek; then all are forgotten.
+/// Maximum number of values remembered, as in Zeek; at the limit, all are forgotten.
 const KNOWN_MAX: usize = 1_000_000;
 
-/// After so long it is shown again.
+/// A value is shown again after this time.
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 
-/// Which rows of a log were there before.
+/// The rows of a log that were already shown.
 #[derive(Default)]
 pub struct Known {
-    /// The column by which rows are the same; `None`: each is new.
+    /// The column that identifies a row; `None`: every row is new.
     column: Option<usize>,
     seen: HashMap<String, Timestamp>,
-    /// How often all were forgotten.
+    /// How often the limit was reached and all values were forgotten.
     forgotten: u64,
 }
 
 impl Known {
-    /// Of the rows of this log none is known yet.
+    /// An empty set for this log.
     pub fn of(log: &Log) -> Self {
         Self { column: log.known_by(), ..Self::default() }
     }
 
-    /// Whether rows can be known at all.
+    /// Whether the log suppresses repeated rows.
     pub fn is_any(&self) -> bool {
         self.column.is_some()
     }
 
-    /// Whether there was no row like this one in the day before it.
+    /// Whether no equal row was shown in the preceding day.
     pub fn is_new(&mut self, row: &[Value<'_>]) -> bool {
         let Some(Value::Text(value)) = self.column.and_then(|column| row.get(column)) else { return true };
         let time = if let Some(Value::Time(time)) = row.first() { *time } else { Timestamp(0) };
@@ -50,7 +50,7 @@ impl Known {
         true
     }
 
-    /// Says what the bound made of it.
+    /// Reports how often the limit was reached.
     pub fn report(&self) {
         if self.forgotten > 0 {
             let times = self.forgotten;

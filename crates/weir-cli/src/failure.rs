@@ -1,4 +1,4 @@
-//! What went wrong, as people are told it, and the exit status.
+//! Errors, their messages, and the exit status.
 
 use crate::terminal;
 use std::fmt;
@@ -8,28 +8,28 @@ use weir::lang::diag::Diagnostics;
 
 /// Why a command stopped.
 pub enum Failure {
-    /// The author's mistake: filter or `.weir` text.
+    /// The author's mistake, in a filter or `.weir` text.
     Mistakes(Diagnostics),
-    /// Whoever read our output went away: success.
+    /// The reader of our output closed it. This counts as success.
     BrokenPipe,
-    /// The environment's, or a wrong use; one line.
+    /// An error of the environment, or of usage; one line.
     Message(String),
-    /// Several at once, at least one.
+    /// Several failures; at least one.
     Several(Vec<Failure>),
 }
 
 impl Failure {
-    /// A message.
+    /// A failure with this message.
     pub fn new(message: impl fmt::Display) -> Self {
         Self::Message(message.to_string())
     }
 
-    /// All of them, where there is one at all.
+    /// All failures as one; `Ok` if there are none.
     pub fn all(failures: Vec<Self>) -> Result<(), Self> {
         if failures.is_empty() { Ok(()) } else { Err(Self::Several(failures)) }
     }
 
-    /// Both. Who went away is said nothing of beside another failure.
+    /// Both failures. A broken pipe is not reported beside another failure.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// What stopped us from writing a file, or standard output, of this name.
+    /// A failure to write a file, or standard output, of this name.
     pub fn writing(name: impl fmt::Display, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
@@ -50,7 +50,7 @@ impl Failure {
         }
     }
 
-    /// The same, of one question of several.
+    /// The same failure, with the name of the question that it belongs to.
     pub fn of_question(self, name: &str) -> Self {
         match self {
             Failure::BrokenPipe => Failure::BrokenPipe,
@@ -64,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// Prints it to standard error; the exit status.
+    /// Prints the failure to standard error; returns the exit status.
     pub fn report(self) -> ExitCode {
         match self {
             Failure::BrokenPipe => return ExitCode::SUCCESS,
@@ -97,7 +97,7 @@ impl fmt::Display for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // A sink's own words: the format has no room for such rows.
+            // Errors of this kind come from a sink, whose format cannot hold such rows.
             io::ErrorKind::Other => Failure::new(error),
             _ => Failure::writing("cannot write the output", &error),
         }

@@ -2,14 +2,14 @@
 
 use weir::io::{CaptureFormat, Format};
 
-/// The form that answers take.
+/// The form of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Rows in a format.
     Rows(Format),
-    /// Lines of the question's own format (`grep`), in colours or without.
+    /// Lines in the question's own format (`grep`), with or without colours.
     Lines { color: bool },
-    /// The frames, as a capture file.
+    /// Frames, in a capture file.
     Capture(CaptureFormat),
     /// The number of answers.
     Count,

@@ -1,4 +1,4 @@
-//! Matches as grep prints them: who to whom, where, and what, with colours on a terminal.
+//! Prints matches as grep does: endpoints, offset and text, with colours on a terminal.
 
 use std::io::{self, Write};
 use weir::packet::{Column, RowSink, Value};
@@ -7,13 +7,13 @@ use weir::packet::{Column, RowSink, Value};
 pub struct Grep {
     out: Box<dyn Write + Send>,
     color: bool,
-    /// Which of the columns are shown, by [`SHOWN`].
+    /// Indices of the columns shown, in the order of [`SHOWN`].
     places: Vec<usize>,
 }
 
 /// Columns of a line, in its order.
 const SHOWN: [&str; 9] = ["src_h", "src_p", "dst_h", "dst_p", "proto", "offset", "before", "match", "after"];
-/// So many of them say which stream it is; the others are not there where streams are asked for.
+/// The first of these columns identify the stream; rows of streams have no others.
 const ENDS: usize = 5;
 
 impl Grep {
@@ -43,7 +43,7 @@ impl RowSink for Grep {
             };
         };
         match self.color {
-            // As GNU grep: names magenta, numbers green, matches bold red.
+            // Colours of GNU grep: names magenta, numbers green, matches bold red.
             true => writeln!(
                 self.out,
                 "\x1b[35m{ends}\x1b[36m:\x1b[32m{offset}\x1b[36m:\x1b[m{before}\x1b[1;31m{found}\x1b[m{after}"
@@ -74,7 +74,7 @@ fn text(value: &Value<'_>) -> String {
     }
 }
 
-/// Bytes as printable ASCII; others as `\r`, `\n`, `\t` or `\xNN`, so that a terminal is safe from them.
+/// Bytes as printable ASCII; others as `\r`, `\n`, `\t` or `\xNN`, so that they cannot control the terminal.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {

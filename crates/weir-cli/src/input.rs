@@ -1,4 +1,4 @@
-//! From arguments to a compiler, options and a source.
+//! Turns arguments into a compiler, options and a source.
 
 use crate::args::{Input, Program};
 use crate::failure::Failure;
@@ -9,10 +9,11 @@ use std::path::Path;
 use weir::stream::Policies;
 use weir::{Compiler, Executor, Limits, Options};
 
-/// A compiler that knows the stacks and files named; it uses the last.
+/// A compiler with the named stacks and files; it uses the last stack.
 ///
 /// # Errors
-/// Also where one of them would be of no use: the last stack neither extends it nor has a protocol of it.
+/// If the last stack neither extends an earlier one nor uses one of its protocols, so that the earlier one has no
+/// effect.
 pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
     let mut compiler = Compiler::default();
     let mut brought = vec![];
@@ -54,7 +55,7 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
     text.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 
-/// Refuses a filter among the files (`-r` took it for one), and standard input twice.
+/// Rejects a filter among the files (`-r` takes all words), and standard input named twice.
 pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
     if input.read.iter().filter(|word| *word == "-").count() > 1 {
         return Err(Failure::new("-r - -r -: standard input can be read once".to_string()));
@@ -73,7 +74,8 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
         ))
     });
     Failure::all(wrong.collect())?;
-    // With nothing to read no output is to be emptied.
+    // A missing file beside existing ones is reported later. If all are missing, fail now, before outputs are
+    // truncated.
     if missing.len() < input.read.len() {
         return Ok(());
     }
@@ -81,10 +83,10 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
     Failure::all(each.collect())
 }
 
-/// Options of compilation.
+/// Compiler options.
 ///
 /// # Errors
-/// Where a pass that is to be left out does not exist.
+/// If a pass to be disabled does not exist.
 pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Failure> {
     let passes = || weir::explain::pass_names().collect::<Vec<_>>();
     if let Some(unknown) = program.without.iter().find(|w| *w != "all" && !passes().contains(&w.as_str())) {
@@ -95,7 +97,7 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
     }
     let (mut limits, mut policies) = (Limits::default(), Policies::default());
     if let Some(input) = input {
-        // Traffic may be hostile: what hashes where must not be known to who sends it.
+        // Traffic may be hostile: senders must not be able to predict hash collisions.
         limits.seed = RandomState::new().hash_one(0u8);
         limits.flows_max = input.flows_max;
         limits.strict = input.mode == "strict";

@@ -1,14 +1,14 @@
-//! The command `weir`: one grammar for every question, `weir WHAT -r FILE… [FILTER]`.
+//! The command `weir`: one syntax for every question, `weir WHAT -r FILE… [FILTER]`.
 //!
-//! Each subcommand is a file of `command`: its arguments, the question that it states (`spec`), and how such questions are
-//! resolved (`subcommand`). `ask` asks one question or several over one reading of the captures; `answers` takes what comes
-//! of each to its output. `report` tells how a run went; `failure` says what went wrong, and the exit status (0 done,
-//! 1 nothing found where that matters, 2 error; a broken pipe is success).
+//! Each file of `command` is a subcommand: its arguments, the question that it states (`spec`), and how such questions
+//! are resolved (`subcommand`). `ask` answers one or several questions in one pass over the captures; `answers` writes
+//! each question's answers to its output. `report` summarises the run; `failure` has the errors and the exit status (0
+//! done, 1 nothing found where that matters, 2 error; a broken pipe is success).
 #![forbid(unsafe_code)]
-// It panics where standard error is closed: use `say!`.
+// `eprintln!` panics if standard error is closed: use `say!`.
 #![deny(clippy::print_stderr)]
 
-/// As `eprintln!`, through [`terminal::say`].
+/// Like `eprintln!`, but through [`terminal::say`], which does not panic.
 macro_rules! say {
     ($($words:tt)*) => { $crate::terminal::say(format_args!($($words)*)) };
 }

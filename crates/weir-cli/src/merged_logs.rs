@@ -1,4 +1,4 @@
-//! Rows of all logs of sessions in one output: `_path` says which log, as in Zeek's JSON.
+//! Rows of all session logs in one output. `_path` names the log, as in Zeek's JSON.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -6,21 +6,22 @@ use weir::Log;
 use weir::packet::{Column, Value, ValueType};
 use weir::sessions::SessionRegistry;
 
-/// The columns of a log with where each stands in the union; `None`: in the one for all.
+/// The columns of a log, each with its index in the union; `None`: its value goes into the column `session`.
 type Places = Vec<(Column, Option<usize>)>;
 
-/// Rows of several logs as rows of one.
+/// Merges rows of several logs into one table.
 pub struct Union {
-    /// `_path`, which connection, then the columns of all logs, each once; or, where it is narrow, one for all.
+    /// `_path`, the columns of the connection, then each column of any log once; or a single column `session` if
+    /// narrow.
     pub columns: Vec<Column>,
     logs: Vec<(Log, Places)>,
     is_narrow: bool,
-    /// Where it says what carries a session.
+    /// Index of the column for the protocol that carries the session.
     carrier: Option<usize>,
 }
 
 impl Union {
-    /// Of all logs; `is_narrow`: a person reads it. Made once, however many ask for it.
+    /// The union of all logs, made once. `is_narrow`: for people, with one column of text for all values of a session.
     pub fn of_all(is_narrow: bool) -> &'static Self {
         static UNIONS: [OnceLock<Union>; 2] = [const { OnceLock::new() }; 2];
         UNIONS[usize::from(is_narrow)].get_or_init(|| Self::new(is_narrow))
@@ -37,7 +38,7 @@ impl Union {
         } else {
             for column in logs.iter().flat_map(Log::own_columns) {
                 match columns.iter_mut().find(|known| known.name == column.name) {
-                    // `version` is a number of SSH, and text of TLS: formats whose columns have one type write text.
+                    // `version` is a number in SSH and text in TLS. Columnar formats need one type, which is text then.
                     Some(known) if known.value_type != column.value_type => {
                         known.value_type = ValueType::Text
                     }
@@ -56,7 +57,7 @@ impl Union {
         Self { columns, logs, is_narrow, carrier }
     }
 
-    /// The row of a session.
+    /// The row of a session; empty for a protocol without a log.
     pub fn row<'a>(&self, protocol: usize, values: &'a [Value<'static>]) -> Vec<Value<'a>> {
         let Some((log, places)) = self.logs.iter().find(|(log, _)| log.protocols.contains(protocol)) else {
             return vec![];
@@ -73,7 +74,7 @@ impl Union {
                 }
             }
         }
-        // What carries it, where rows end with that.
+        // The carrier comes after the log's own values, if the row has one.
         if let (Some(carrier), Some(at)) = (values.get(places.len()), self.carrier) {
             row[at] = carrier.borrowed();
         }

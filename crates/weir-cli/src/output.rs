@@ -1,4 +1,4 @@
-//! Where rows go: format and file as asked for, or as fits a terminal or a pipe.
+//! Outputs of rows: format and destination, by the options or to suit a terminal or pipe.
 
 use crate::args::Input;
 use crate::failure::Failure;
@@ -12,16 +12,16 @@ use std::path::Path;
 use weir::io::{Format, Options, Partitions};
 use weir::packet::RowSink;
 
-/// Whether somebody may be waiting for each row: the input comes as it happens.
+/// Whether the input may be live, so that somebody may wait for each row.
 pub fn is_live(input: &Input) -> bool {
     let path = |name| if name == "-" { Path::new(STDIN) } else { Path::new(name) };
-    // What is not there comes no later.
+    // A missing file never becomes live.
     let is_file =
         |path: &Path| std::fs::metadata(path).map_or(true, |about| about.is_file() || about.is_dir());
     input.read.iter().any(|name| !is_file(path(name)))
 }
 
-/// The sink of a command that lists something: rows on standard output, in this format where one is given.
+/// The sink of a listing command: rows on standard output, in the given format or a default.
 pub fn listing(format: Option<&str>) -> Result<Box<dyn RowSink + Send>, Failure> {
     let is_terminal = io::stdout().is_terminal();
     let format: Format = match format {
@@ -32,7 +32,7 @@ pub fn listing(format: Option<&str>) -> Result<Box<dyn RowSink + Send>, Failure>
     create(format, None, &options("", None, Stdout::Own { is_terminal }))
 }
 
-/// How rows of a log are written to a file, or to standard output: tables in colours and as wide as the terminal.
+/// Options of a sink for a file or standard output. A terminal gets colours and tables of its width.
 pub fn options(log: &'static str, target: Option<&Path>, stdout: Stdout) -> Options {
     let is_terminal = target.is_none() && stdout == (Stdout::Own { is_terminal: true });
     Options {
@@ -42,7 +42,7 @@ pub fn options(log: &'static str, target: Option<&Path>, stdout: Stdout) -> Opti
     }
 }
 
-/// A sink that writes to a file, to files of a directory, or to standard output.
+/// A sink for a file, for files in a directory, or for standard output.
 pub fn create(
     format: Format,
     target: Option<&Path>,
@@ -56,7 +56,7 @@ pub fn create(
     Ok(weir::io::sink::create(format, open(target)?, options))
 }
 
-/// Refuses a format for programs on a terminal.
+/// Rejects a columnar format on a terminal.
 pub fn refuse_terminal(format: Format, target: Option<&Path>) -> Result<(), Failure> {
     if target.is_none() && format.is_columnar() && io::stdout().is_terminal() {
         return Err(Failure::new(format!(
@@ -66,12 +66,12 @@ pub fn refuse_terminal(format: Format, target: Option<&Path>) -> Result<(), Fail
     Ok(())
 }
 
-/// Whether a name is a directory's: there is one, or it ends as one.
+/// Whether a path is a directory: one exists there, or the path ends with `/`.
 pub fn is_directory(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/")
 }
 
-/// The file, or standard output.
+/// Opens the file, or standard output.
 pub fn open(target: Option<&Path>) -> Result<Box<dyn Write + Send>, Failure> {
     Ok(match target {
         Some(path) => {
@@ -82,7 +82,7 @@ pub fn open(target: Option<&Path>) -> Result<Box<dyn Write + Send>, Failure> {
     })
 }
 
-/// Writing to a file that is read would destroy it, by whatever name it goes.
+/// Rejects an output that is also an input under any name: writing would destroy it.
 pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
     let Some(target) = identity(output) else { return Ok(()) };
     let captures = input.read.iter().map(|name| match name.to_str() {
@@ -96,7 +96,7 @@ pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
     }
 }
 
-/// Whether a file can be written: it stays as it is.
+/// Checks that a file can be written, without changing it.
 pub fn check(path: &Path) -> Result<(), Failure> {
     let tried = match (is_directory(path), path.exists(), identity(path)) {
         (true, ..) => return check_directory(path),
@@ -107,7 +107,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 
-/// Whether something can be made in a directory, or in what it would have to be made in: all stays as it is.
+/// Checks that a file can be created in a directory, or in its nearest existing ancestor; nothing remains.
 pub fn check_directory(path: &Path) -> Result<(), Failure> {
     let tried = std::path::absolute(path).and_then(|path| {
         let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
@@ -117,7 +117,8 @@ pub fn check_directory(path: &Path) -> Result<(), Failure> {
     tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 
-/// Both are one file, whether it is there yet or not. What is no file (`/dev/null`) takes what anybody writes.
+/// Whether both paths are one file, which need not exist yet. Special files (`/dev/null`) are never the same: any
+/// number of writers may share them.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     match (identity(one), identity(other)) {
         (Some(one), Some(other)) => one == other,
@@ -128,11 +129,11 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// What standard input is: a file where it was redirected from one.
+/// Standard input by path: a regular file if it is redirected from one.
 const STDIN: &str = "/dev/stdin";
 
-/// Device and inode of a file. Hard and symbolic links are the file they lead to; what is no file (a
-/// terminal, `/dev/null`) is not destroyed by being written.
+/// Device and inode of a regular file, after resolving links. `None` for special files (a terminal, `/dev/null`), which
+/// writing does not destroy.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let about = std::fs::metadata(path).ok().filter(|about| about.is_file())?;
     Some((about.dev(), about.ino()))

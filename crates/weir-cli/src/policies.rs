@@ -1,11 +1,11 @@
-//! `--policy`: whose bytes count where some overlap.
+//! `--policy`: which bytes count where segments or fragments overlap.
 
 use crate::failure::Failure;
 use crate::quantity::classified;
 use std::net::IpAddr;
 use weir::stream::{Policies, Policy};
 
-/// The policies of networks, and that of all others: the last that was given without one.
+/// Policies by network. The last one given without a network applies to all others.
 pub fn read_policies(texts: &[String]) -> Result<Policies, Failure> {
     let known = || Policy::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
     let read = |text: &str| {

@@ -1,11 +1,11 @@
-//! Numbers as people write them on a command line: `4`, `5m`, `10k`, `512M`, `FILTER:10k`. What is none is answered with
-//! what is wanted, and an example.
+//! Numbers on the command line: `4`, `5m`, `10k`, `512M`, `FILTER:10k`. Error messages say what is expected, with an
+//! example.
 
 use crate::failure::Failure;
 use std::fmt::Display;
 use std::ops::RangeFrom;
 
-/// A whole number of this range; `example` is one.
+/// A whole number in this range; `example` is shown in errors.
 pub fn number<T>(text: &str, range: RangeFrom<T>, example: T) -> Result<T, String>
 where
     T: std::str::FromStr + PartialOrd + Display + Bounds,
@@ -15,9 +15,9 @@ where
     })
 }
 
-/// Types of whole numbers.
+/// Integer types.
 pub trait Bounds {
-    /// The largest.
+    /// The largest value.
     const LARGEST: Self;
 }
 
@@ -29,7 +29,7 @@ impl Bounds for usize {
     const LARGEST: Self = Self::MAX;
 }
 
-/// A length of time, in seconds: a number, with `ms`, `s`, `m` or `h` where it is not of seconds.
+/// A duration in seconds: a number with `ms`, `s`, `m` or `h`; seconds without a unit.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let of_unit = |(unit, seconds)| Some((text.strip_suffix(unit)?, seconds));
@@ -40,7 +40,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "give a time, for example 300, 1.5s, 500ms, 5m or 1h".to_string())
 }
 
-/// Bytes: a number, with `k`, `M` or `G` for powers of 1024.
+/// A number of bytes; `k`, `M` and `G` stand for powers of 1024.
 pub fn bytes(option: &str, text: &str) -> Result<u64, Failure> {
     let shown = if text.is_empty() { "''" } else { text };
     let wrong = || {
@@ -56,8 +56,8 @@ pub fn bytes(option: &str, text: &str) -> Result<u64, Failure> {
     number.checked_mul(unit).ok_or_else(wrong)
 }
 
-/// A filter and what stands for it, divided by the last colon; no filter where there is no colon. Addresses of IPv6
-/// have colons, too, but what stands behind a filter's last one is no quantity then.
+/// Splits a filter and its quantity at the last colon; without a colon there is no filter. A filter may end in an IPv6
+/// address, but then the text after its last colon is no quantity.
 pub fn classified(text: &str) -> (Option<&str>, &str) {
     match text.rsplit_once(':') {
         Some((filter, quantity)) => (Some(filter.trim()), quantity.trim()),

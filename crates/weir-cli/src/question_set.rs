@@ -1,4 +1,4 @@
-//! The questions of a run: checks each beside the others, and makes it ready to be asked.
+//! The questions of a run: checks each against the others, and prepares it.
 
 use crate::answers::{Answers, Part, Told};
 use crate::args::Input;
@@ -13,43 +13,43 @@ use std::sync::Mutex;
 use weir::io::{Findings, Options, Partitions};
 use weir::{Compiler, Question, Subscription};
 
-/// The questions of a run by name, and what they share.
+/// The questions of a run by name, and their shared state.
 pub struct QuestionSet {
-    /// The questions that are asked now.
+    /// The active questions.
     pub names: Mutex<HashMap<String, (Subscription, QuestionSpec)>>,
     /// The captures that the run reads.
     pub input: Input,
-    /// Everything that the captures hold beside packets.
+    /// What the reader finds in captures beside packets.
     pub findings: Findings,
     /// The compiler that checks filters.
     pub compiler: Compiler,
-    /// What the outputs tell.
+    /// Shared faults and counts of the outputs.
     pub told: Told,
-    /// How questions are resolved, by the names of their commands, in the order in which these are listed.
+    /// How to resolve questions, by command name, in the order of the list.
     kinds: Vec<(&'static str, QuestionKind)>,
     stdout: Stdout,
 }
 
-/// A question ready to be subscribed.
+/// A question that is ready to subscribe.
 pub struct Prepared {
-    /// What is asked.
+    /// The questions for the engine.
     pub questions: Vec<Question>,
-    /// Where the answers go.
+    /// The output of the answers.
     pub answers: Answers,
     /// A line for the report of counters.
     pub note: Option<String>,
 }
 
 impl QuestionSet {
-    /// No question yet.
+    /// An empty set.
     pub fn new(input: Input, compiler: Compiler, commands: &[Subcommand], stdout: Stdout) -> Self {
         let kinds = commands.iter().filter_map(|command| Some((command.name, command.question?))).collect();
         let (findings, told) = (Findings::default(), Told::default());
         Self { names: Mutex::default(), input, findings, compiler, told, kinds, stdout }
     }
 
-    /// All that is wrong with a question that is to be asked beside `others`: it needs a name and an output of its own.
-    /// Nothing is created.
+    /// All mistakes of a question that is to run beside `others`: its name and its output must be unique. Nothing is
+    /// created.
     pub fn check<'a>(
         &self,
         spec: &QuestionSpec,
@@ -87,7 +87,7 @@ impl QuestionSet {
         let files = spec.files.as_deref().map_or(Ok(()), output::check_directory);
         let (filter, rows) = match (self.kind(&spec.ask), self.resolve(spec)) {
             (_, Ok((resolved, form))) => (self.check_filters(&resolved), check_rows(spec, &resolved, form)),
-            // What is wrong with a filter is said of it, whatever the question asks for.
+            // A question of unknown type still has its filter checked.
             (None, Err(wrong)) => (self.check_filter(&spec.filter), Err(wrong)),
             (Some(_), Err(wrong)) => (Ok(()), Err(wrong)),
         };
@@ -96,8 +96,8 @@ impl QuestionSet {
         wrong
     }
 
-    /// Makes a question ready that is to be asked beside `names`. Its file is touched once a program answers it: where there
-    /// is none, what was there before stays.
+    /// Checks and prepares a question that is to run beside `names`. Its output is not touched until a program answers
+    /// it; if compilation fails, an existing file stays as it is.
     pub fn admit(
         &self,
         spec: &QuestionSpec,
@@ -107,7 +107,7 @@ impl QuestionSet {
         self.prepare(spec).map_err(|wrong| self.named(spec, wrong))
     }
 
-    /// Makes a question ready that was checked. Nothing is created.
+    /// Prepares a checked question. Nothing is created.
     fn prepare(&self, spec: &QuestionSpec) -> Result<Prepared, Failure> {
         let (mut resolved, form) = self.resolve(spec)?;
         let (questions, note) = (std::mem::take(&mut resolved.questions), resolved.note.take());
@@ -141,13 +141,13 @@ impl QuestionSet {
         format!("`{ask}` is not a type of question; known are: {}", known.join(", "))
     }
 
-    /// A failure of one question, with its name where there are several.
+    /// Adds the name of the question to a failure, if the run has several questions.
     pub fn named(&self, spec: &QuestionSpec, wrong: Failure) -> Failure {
         if self.stdout == Stdout::Shared { wrong.of_question(&spec.name) } else { wrong }
     }
 }
 
-/// Whether the format has room for such rows, and a place to go to.
+/// Checks that the format can hold such rows, and that it is allowed for the output.
 fn check_rows(spec: &QuestionSpec, resolved: &Resolved, form: Form) -> Result<(), Failure> {
     let Form::Rows(format) = form else { return Ok(()) };
     if let Some(directory) = spec.output.as_deref().filter(|path| output::is_directory(path)) {

@@ -1,23 +1,22 @@
-//! What is said of a run when it is over, on standard error: losses always, all counters and stages with
-//! `--stats`.
+//! The report at the end of a run, on standard error: losses always, all counters and stages with `--stats`.
 
 use std::process::ExitCode;
 use weir::io::Found;
 use weir::{Compiled, Outcome, Stage};
 
-/// How a run went.
+/// The result of a run.
 pub struct Ran {
-    /// What became of the packets.
+    /// Counters and errors of the run.
     pub outcome: Outcome,
-    /// The exit status that this calls for.
+    /// The exit status.
     pub status: ExitCode,
-    /// No signal ended it before the captures did.
+    /// No signal ended the run early.
     pub is_whole: bool,
-    /// What the reader met beside packets.
+    /// What the reader found beside packets.
     pub found: Found,
 }
 
-/// What a bound cut off is said even without `--stats`.
+/// Reports losses to limits, even without `--stats`.
 pub fn losses(ran: &Ran) {
     let counters = &ran.outcome.counters;
     let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);
@@ -69,7 +68,7 @@ pub fn losses(ran: &Ran) {
     }
 }
 
-/// What streams lack is said to who asks for them.
+/// Reports the bytes that streams lack, for commands that show streams.
 pub fn lost_bytes(ran: &Ran) {
     let counters = &ran.outcome.counters;
     let (gap_bytes, dropped) = (counters.sequence.gap_bytes, counters.stream.stream_bytes_dropped);
@@ -89,7 +88,7 @@ pub fn lost_bytes(ran: &Ran) {
     }
 }
 
-/// Program, run, stages, and all counters that are not 0.
+/// Prints the program, the run, its stages, and all nonzero counters.
 pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     let counters = &ran.outcome.counters;
     let timing = compiled.timing();
@@ -135,7 +134,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     }
 }
 
-/// A line per stage that something passed, or that took its time in vain.
+/// One line per stage that passed something, or that took time without passing anything.
 fn stages(outcome: &Outcome) {
     let stages = &outcome.stages;
     let all = stages.cycles().max(1) as f64;
@@ -147,7 +146,7 @@ fn stages(outcome: &Outcome) {
         }
         let each = cycles as f64 / count.max(1) as f64;
         let share = cycles as f64 * 100.0 / all;
-        // How many of the packets come so far: the funnel.
+        // The share of packets that reach this stage.
         let funnel = count as f64 * 100.0 / packets;
         let unit = stages.unit();
         say!(

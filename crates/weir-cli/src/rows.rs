@@ -1,4 +1,4 @@
-//! How the items of a question become rows.
+//! Turns the items of a question into rows.
 
 use crate::failure::Failure;
 use std::io;
@@ -7,21 +7,21 @@ use weir::{Item, RunEnd};
 
 /// Makes rows of the items of a question.
 pub trait Rows: Send {
-    /// Hands the rows of an item to `row`, whose error ends the question.
+    /// Passes the rows of an item to `row`. An error of `row` ends the question.
     ///
     /// # Errors
-    /// What `row` answers.
+    /// The error of `row`.
     fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()>;
 
-    /// Hands over the rows that come last. `None`: the question was taken away before the run was over.
+    /// Passes the final rows. `None`: the question was removed before the end of the run.
     ///
     /// # Errors
-    /// What `row` answers.
+    /// The error of `row`.
     fn end(&mut self, _end: Option<&RunEnd<'_>>, _row: WriteRow<'_>) -> io::Result<()> {
         Ok(())
     }
 
-    /// The first thing that went wrong beside the output of rows.
+    /// The first failure other than an error of `row`.
     fn fault(&mut self) -> Option<Failure> {
         None
     }

@@ -14,30 +14,30 @@ use weir::lang::model::Stack;
 use weir::packet::Source;
 use weir::{Compiled, Engine, Outcome, Stages};
 
-/// Bytes of input from which on a progress bar is worth its space.
+/// Minimum input size, in bytes, for a progress bar.
 const PROGRESS_BYTES_MIN: u64 = 64 << 20;
 
-/// Workers beyond this many are no use.
+/// Maximum number of workers.
 const WORKERS_MAX: usize = 256;
 
-/// What a run reads, and what is reported of it.
+/// The input of a run, and the settings of its report.
 pub struct Runner<'a> {
     /// The captures, and the number of workers.
     pub input: &'a Input,
-    /// What the reader meets beside packets.
+    /// What the reader finds beside packets.
     pub findings: &'a Findings,
-    /// Questions come and go through a control socket: none of them waits until packets come, and whoever started the run
-    /// ends it.
+    /// Questions are added and removed through a control socket. Its requests do not wait for packets, and a signal is
+    /// the normal end of the run (exit status 0).
     pub has_control: bool,
-    /// Bytes that streams lack are reported.
+    /// Report the bytes that streams lack.
     pub lost_bytes: bool,
-    /// All counters are reported.
+    /// Report all counters.
     pub stats: bool,
-    /// Lines that questions add to the report of counters.
+    /// Lines that questions add to the report.
     pub notes: &'a [String],
 }
 
-/// A run that is over, and not reported yet.
+/// A finished run before its report.
 pub struct Unreported {
     outcome: Outcome,
     stopped: Option<ExitCode>,
@@ -45,9 +45,9 @@ pub struct Unreported {
 }
 
 impl Runner<'_> {
-    /// Runs the questions of `engine`, of which `compiled` is the program.
+    /// Runs the questions of `engine`; `compiled` is their program.
     pub fn run(&self, engine: &mut Engine<'_>, compiled: &Compiled) -> Result<Unreported, Failure> {
-        // The counter of cycles is calibrated once, and not at the expense of the run's time.
+        // Calibrate the cycle counter now, so that the measured time does not include it.
         let _ = Stages::new(self.stats);
         let started = Instant::now();
         let mut captures = Captures::open(self.input, self.has_control, self.findings)?;
@@ -61,7 +61,7 @@ impl Runner<'_> {
         Ok(Unreported { outcome, stopped: captures.stopped(), seconds })
     }
 
-    /// Reports faults and losses, and counters where they are asked for.
+    /// Reports faults and losses, and counters on demand.
     pub fn report(&self, compiled: &Compiled, run: Unreported) -> Ran {
         let Unreported { outcome, stopped, seconds } = run;
         let mut status = stopped.filter(|_| !self.has_control).unwrap_or(ExitCode::SUCCESS);
@@ -94,7 +94,7 @@ pub fn warn(compiled: &Compiled) {
     }
 }
 
-/// Names the interfaces whose link type the stack does not start from, once each.
+/// Reports each interface whose link type the stack does not support, once.
 fn warn_of_links(stack: &Stack, found: &Found) {
     let mut named = vec![];
     for interface in &found.interfaces {
@@ -107,7 +107,7 @@ fn warn_of_links(stack: &Stack, found: &Found) {
     }
 }
 
-/// A bar where a person is watching and the input is large.
+/// A progress bar, if standard error is a terminal and the input is large.
 fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
     let total = source.progress().1?;
     if total < PROGRESS_BYTES_MIN || !std::io::stderr().is_terminal() {

@@ -1,4 +1,4 @@
-//! A question as a file of questions, the control socket or a command line states it.
+//! A question as stated in a file of questions, on the control socket, or on a command line.
 
 use crate::failure::Failure;
 use crate::form::Form;
@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 use weir::io::{CaptureFormat, Format};
 use weir::patterns::EngineChoice;
 
-/// A question, stated.
+/// The statement of a question.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionSpec {
-    /// The name of the question; unique in a run.
+    /// Name of the question; unique in a run.
     pub name: String,
-    /// The kind of answers, by the name of its command: `flows`, `packets`, `streams`, `match`, `tls` …
+    /// Type of answers, by command name: `flows`, `packets`, `streams`, `match`, `tls` …
     pub ask: String,
     /// The filter. Default: all traffic.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub filter: String,
-    /// The format of rows. Default: JSON lines; of a question that has standard output for itself, a table on a terminal.
+    /// Format of rows. Default: JSON lines; a table for a single question on a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// The output file. Default: standard output. Packets may go to a capture file (.pcap or .pcapng), columnar rows to a
-    /// directory.
+    /// The output file. Default: standard output. Packets may go to a capture file (.pcap or .pcapng), rows in a
+    /// columnar format to a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
     /// For `match`: the patterns, one regular expression each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
-    /// For `match`: upper and lower case are equal.
+    /// For `match`: ignore case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_case: bool,
     /// For `match`: patterns are literal strings, not regular expressions.
@@ -41,19 +41,19 @@ pub struct QuestionSpec {
     /// For `match`: bytes of context before and after a match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<u16>,
-    /// For `match`: matches after which a stream is searched no further.
+    /// For `match`: maximum number of matches per stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_count: Option<usize>,
-    /// For `match`: the streams with matches (`with`) or without (`without`), instead of the matches.
+    /// For `match`: show the streams with matches (`with`) or without (`without`) instead of the matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<StreamsShown>,
-    /// For `streams`: the digest of each stream's bytes: sha256.
+    /// For `streams`: digest of each stream's bytes: sha256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// For `streams`: a directory for files with the bytes of each stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<PathBuf>,
-    /// For `streams` and `match`: only the first bytes of each stream, such as `10k` or `dns:1k`.
+    /// For `streams` and `match`: process only the first bytes of each stream, such as `10k` or `dns:1k`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
     pub cutoff: Vec<String>,
     /// For `streams` and `match`: priorities of streams, such as `dns:9`.
@@ -68,16 +68,16 @@ pub struct QuestionSpec {
     /// For `streams` and `match`: the time after which partial chunks are flushed, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush: Option<f64>,
-    /// For `events`: the events wanted, as `layer.event`. Default: all.
+    /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// Only the number of answers is wanted.
+    /// Show only the number of answers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub count: bool,
-    /// The output is a capture file, whatever its name is.
+    /// The output is a capture file, whatever its name.
     #[serde(skip)]
     pub is_written: bool,
-    /// Lines of the question's own format are in colours.
+    /// Use colours in the question's own format.
     #[serde(skip)]
     pub color: bool,
     /// A question without answers creates no file, and leaves an existing file as it is.
@@ -108,9 +108,9 @@ impl From<Matcher> for EngineChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamsShown {
-    /// Those with a match.
+    /// Streams with a match.
     With,
-    /// Those without.
+    /// Streams without a match.
     Without,
 }
 
@@ -128,17 +128,17 @@ fn one_or_several<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D:
     })
 }
 
-/// Who else writes to standard output.
+/// Whether other questions also write to standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdout {
-    /// Nobody: a terminal is given a table.
+    /// No other question does; a terminal gets a table.
     Own { is_terminal: bool },
-    /// Other questions: rows are lines, each with the name of its question.
+    /// Other questions do; rows are JSON lines that begin with the name of their question.
     Shared,
 }
 
 impl QuestionSpec {
-    /// Refuses options other than these and those that all questions have.
+    /// Rejects options other than `options` and those common to all questions.
     pub fn check_options(&self, options: &[&str]) -> Result<(), Failure> {
         let given = [
             ("patterns", !self.patterns.is_empty()),
@@ -184,14 +184,14 @@ impl QuestionSpec {
             None if stdout == (Stdout::Own { is_terminal: true }) && self.output.is_none() => Format::Table,
             None => Format::Json,
         };
-        // Lines of several questions may follow on each other.
+        // Several questions interleave their lines, which a columnar format does not allow.
         if format.is_columnar() && self.output.is_none() && stdout == Stdout::Shared {
             return Err(Failure::new(format!("{format} needs an `output`: a file, or a directory")));
         }
         Ok(Form::Rows(format))
     }
 
-    /// Whether rows are lines that may stand between those of other questions.
+    /// Whether rows are JSON lines, which may interleave with those of other questions.
     pub fn is_json(&self) -> bool {
         self.format.as_deref().is_none_or(|format| format == "json")
     }

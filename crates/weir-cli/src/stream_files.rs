@@ -1,4 +1,4 @@
-//! A file per stream in a directory, named as tcpflow names them.
+//! One file per stream in a directory, with tcpflow's file names.
 
 use crate::failure::Failure;
 use std::collections::HashMap;
@@ -10,37 +10,37 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use weir::stream::Stream;
 
-/// Bytes kept until they are worth a write.
+/// Buffer size: bytes are written in pieces of about this size.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// The directory.
+/// The directory, and the files in it.
 #[derive(Debug)]
 pub struct Files {
     directory: PathBuf,
-    /// Streams so far by name: ports are used again.
+    /// Streams so far by file name, with a number for each: connections may reuse ports.
     names: Mutex<HashMap<String, (String, u32)>>,
-    /// The first thing that went wrong.
+    /// The first failure.
     fault: Mutex<Option<String>>,
 }
 
-/// A stream's file. It is open only while it is written, as there may be more streams than files may be open.
+/// A stream's file. It is open only during writes, since streams may outnumber the file descriptors.
 #[derive(Debug)]
 pub struct StreamFile {
     path: PathBuf,
     created: bool,
-    /// Bytes to write, and where they go.
+    /// Bytes not yet written, and their offset in the stream.
     buffer: Vec<u8>,
     at: u64,
     files: std::sync::Arc<Files>,
 }
 
 impl Files {
-    /// Files of streams in a directory, which is made with the first of them.
+    /// Files in this directory, which is created with the first file.
     pub fn new(directory: PathBuf) -> Self {
         Self { directory, names: Mutex::default(), fault: Mutex::default() }
     }
 
-    /// The file of a stream, which is made once there are bytes.
+    /// The file of a stream. It is created at the first byte.
     pub fn of(self: &std::sync::Arc<Self>, stream: &Stream<'_, '_>) -> StreamFile {
         let [(src, src_port), (dst, dst_port)] = stream.endpoints();
         let mut name = format!("{}.{src_port:05}-{}.{dst_port:05}", digits(src), digits(dst));
@@ -49,8 +49,8 @@ impl Files {
         }
         let uid = stream.uid();
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        // All streams between the same ends come to the same worker, so that their numbers do not depend on how many
-        // there are.
+        // All streams between the same endpoints belong to one worker, so their numbers do not depend on the number of
+        // workers.
         let (last, number) = names.entry(name.clone()).or_insert((uid.clone(), 0));
         if *last != uid {
             (*last, *number) = (uid, *number + 1);
@@ -62,7 +62,7 @@ impl Files {
         StreamFile { path, created: false, buffer: vec![], at: 0, files: std::sync::Arc::clone(self) }
     }
 
-    /// What went wrong, if something did.
+    /// The first failure, if any.
     pub fn fault(&self) -> Option<Failure> {
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         fault.map(Failure::new)
@@ -70,7 +70,7 @@ impl Files {
 }
 
 impl StreamFile {
-    /// Writes bytes that lie at `offset` of the stream; what is missing between stays a hole.
+    /// Writes bytes at `offset` of the stream; missing bytes stay a hole.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         if offset != self.at + self.buffer.len() as u64 {
             self.flush();
@@ -89,7 +89,7 @@ impl StreamFile {
         let open = || match self.created {
             true => File::options().write(true).open(&self.path),
             false => File::create(&self.path).or_else(|error| match error.kind() {
-                // The first file makes the directory.
+                // Create the directory with the first file.
                 ErrorKind::NotFound => {
                     fs::create_dir_all(&self.files.directory).and_then(|()| File::create(&self.path))
                 }
@@ -112,7 +112,7 @@ impl Drop for StreamFile {
     }
 }
 
-/// An address as tcpflow writes it: of IPv4 with all its digits, so that names sort as addresses do.
+/// An address in tcpflow's format: IPv4 octets have three digits, so names sort in address order.
 fn digits(address: IpAddr) -> String {
     match address {
         IpAddr::V4(v4) => v4.octets().map(|byte| format!("{byte:03}")).join("."),

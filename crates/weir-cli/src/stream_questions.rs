@@ -1,5 +1,5 @@
-//! How much of which streams: the options about cutoffs, priorities, chunks and memory, as questions. Each class of
-//! streams that an option names by a filter is a question of its own; together they are those that were asked for.
+//! The options about cutoffs, priorities, chunks and memory, as questions. Each class of streams, which an option names
+//! by a filter, becomes a question of its own; together, these questions cover the streams of the original one.
 
 use crate::args::StreamMemory;
 use crate::failure::Failure;
@@ -8,8 +8,8 @@ use crate::spec::QuestionSpec;
 use crate::subcommand::Context;
 use weir::stream::{ChunkParams, OverloadParams, PRIORITIES_MAX, StreamParams};
 
-/// The classes of streams that a question names: filters, each with what is wanted of the streams that it lets through. A
-/// connection is of the first class whose filter it matches.
+/// The classes of streams of a question: filters, each with the parameters of its streams. A connection belongs to the
+/// first class whose filter it matches.
 pub fn classes(spec: &QuestionSpec, context: &Context<'_>) -> Result<Vec<(String, StreamParams)>, Failure> {
     context.compiler.check_filter(&spec.filter, context.bpf)?;
     let cutoffs = read_classes(context, "--cutoff", &spec.cutoff, &read_cutoff, [u64::MAX; 2])?;
@@ -21,7 +21,7 @@ pub fn classes(spec: &QuestionSpec, context: &Context<'_>) -> Result<Vec<(String
         for (level, priority) in &priorities {
             let own = Some(spec.filter.as_str()).filter(|text| !text.trim().is_empty());
             let parts: Vec<&str> = [own, cut.as_deref(), level.as_deref()].into_iter().flatten().collect();
-            // One stands alone, so that what is wrong with it is shown in it.
+            // A single filter stays as typed, so that diagnostics point into it.
             let text = match &parts[..] {
                 [] => String::new(),
                 [one] => (*one).to_owned(),
@@ -45,7 +45,7 @@ pub fn overload(memory: &StreamMemory) -> Result<OverloadParams, Failure> {
 
 type Class<T> = (Option<String>, T);
 
-/// The values of an option in the order given, that for all other streams last.
+/// The values of an option in the order given; the value for all other streams comes last.
 fn read_classes<T>(
     context: &Context<'_>,
     option: &str,
@@ -59,7 +59,7 @@ fn read_classes<T>(
         let value = read(value)?;
         match filter {
             Some(filter) => {
-                // A layer's name is a filter already.
+                // A layer's name is already a filter.
                 let mut layers = context.compiler.stack().layers.iter();
                 let is_layer = layers.any(|layer| layer.protocol.filter_name == filter);
                 let ports = if is_layer { None } else { service(filter, context.bpf) };
@@ -79,7 +79,7 @@ fn read_classes<T>(
     Ok(classes)
 }
 
-/// Ports that servers of a protocol listen on (IANA's registry), of TCP and UDP.
+/// Server ports of a protocol over TCP and UDP (IANA's registry).
 const SERVICES: &[(&str, &[u16])] = &[
     ("bittorrent", &[6881, 6882, 6883, 6884, 6885, 6886, 6887, 6888, 6889]),
     ("dhcp", &[67, 68]),
@@ -109,7 +109,8 @@ const SERVICES: &[(&str, &[u16])] = &[
     ("wireguard", &[51820]),
 ];
 
-/// A class is known with the first packet, a session protocol only later: its name alone stands for its ports.
+/// A stream's class must be known at its first packet, but its session protocol is not; a protocol name stands for its
+/// ports.
 fn service(name: &str, bpf: bool) -> Option<String> {
     let (_, ports) = SERVICES.iter().find(|(service, _)| *service == name)?;
     if bpf {
@@ -119,7 +120,7 @@ fn service(name: &str, bpf: bool) -> Option<String> {
     Some(format!("tcp.port in {{{ports}}} or udp.port in {{{ports}}}"))
 }
 
-/// `10k`, or `1k/64k`: of what originators send, and of what responders send.
+/// `10k` for both directions, or `1k/64k` for originator and responder.
 fn read_cutoff(text: &str) -> Result<[u64; 2], Failure> {
     let (originator, responder) = text.split_once('/').unwrap_or((text, text));
     Ok([bytes("--cutoff", originator.trim())?, bytes("--cutoff", responder.trim())?])
@@ -147,7 +148,7 @@ fn read_chunk(bounds: &QuestionSpec) -> Result<Option<ChunkParams>, Failure> {
         )));
     }
     let flush_ns = match bounds.flush {
-        // 0 would be none.
+        // A result of 0 ns would mean no flush.
         Some(seconds) if seconds > 0.0 => ((seconds * 1e9) as i64).max(1),
         Some(_) => {
             return Err(Failure::new("--flush 0: give a time of more than 0, for example 10, 500ms or 5m"));

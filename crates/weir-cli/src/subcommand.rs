@@ -19,9 +19,9 @@ pub struct Subcommand {
     pub name: &'static str,
     /// One line for the list of subcommands.
     pub about: Cow<'static, str>,
-    /// How questions of this name are resolved; `None`: the subcommand asks none.
+    /// How to resolve questions of this name; `None`: the subcommand asks no question.
     pub question: Option<QuestionKind>,
-    /// Text below the options in the help, where the arguments declare none.
+    /// Text below the options in the help, unless the arguments declare one.
     after_help: Option<String>,
     arguments: fn(clap::Command) -> clap::Command,
     run: Box<Run>,
@@ -30,7 +30,7 @@ pub struct Subcommand {
 type Run = dyn Fn(&ArgMatches, &[Subcommand]) -> Result<ExitCode, Failure>;
 
 impl Subcommand {
-    /// A subcommand that `run` carries out; the function is given the arguments and all subcommands.
+    /// A subcommand that calls `run` with its arguments and the list of all subcommands.
     pub fn new<A: Args + FromArgMatches>(
         name: &'static str,
         about: impl Into<Cow<'static, str>>,
@@ -43,17 +43,17 @@ impl Subcommand {
         Self { name, about, after_help: None, question: None, arguments, run: Box::new(run) }
     }
 
-    /// Questions of this name are resolved so.
+    /// Sets how to resolve questions of this name.
     pub fn with_question(self, kind: QuestionKind) -> Self {
         Self { question: Some(kind), ..self }
     }
 
-    /// This text stands below the options in the help.
+    /// Sets the text below the options in the help.
     pub fn with_after_help(self, text: String) -> Self {
         Self { after_help: Some(text), ..self }
     }
 
-    /// The command line of the subcommand.
+    /// The clap command of the subcommand.
     pub fn command(&self) -> clap::Command {
         let command = clap::Command::new(self.name);
         let command = (self.arguments)(command).about(self.about.to_string());
@@ -63,65 +63,66 @@ impl Subcommand {
         }
     }
 
-    /// Runs the subcommand; its exit status.
+    /// Runs the subcommand; returns its exit status.
     pub fn run(&self, matches: &ArgMatches, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         (self.run)(matches, all)
     }
 }
 
-/// How a question is resolved, wherever it is stated: on a command line, in a file of questions, through a control socket.
+/// How to resolve a type of question, whether it comes from the command line, a file of questions, or the control
+/// socket.
 #[derive(Clone, Copy)]
 pub struct QuestionKind {
     /// Resolves the question. Nothing is created.
     pub resolve: fn(&QuestionSpec, &Context<'_>) -> Result<Resolved, Failure>,
-    /// The options of a [`QuestionSpec`] that only questions of this kind have.
+    /// The options of a [`QuestionSpec`] that apply only to this type.
     pub options: &'static [&'static str],
 }
 
-/// What a question is resolved over.
+/// The context for resolving a question.
 pub struct Context<'a> {
-    /// The compiler whose stack the filter is about.
+    /// The compiler; filters are resolved against its stack.
     pub compiler: &'a Compiler,
-    /// Filters are in the syntax of pcap-filter(7).
+    /// Filters use the syntax of pcap-filter(7).
     pub bpf: bool,
-    /// What the reader meets beside packets.
+    /// What the reader finds beside packets.
     pub findings: &'a Findings,
-    /// The form that the answers take.
+    /// The form of the answers.
     pub form: &'a Form,
 }
 
-/// A question, resolved.
+/// A resolved question.
 pub struct Resolved {
-    /// What the program is asked.
+    /// The questions for the engine.
     pub questions: Vec<Question>,
-    /// The name of the log that the rows make.
+    /// The name of the log of the rows.
     pub log: &'static str,
     /// The columns of the rows.
     pub columns: Vec<Column>,
-    /// Makes rows of items.
+    /// Turns items into rows.
     pub rows: Box<dyn Rows>,
-    /// What the number of answers is.
+    /// How answers are counted.
     pub counted: Counted,
-    /// Writes rows as lines of the question's own format.
+    /// Makes a sink for the question's own line format.
     pub lines: Option<MakeLines>,
     /// A line for the report of counters.
     pub note: Option<String>,
 }
 
-/// Makes a sink that writes lines, in colours or without.
+/// Makes a sink that writes lines, with or without colours.
 pub type MakeLines = fn(Box<dyn Write + Send>, bool) -> Box<dyn RowSink + Send>;
 
-/// What the number of answers is.
+/// How answers are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// What the program gives the first question: nothing is handed over.
+    /// The engine's number of matches for the first question; no items are delivered.
     Matched,
-    /// The rows that are made of its items.
+    /// The number of rows.
     Rows,
 }
 
 impl Resolved {
-    /// A question of which each row counts.
+    /// A question whose rows are counted.
     pub fn new(
         questions: Vec<Question>,
         log: &'static str,

@@ -1,18 +1,18 @@
-//! Rows on the output that all questions share: each begins with the name of its question.
+//! Rows on standard output shared by several questions: each row begins with the name of its question.
 
 use std::io;
 use weir::packet::{Column, RowSink, Value, ValueType};
 
-/// Puts a question's name before each of its rows.
+/// Puts the name of a question before each of its rows.
 pub struct Named {
     /// The question.
     name: String,
-    /// What the rows go to.
+    /// The sink of the rows.
     sink: Box<dyn RowSink + Send>,
 }
 
 impl Named {
-    /// Rows of the question `name`, to `sink`.
+    /// Tags rows of the question `name`, and passes them to `sink`.
     pub fn new(name: &str, sink: Box<dyn RowSink + Send>) -> Self {
         Self { name: name.to_string(), sink }
     }

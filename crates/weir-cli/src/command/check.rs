@@ -1,4 +1,4 @@
-//! `weir check`: everything that is wrong with `.weir` files, at once.
+//! `weir check`: reports all mistakes in `.weir` files.
 
 use crate::failure::Failure;
 use crate::subcommand::Subcommand;
@@ -28,13 +28,13 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     for path in &args.files {
         let text = match input::read_text(path) {
             Ok(text) => text,
-            // The others are checked all the same.
+            // The other files are still checked.
             Err(missing) => {
                 status = missing.report();
                 continue;
             }
         };
-        // As `--stack` takes it: beside what is shipped, in place of what has the same name.
+        // As with `--stack`: declarations add to the shipped ones, or replace those of the same name.
         let read = &mut |path: &Path| weir::lang::read_text(path);
         match Library::builtin().extend_with_imports(&path.display().to_string(), &text, read) {
             Ok(warnings) => {

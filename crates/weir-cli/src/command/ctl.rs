@@ -1,4 +1,4 @@
-//! `weir ctl`: adds, lists and takes away questions of a `weir run --control SOCKET` that goes on.
+//! `weir ctl`: adds, lists and removes questions of an active `weir run --control SOCKET`.
 
 use crate::args::formats;
 use crate::control::{self, Request};

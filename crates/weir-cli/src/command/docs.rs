@@ -1,5 +1,5 @@
-//! `weir docs`: reference pages, of layers and stacks from the text that everything else about them is made of, of
-//! session protocols and logs from their registries.
+//! `weir docs`: reference pages, generated from the `.weir` text of layers and stacks, and from the registries of
+//! session protocols and logs.
 
 use crate::failure::Failure;
 use crate::input;
@@ -40,7 +40,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             continue;
         }
         let library = known.library();
-        // A layer and what runs in it may go by one name: QUIC.
+        // A layer and a session protocol may share a name, as QUIC does: print both.
         let protocol = library.protocol(name).map(reference::protocol);
         let layer = protocol.or_else(|| library.stack(name).map(reference::stack));
         let found: Vec<String> = layer.into_iter().chain(pages_of_log(name)).collect();
@@ -53,7 +53,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is said where nothing goes by this name.
+/// The error message for an unknown name.
 fn unknown(library: &Library, name: &str) -> String {
     let layers = library.protocols().map(|protocol| protocol.name.as_str());
     let stacks = library.stacks().iter().map(|stack| stack.name.as_str());
@@ -74,7 +74,8 @@ fn unknown(library: &Library, name: &str) -> String {
     )
 }
 
-/// The pages of what goes by this name: a session protocol, those of a log, a log of parts of sessions, or that of connections.
+/// The pages for this name: a session protocol, all protocols of a log, a log of parts of sessions, or the log of
+/// connections.
 fn pages_of_log(name: &str) -> Vec<String> {
     let is_called = |protocol: &&&SessionProtocol| protocol.name == name;
     let is_of_log = |protocol: &&&SessionProtocol| [protocol.log, protocol.service].contains(&name);
@@ -104,7 +105,7 @@ fn page_of_protocol(protocol: &SessionProtocol) -> String {
     page
 }
 
-/// The page of the records of connections.
+/// The page of connection records.
 fn page_of_connections(name: &str) -> Option<String> {
     ["conn", "flows"].contains(&name).then(|| {
         let mut page = "# conn\n\nConnections, when they are over.\n\n`weir flows` prints conn.log, the columns below; filters name \
@@ -137,7 +138,7 @@ fn page_of_parts(name: &str) -> Option<String> {
     Some(page)
 }
 
-/// The words of fields that have few.
+/// Lists the values of enumerated fields.
 fn words(page: &mut String, fields: &[Field]) {
     let lists = fields.iter().filter_map(|field| Some((field.name, field.words?)));
     for (place, (name, words)) in lists.enumerate() {
@@ -151,7 +152,7 @@ fn type_name(value_type: ValueType) -> String {
     format!("{value_type:?}").to_lowercase()
 }
 
-/// The pages of what the file added last declares.
+/// The pages of the declarations in the last file added.
 fn pages_of(library: &Library) -> Vec<String> {
     let protocols = library.latest_protocols().filter_map(|name| library.protocol(name));
     let stacks = library.latest_stacks().filter_map(|name| library.stack(name));

@@ -1,4 +1,4 @@
-//! `weir events`: what a stack's text declares to be worth telling, one row each.
+//! `weir events`: the events that a stack declares, one row each.
 
 use crate::args::Ask;
 use crate::ask;

@@ -1,4 +1,4 @@
-//! `weir explain`: what becomes of a filter, and why a packet matched or not.
+//! `weir explain`: the stages of a filter, and why a packet matches or not.
 
 use crate::args::Program;
 use crate::failure::Failure;
@@ -75,14 +75,14 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The types of data: the names of their commands.
+/// The types of data, by command name.
 fn wanted() -> PossibleValuesParser {
     let registry = SessionRegistry::builtin();
     let logs = registry.names(registry.all()).chain(Log::of_parts(registry).map(|log| log.ask));
     ["packets", "flows", "sessions", "streams", "events"].into_iter().chain(logs).collect::<Vec<_>>().into()
 }
 
-/// What the command of this name asks for.
+/// The question of the command with this name.
 fn asked(compiler: &Compiler, args: &Args) -> Result<Ask, Failure> {
     let (mut filter, none) = (args.filter.clone(), Need::default());
     let (need, want) = match args.wants.as_str() {
@@ -90,7 +90,7 @@ fn asked(compiler: &Compiler, args: &Args) -> Result<Ask, Failure> {
         "flows" => (Need { service: true, ..none }, Want::Connections),
         "streams" => (Need { connections: true, ..none }, Want::Streams(StreamParams::default())),
         "events" => {
-            // No names: all of them.
+            // No names select all events.
             let rows = EventRows::of(compiler.stack(), &[]).map_err(Failure::new)?;
             (Need { events: rows.asked, ..none }, Want::Events)
         }
@@ -98,7 +98,7 @@ fn asked(compiler: &Compiler, args: &Args) -> Result<Ask, Failure> {
         name => {
             let log = Log::of(compiler.sessions(), name)
                 .ok_or_else(|| Failure::new(format!("there is no command `{name}`")))?;
-            // What asks for columns of the log chooses rows, and is no part of the program.
+            // Conditions on columns of the log filter rows; they are not part of the program.
             filter = log.split_filter(compiler, &args.filter, args.program.bpf)?.0;
             (none, Want::Sessions(log.asked()))
         }

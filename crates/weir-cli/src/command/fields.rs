@@ -1,4 +1,4 @@
-//! `weir fields`: the names that filters know, from their definitions.
+//! `weir fields`: the field names of filters, from their definitions.
 
 use crate::args::formats;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `weir flows`: connections, as Zeek's conn.log has them.
+//! `weir flows`: connections, with the columns of Zeek's conn.log.
 
 use crate::args::Ask;
 use crate::ask;

@@ -1,4 +1,4 @@
-//! `weir fmt`: `.weir` files laid out anew, or what would change.
+//! `weir fmt`: formats `.weir` files, or shows the differences.
 
 use crate::failure::Failure;
 use crate::input;
@@ -37,9 +37,9 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     for path in files {
         match lay_out(path, args.check) {
             Ok(changed) => changes |= changed,
-            // Nobody reads on.
+            // The reader closed the output.
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
-            // The others are laid out all the same.
+            // The other files are still formatted.
             Err(failure) => {
                 failure.report();
                 failed = true;
@@ -52,7 +52,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// One file: written anew, or only compared. Whether it was laid out otherwise.
+/// Formats or compares one file. Returns whether its layout differed.
 fn lay_out(path: &Path, only_check: bool) -> Result<bool, Failure> {
     let is_stdin = path.as_os_str() == "-";
     let name = if is_stdin { "standard input".into() } else { path.display().to_string() };
@@ -69,13 +69,13 @@ fn lay_out(path: &Path, only_check: bool) -> Result<bool, Failure> {
     } else if is_stdin {
         write!(std::io::stdout(), "{new}")?;
     } else if changed {
-        // Its time stays where nothing changes.
+        // An unchanged file keeps its modification time.
         std::fs::write(path, new).map_err(|e| Failure::writing(&name, &e))?;
     }
     Ok(changed)
 }
 
-/// A line of either text or of both, without its line end.
+/// A line of one text or of both, without its line end.
 #[derive(Clone, Copy, PartialEq)]
 enum Line<'a> {
     Both(&'a str),
@@ -83,10 +83,10 @@ enum Line<'a> {
     New(&'a str),
 }
 
-/// Lines that stay around those that change.
+/// Unchanged lines shown around a change.
 const CONTEXT_LINES: usize = 3;
 
-/// What changes, as a unified diff; nothing where nothing does.
+/// The changes as a unified diff; empty if there are none.
 fn diff(name: &str, old: &str, new: &str) -> String {
     let lines = pair(old, new);
     let hunks = hunks(&lines);
@@ -96,7 +96,7 @@ fn diff(name: &str, old: &str, new: &str) -> String {
     let mut text = format!("--- {name}\n+++ {name}, laid out\n");
     let (mut at, mut old_line, mut new_line) = (0, 0, 0);
     for hunk in hunks {
-        // Only lines of both stand between hunks.
+        // Lines between hunks are common to both texts.
         let skipped = hunk.start - at;
         (old_line, new_line) = (old_line + skipped, new_line + skipped);
         let (mut body, mut old_count, mut new_count) = (String::new(), 0, 0);
@@ -125,8 +125,8 @@ fn diff(name: &str, old: &str, new: &str) -> String {
     text
 }
 
-/// The lines of both texts beside one another. Laying out changes lines and drops blank ones, no more: so
-/// what a line became is found without searching.
+/// Pairs the lines of both texts. Formatting only changes lines and drops blank ones, so pairs are found without a
+/// search.
 fn pair<'a>(old: &'a str, new: &'a str) -> Vec<Line<'a>> {
     let mut new = new.split_inclusive('\n').peekable();
     let (mut lines, mut added) = (Vec::new(), Vec::new());
@@ -146,7 +146,7 @@ fn pair<'a>(old: &'a str, new: &'a str) -> Vec<Line<'a>> {
     lines
 }
 
-/// Where something changes, with the lines around it; those that touch are one.
+/// The ranges of changed lines with their context; adjacent ranges are merged.
 fn hunks(lines: &[Line<'_>]) -> Vec<Range<usize>> {
     let mut hunks: Vec<Range<usize>> = Vec::new();
     for (at, line) in lines.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `weir match`: where patterns match in streams.
+//! `weir match`: matches of patterns in streams.
 
 use crate::args::{Input, StreamBounds, StreamMemory, formats, settle};
 use crate::ask::{self, Asked};
@@ -104,7 +104,7 @@ pub fn command() -> Subcommand {
     Subcommand::new("match", about, run).with_question(QuestionKind { resolve, options: OPTIONS })
 }
 
-/// Options of questions of this kind.
+/// Options that only questions of this type have.
 const OPTIONS: &[&str] = &[
     "patterns",
     "ignore_case",
@@ -120,10 +120,10 @@ const OPTIONS: &[&str] = &[
     "flush",
 ];
 
-/// Bytes of a match that are shown.
+/// Maximum number of bytes shown of a match.
 const SHOWN_BYTES_MAX: usize = 256;
 
-/// The columns of its rows.
+/// The columns of the rows.
 const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the packet that completed the match"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
@@ -146,31 +146,31 @@ const COLUMNS: &[Column] = &[
     Column::new("after", ValueType::Text, "bytes after the match, in the same segment"),
 ];
 
-/// Columns that say which stream it is: the first ones.
+/// Number of leading columns that identify the stream.
 const STREAM_COLUMNS: usize = 8;
 
-/// Looks for the patterns in each stream.
+/// Searches each stream for the patterns.
 struct Finder {
-    /// Rows are only counted.
+    /// Only count rows.
     count: bool,
-    /// Streams are shown instead of matches.
+    /// Show streams instead of matches.
     streams: Option<StreamsShown>,
     patterns: Arc<Patterns>,
     texts: Arc<Vec<String>>,
     scratch: Scratch,
     context: usize,
-    /// Matches of a stream after which the rest of it is of no interest.
+    /// Maximum number of matches per stream; the rest of the stream is discarded.
     most: usize,
 }
 
-/// What is known of a stream.
+/// The state of a stream.
 #[derive(Default)]
 pub struct State {
     search: StreamState,
-    /// The last bytes, for what is shown of matches, and where they end in the stream.
+    /// The last bytes, from which matches and their context are shown, and their end offset in the stream.
     recent: Vec<u8>,
     end: u64,
-    /// When they came.
+    /// Time of the last bytes.
     time: Timestamp,
     matches: usize,
 }
@@ -181,7 +181,7 @@ impl StreamHandler for Finder {
     fn data(&mut self, state: &mut State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
         let new = &chunk.bytes[chunk.overlap..];
         let offset = chunk.offset + chunk.overlap as u64;
-        // Missing, or before the connection fulfilled the filter.
+        // Bytes are missing, or came before the connection matched the filter.
         if offset > state.end {
             self.patterns.gap(&mut state.search, offset - state.end);
             state.recent.clear();
@@ -189,7 +189,7 @@ impl StreamHandler for Finder {
         let mut found = vec![];
         self.patterns.feed(&mut self.scratch, &mut state.search, new, &mut |found_now| found.push(found_now));
         self.tell(state, stream, &found, (offset, new));
-        // While a match is under way it may begin far back.
+        // A partial match may have begun far back.
         let under_way = if state.search.heap_bytes() > 0 { 2 * MATCH_BYTES_MAX as usize } else { 0 };
         let keep = SHOWN_BYTES_MAX + self.context + under_way;
         let old = keep.saturating_sub(new.len()).min(state.recent.len());
@@ -226,7 +226,7 @@ fn named(stream: &Stream<'_, '_>, time: Timestamp) -> Vec<Value<'static>> {
 }
 
 impl Finder {
-    /// A row for each match, as long as more are wanted. `new`: the bytes at hand, with their offset.
+    /// Emits a row per match, up to the maximum. `new`: the bytes just received, with their offset.
     fn tell(
         &self,
         state: &mut State,
@@ -276,7 +276,7 @@ impl Finder {
     }
 }
 
-/// All patterns of the command line.
+/// All patterns of the command line and its files.
 fn read_patterns(args: &Args) -> Result<Vec<String>, Failure> {
     let mut texts = args.expressions.clone();
     for file in &args.files {
@@ -290,7 +290,7 @@ fn read_patterns(args: &Args) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// What is wrong with the patterns, with the place in the one that is.
+/// The error message, with the position in the faulty pattern.
 fn explained(wrong: &PatternError, texts: &[String]) -> String {
     let Some(text) = wrong.pattern.and_then(|number| texts.get(number)) else { return wrong.to_string() };
     let mut lines = format!("{}\n  | {text}", wrong.message);
@@ -306,7 +306,7 @@ fn explained(wrong: &PatternError, texts: &[String]) -> String {
     lines
 }
 
-/// Bytes shown before and after a match where nobody says more.
+/// Default number of context bytes before and after a match.
 const CONTEXT_BYTES: u16 = 24;
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {

@@ -1,4 +1,4 @@
-//! `weir packets`: a line per packet, their number, or a capture file of them.
+//! `weir packets`: one line per packet, the number of packets, or a capture file.
 
 use crate::args::Ask;
 use crate::ask::{self, Asked};

@@ -1,5 +1,5 @@
-//! `weir run`: several questions at once, from a file, over one reading of the packets; more may come and go through a
-//! control socket while it lasts.
+//! `weir run`: answers several questions from a file in one pass over the captures. A control socket can add and remove
+//! questions during the run.
 
 use crate::args::Input;
 use crate::ask::{self, Asked};
@@ -58,25 +58,25 @@ pub fn command() -> Subcommand {
     Subcommand::new("run", about, run)
 }
 
-/// What a file of questions says.
+/// The contents of a file of questions.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Questions {
-    /// Capture files, where the command line names none.
+    /// Capture files, if the command line names none.
     #[serde(default)]
     read: Vec<PathBuf>,
-    /// A stack by name, or a .weir file with one.
+    /// Name of a stack, or a .weir file with one.
     #[serde(default)]
     stack: Option<String>,
-    /// Workers, where the command line does not say.
+    /// Number of workers, unless the command line sets it.
     #[serde(default, deserialize_with = "workers")]
     workers: Option<usize>,
-    /// The questions, as they stand there: each is read alone, so that all that is wrong can be said.
+    /// The questions as TOML. Each is deserialised separately, so that all mistakes can be reported.
     #[serde(default)]
     question: Vec<Spanned<toml::Table>>,
 }
 
-/// As the command line's.
+/// Number of workers, with the same bounds as on the command line.
 fn workers<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
     let value = i64::deserialize(value).ok().and_then(|number| usize::try_from(number).ok());
     let wanted = || D::Error::custom("`workers`: give a whole number of at least 1, for example 4");
@@ -84,7 +84,7 @@ fn workers<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Erro
 }
 
 impl Questions {
-    /// The questions of the text of a file, and what is wrong with those that are none.
+    /// The questions of a file, and the mistakes in the others.
     fn specs(&self, path: &Path, text: &str) -> (Vec<QuestionSpec>, Vec<Failure>) {
         let (mut specs, mut wrong) = (vec![], vec![]);
         for question in &self.question {

@@ -1,4 +1,4 @@
-//! `weir tls`, `weir http` …: the sessions of a protocol, as Zeek's logs have them. `weir sessions`: those of all
+//! `weir tls`, `weir http` …: sessions of a protocol, with the columns of Zeek's logs. `weir sessions`: sessions of all
 //! protocols, each row with the name of its log.
 
 use crate::args::Ask;
@@ -22,7 +22,7 @@ pub fn command() -> Subcommand {
     of_name("sessions", about.to_string()).with_question(QuestionKind { resolve: resolve_all, options: &[] })
 }
 
-/// A subcommand for each session protocol, and for each log of parts of sessions.
+/// One subcommand per session protocol, and one per log of parts of sessions.
 pub fn log_commands() -> impl Iterator<Item = Subcommand> {
     let registry = SessionRegistry::builtin();
     let of_sessions = registry.protocols().iter().map(|p| (p.name, format!("{} ({}.log)", p.doc, p.log)));
@@ -44,7 +44,7 @@ fn of_name(name: &'static str, about: String) -> Subcommand {
     })
 }
 
-/// The help on filtering rows of other protocols in this log: DTLS's, and the TLS in QUIC.
+/// Help on selecting this log's rows of other protocols: DTLS, and TLS in QUIC.
 fn rows_of_others(name: &str) -> Option<String> {
     let registry = SessionRegistry::builtin();
     let own = ProtocolSet::of(registry.number_of(name)?);
@@ -69,7 +69,7 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let split = log.split_filter(context.compiler, &spec.filter, context.bpf).map_err(Failure::from);
     let (filter, asked) = split.map_err(|wrong| name_carriers(&spec.ask, wrong))?;
     let known = Known::of(&log);
-    // How many rows are new, and how many match, is known once they are made.
+    // If rows are deduplicated or filtered, they must be made before they can be counted.
     let is_matched = !known.is_any() && asked.is_none();
     let count_only = *context.form == Form::Count && is_matched;
     let ask = weir::Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
@@ -79,7 +79,7 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     Ok(Resolved { counted, ..Resolved::new(vec![question], log.path, log.columns(), rows) })
 }
 
-/// Rows of a log that were not shown before, and that are asked for.
+/// The rows of a log that pass its filter and were not shown before.
 struct LogRows {
     known: Known,
     asked: Option<Box<RowFilter>>,
@@ -98,7 +98,7 @@ impl Rows for LogRows {
     }
 }
 
-/// Says what filters on parts of sessions ask for, where one asks for something else.
+/// If a filter on parts of sessions is wrong, adds which protocols carry these parts.
 fn name_carriers(name: &str, wrong: Failure) -> Failure {
     let parts = SessionRegistry::builtin().part_logs().iter().find(|log| log.name == name);
     match (parts, wrong) {
@@ -120,11 +120,11 @@ fn name_carriers(name: &str, wrong: Failure) -> Failure {
 fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     let all = context.compiler.sessions().all();
     let ask = weir::Ask { filter: spec.filter.clone(), need: Need::default(), want: Want::Sessions(all) };
-    // Events say what carries a session.
+    // EVE events name the protocol that carries a session.
     let carrier = context.form.is(Format::Eve);
     let count_only = *context.form == Form::Count;
     let question = Question::new(ask, Shape { carrier, count_only, ..Shape::default() });
-    // A person reads a table: what sessions have is one text there, and not a column each.
+    // A table for people has one column of text for all values of a session.
     let union = Union::of_all(context.form.is(Format::Table));
     let rows = |item: &Item, row: WriteRow<'_>| match item {
         Item::Session(protocol, values) => {

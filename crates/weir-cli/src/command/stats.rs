@@ -1,4 +1,4 @@
-//! `weir stats`: what a capture consists of.
+//! `weir stats`: statistics of a capture.
 
 use crate::args::Ask;
 use crate::ask;
@@ -33,10 +33,10 @@ const COLUMNS: &[Column] = &[
     Column::new("received_bytes", ValueType::Unsigned, "bytes that a talker received"),
 ];
 
-/// Paths and hosts listed at most.
+/// Maximum number of paths and of hosts listed.
 const TOP: usize = 10;
 
-/// A row; what it does not have is absent.
+/// A row; missing values are absent.
 #[derive(Default)]
 struct Row {
     volume: Option<Volume>,
@@ -66,7 +66,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     Ok(Resolved { counted: Counted::Matched, ..Resolved::new(questions, "", COLUMNS.to_vec(), rows) })
 }
 
-/// Counts, and makes rows of the counts at the end.
+/// Counts, and turns the counts into rows at the end.
 struct StatsRows {
     stats: Stats,
     stack: Stack,
@@ -90,10 +90,10 @@ impl Rows for StatsRows {
         if stats.hosts_beyond != Talk::default() {
             table.talker("(hosts beyond the bound)", stats.hosts_beyond)?;
         }
-        // The run goes on: what became of its packets is known at its end.
+        // The run continues after this question: the outcome of its packets is known only at the end.
         let Some(RunEnd { outcome, .. }) = end else { return Ok(()) };
-        // Wanted or not: nobody wants the less of a packet because it could not be followed to its end. Of
-        // these `--stats` counts as dropped those that were not wanted.
+        // Incompletely parsed packets are counted here whether they match the filter or not. `--stats` counts as
+        // dropped only those that do not match.
         for (reason, packets) in outcome.counters.met.iter() {
             let share = Some(packets as f64 / outcome.counters.packet.packets as f64);
             let row = Row { packets: Some(packets), share, ..Row::default() };
@@ -126,7 +126,7 @@ impl Table<'_> {
         self.row("time", "first", &Row { time: stats.first, ..Row::default() })?;
         self.row("time", "last", &Row { time: stats.last, ..Row::default() })?;
         let seconds = stats.duration_s();
-        // A capture of one moment has no rates.
+        // A capture with a single timestamp has no rates.
         let rate = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
         let (gap_ns, since) = stats.largest_gap.unzip();
         let values = [

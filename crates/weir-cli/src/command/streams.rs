@@ -1,4 +1,4 @@
-//! `weir streams`: each direction's bytes in order, a row each; digests and files of them.
+//! `weir streams`: each direction's bytes in order, one row each; digests and files of the bytes.
 
 use crate::args::{Input, StreamBounds, StreamMemory, formats, settle};
 use crate::ask::{self, Asked};
@@ -55,7 +55,7 @@ pub fn command() -> Subcommand {
     Subcommand::new("streams", about, run).with_question(QuestionKind { resolve, options })
 }
 
-/// The columns of its rows.
+/// The columns of the rows.
 const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the connection's first packet"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
@@ -102,16 +102,16 @@ const COLUMNS: &[Column] = &[
 
 const SHA256: Column = Column::new("sha256", ValueType::Text, "digest of the delivered bytes");
 
-/// Makes rows, and what else is wanted of each stream.
+/// Makes the rows, digests and files of streams.
 #[derive(Default)]
 struct StreamRows {
-    /// They are only counted.
+    /// Only count the streams.
     count: bool,
     digest: bool,
     files: Option<Arc<Files>>,
 }
 
-/// What is kept of a stream.
+/// The state of a stream.
 #[derive(Default)]
 pub struct State {
     digest: Option<Box<Sha256>>,
@@ -128,7 +128,7 @@ impl StreamHandler for StreamRows {
     }
 
     fn data(&mut self, state: &mut State, _: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
-        // A stream's state is as good as never in cache.
+        // Return before touching the state, which is rarely in the cache.
         if !self.digest && self.files.is_none() {
             return;
         }
@@ -143,7 +143,7 @@ impl StreamHandler for StreamRows {
 
     fn terminated(&mut self, state: State, stream: &mut Stream<'_, '_>, _: EndReason) {
         let (packets, payload_bytes) = stream.volume();
-        // Nobody sent anything. Not every protocol counts packets.
+        // No data was sent. Not every protocol counts packets.
         if packets == 0 && payload_bytes == 0 {
             return;
         }
@@ -224,7 +224,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     Ok(Resolved::new(questions, "", columns, Emitted(files)))
 }
 
-/// Rows that handlers emit, beside the files that they write.
+/// Rows that handlers emit, and failures of the files that they write.
 struct Emitted(Option<Arc<Files>>);
 
 impl Rows for Emitted {

@@ -1,4 +1,4 @@
-//! `weir zeek`: the questions that make Zeek's logs, a file each.
+//! `weir zeek`: Zeek's logs, one question and one file each.
 
 use crate::args::{Input, formats, settle};
 use crate::ask::{self, Asked};
@@ -38,7 +38,7 @@ pub fn command() -> Subcommand {
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     settle(&mut args.filter, &mut args.input);
     let dir = &args.dir;
-    // All logs have one filter: what is wrong with it is said once.
+    // All logs share one filter: report a mistake in it once.
     if let Some(filter) = &args.filter {
         let program = &args.input.program;
         input::compiler(&program.stack)?.check_filter(filter, program.bpf)?;
@@ -52,7 +52,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         filter: args.filter.clone().unwrap_or_default(),
         format: Some(args.format.clone()),
         output: Some(dir.join(format!("{path}.{ending}"))),
-        // Zeek makes no log of what did not happen.
+        // Like Zeek, create no empty logs.
         drops_empty: true,
         ..QuestionSpec::default()
     };
