@@ -1,4 +1,5 @@
-//! BitTorrent between peers (BEP 3): one [`TorrentHandshake`] a connection. What follows it is passed over.
+//! BitTorrent's peer protocol (BEP 3): one [`TorrentHandshake`] per connection. Messages after the handshake are not
+//! parsed.
 
 use crate::frames::{Frames, Head, Next};
 use crate::session::session_fields;
@@ -25,32 +26,32 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// The length of the name, and its first letters.
+/// The length of the protocol's name, and its first letters.
 fn may_begin(place: FirstPlace) -> ByteSet {
     ByteSet::of(|byte| byte == NAME[place.at])
 }
 
-/// What a handshake begins with: the length of the protocol's name, and the name.
+/// The start of a handshake: the length of the protocol's name, and the name.
 const NAME: &[u8; 20] = b"\x13BitTorrent protocol";
 
-/// Bytes of a handshake: name, reserved bits, digest of the torrent, identifier of the peer.
+/// Length of a handshake: name, reserved bits, digest of the torrent, peer ID.
 const HANDSHAKE_BYTES: usize = 20 + 8 + 20 + 20;
 
-/// The handshakes of both peers, or of the one that was seen.
+/// The handshakes of both peers, or the only one seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TorrentHandshake {
-    /// When the first of them came.
+    /// Time of the first handshake.
     pub time: Timestamp,
     /// Digest of the torrent.
     pub info_hash: [u8; 20],
-    /// Bits for extensions, of the originator, then of the responder.
+    /// Reserved bits, which announce extensions, of the originator and the responder.
     pub reserved: [Option<[u8; 8]>; 2],
-    /// Identifiers of the originator and the responder.
+    /// Peer IDs of the originator and the responder.
     pub peers: [Option<[u8; 20]>; 2],
 }
 
 impl TorrentHandshake {
-    /// An identifier as text, as far as it is printable: `-TR3000-`.
+    /// The printable start of a peer ID as text: `-TR3000-`.
     fn peer_name(&self, side: usize) -> Option<String> {
         let peer = self.peers[side]?;
         let printable = peer.iter().take_while(|byte| byte.is_ascii_graphic());
@@ -59,17 +60,17 @@ impl TorrentHandshake {
     }
 }
 
-/// A handshake, up to its end.
+/// The length of a handshake.
 fn measure(bytes: &[u8]) -> Head {
     match bytes.first() {
         None => Head::Short,
-        // The rest of the name is looked at when all is there.
+        // The rest of the name is checked once the handshake is complete.
         Some(first) if *first == NAME[0] => Head::Bytes(HANDSHAKE_BYTES as u64),
         Some(_) => Head::Wrong,
     }
 }
 
-/// The name, from either side.
+/// Detects the protocol's name, sent by either side.
 fn probe(opening: &Opening<'_>) -> Probe {
     match (Probe::of_word(opening.originator, NAME), Probe::of_word(opening.responder, NAME)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
@@ -158,7 +159,7 @@ session_fields! { TorrentHandshake;
     "bittorrent.info_hash" [] info_hash: Text, "Digest of the torrent, hexadecimal" => |t| owned(crate::wire::hex(&t.info_hash));
     "bittorrent.orig_peer" ["bittorrent.client"] orig_peer: Text, "Identifier of who connects, as far as it is text: -TR3000-" => |t| t.peer_name(0).map_or(Value::Absent, owned);
     "bittorrent.resp_peer" ["bittorrent.server"] resp_peer: Text, "Identifier of who is connected to" => |t| t.peer_name(1).map_or(Value::Absent, owned);
-    // Not in the log.
+    // Fields without a column in the log.
     "bittorrent.peer_id" [] _: Bytes, "Identifier of who connects" => |t| t.peers[0].as_ref().map_or(Value::Absent, |peer| bytes(peer));
     "bittorrent.reserved" [] _: Bytes, "Its bits for extensions" => |t| t.reserved[0].as_ref().map_or(Value::Absent, |bits| bytes(bits));
 }

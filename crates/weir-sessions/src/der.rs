@@ -1,6 +1,7 @@
-//! The Basic Encoding Rules of ASN.1 (X.690), as far as SNMP and Kerberos need them: [`Elements`], and what some of them hold.
+//! The Basic Encoding Rules of ASN.1 (X.690), as far as SNMP and Kerberos need them: [`Elements`], and readers of some
+//! types.
 //!
-//! Nothing here allocates but [`object`]; what is cut, or of a length that is not told, ends a list.
+//! Only [`object`] allocates. A truncated element, or one of indefinite length, ends a list.
 
 use std::fmt::Write;
 
@@ -12,17 +13,17 @@ pub(crate) const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const GENERAL_STRING: u8 = 0x1b;
 pub(crate) const SEQUENCE: u8 = 0x30;
 
-/// Elements one behind the other.
+/// A sequence of elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elements<'a>(&'a [u8]);
 
 impl<'a> Elements<'a> {
-    /// Those that `bytes` are.
+    /// The elements encoded in `bytes`.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The next one: its tag of one byte and its content. `None` where it is cut, or of a length that is not told.
+    /// The next element: its one-byte tag and its content. `None` if it is truncated or of indefinite length.
     pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (tag, rest) = self.0.split_first()?;
         let (length, rest) = rest.split_first()?;
@@ -39,13 +40,13 @@ impl<'a> Elements<'a> {
         Some((*tag, content))
     }
 
-    /// The content of the next one; `None` where that has another tag.
+    /// The content of the next element; `None` if its tag is another one.
     pub(crate) fn next_of(&mut self, wanted: u8) -> Option<&'a [u8]> {
         self.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
     }
 }
 
-/// A number (X.690 §8.3), of eight bytes at most.
+/// An integer (X.690 §8.3) of at most eight bytes.
 pub(crate) fn integer(content: &[u8]) -> Option<i64> {
     let negative = content.first()? & 0x80 != 0;
     if content.len() > 8 {
@@ -54,8 +55,8 @@ pub(crate) fn integer(content: &[u8]) -> Option<i64> {
     Some(content.iter().fold(if negative { -1 } else { 0 }, |sum, byte| sum << 8 | i64::from(*byte)))
 }
 
-/// The name of an object (X.690 §8.19): `1.3.6.1`. Parts beyond 32 bits are cut; 128 of them at most (RFC 2578
-/// §3.5).
+/// An object identifier as text (X.690 §8.19): `1.3.6.1`. Components are truncated to 32 bits; at most 128 are read
+/// (RFC 2578 §3.5).
 pub(crate) fn object(content: &[u8]) -> String {
     let mut name = String::new();
     let mut part = 0_u32;
@@ -64,7 +65,7 @@ pub(crate) fn object(content: &[u8]) -> String {
         if byte & 0x80 != 0 {
             continue;
         }
-        // The first byte holds the first two parts. Writing to a String never fails.
+        // The first byte encodes two components. Writing to a String never fails.
         let _ = match name.is_empty() {
             true => write!(name, "{}.{}", (part / 40).min(2), part - (part / 40).min(2) * 40),
             false => write!(name, ".{part}"),

@@ -1,6 +1,5 @@
-//! DHCP for IPv6 (RFC 8415): one [`Dhcpv6Transaction`] for the messages of a transaction in a flow, yielded
-//! once the server has replied. What clients send to all servers and what these answer may be two flows, and
-//! two of these.
+//! DHCP for IPv6 (RFC 8415): one [`Dhcpv6Transaction`] per transaction and flow, yielded after the server's reply.
+//! Multicasts of clients and answers of servers may be two flows, and thus two transactions.
 
 use crate::session::{Words, named, session_fields};
 use crate::values::{collect_numbers, numbers, owned_texts, readable, text, unsigned};
@@ -30,7 +29,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// A type of message that there is.
+/// A known message type.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, 1..=13)),
@@ -41,14 +40,14 @@ fn may_begin(place: FirstPlace) -> ByteSet {
 /// Ports of clients and of servers.
 const PORTS: [u16; 2] = [546, 547];
 
-/// Most transactions of a flow that are under way; most messages of one.
+/// Maximum number of open transactions per flow, and of messages per transaction.
 pub const OPEN_MAX: usize = 8;
 const MESSAGES_MAX: usize = 8;
 
-/// How long the messages of a transaction are waited for.
+/// Time-out of a transaction.
 const PATIENCE_NS: u64 = 30_000_000_000;
 
-/// Elements kept of a list; relays that one message goes through (§7.6); bytes kept of an identifier or a text.
+/// Maximum number of elements per list, of nested relays (§7.6), and of bytes per identifier or text.
 const ELEMENTS_MAX: usize = 32;
 const NAMES_MAX: usize = 8;
 const RELAYS_MAX: usize = 8;
@@ -58,36 +57,36 @@ const REPLY: u8 = 7;
 const RELAY_FORWARD: u8 = 12;
 const RELAY_REPLY: u8 = 13;
 
-/// A message, that inside of relays' (§8).
+/// A message, without the relay messages around it (§8).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Message {
-    /// Its type: 1 SOLICIT, 7 REPLY …
+    /// Message type: 1 SOLICIT, 7 REPLY …
     pub kind: u8,
-    /// Number of the transaction, 24 bits.
+    /// Transaction ID, 24 bits.
     pub transaction: u32,
-    /// The relays it went through, outermost first: the network of the client (§9).
+    /// Link addresses of the relays, outermost first: they identify the client's network (§9).
     pub links: Vec<Ipv6Addr>,
-    /// Identifier of the client (§11).
+    /// Client identifier (§11).
     pub client_id: Vec<u8>,
-    /// Identifier of the server.
+    /// Server identifier.
     pub server_id: Vec<u8>,
-    /// Addresses, asked for or given.
+    /// Addresses, requested or assigned.
     pub addresses: Vec<Ipv6Addr>,
-    /// Prefixes with their lengths.
+    /// Prefixes with their lengths, requested or delegated.
     pub prefixes: Vec<(Ipv6Addr, u8)>,
-    /// Shortest time for which these are valid, seconds.
+    /// Shortest valid lifetime of these, seconds.
     pub valid_seconds: Option<u32>,
-    /// Full name of the client (RFC 4704).
+    /// Fully qualified name of the client (RFC 4704).
     pub client_fqdn: Option<String>,
-    /// What kind of client (§21.16).
+    /// Vendor class of the client (§21.16).
     pub vendor_class: Option<String>,
     /// Name servers (RFC 3646).
     pub name_servers: Vec<Ipv6Addr>,
-    /// Domains to look in.
+    /// Domain search list.
     pub domains: Vec<String>,
-    /// Options asked for (§21.7), in the client's order.
+    /// Requested options (§21.7), in the client's order.
     pub requested: Vec<u16>,
-    /// How it went (§21.13), with what the server says of it; not success.
+    /// Status code (§21.13) and message of the server, if it is not success.
     pub status: Option<(u16, String)>,
 }
 
@@ -98,12 +97,12 @@ pub struct Dhcpv6Transaction {
     pub time: Timestamp,
     /// When the last one came.
     pub last_time: Timestamp,
-    /// The messages in the order they came, at least one.
+    /// The messages in order of arrival, at least one.
     pub messages: Vec<Message>,
 }
 
 impl Message {
-    /// Reads a datagram; `None` where it is of no known type, or an option is cut.
+    /// Parses a datagram; `None` if its type is unknown, or an option is truncated.
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let mut message = Self::default();
         let mut bytes = datagram;
@@ -132,7 +131,7 @@ impl Message {
         None
     }
 
-    /// Takes options; those of addresses and prefixes have options of their own.
+    /// Takes options, including the nested options of addresses and prefixes.
     fn take_options(&mut self, bytes: &[u8], depth: u8) -> Option<()> {
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
@@ -237,7 +236,7 @@ fn text_of(bytes: &[u8]) -> String {
     readable(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned()
 }
 
-/// Names in the form of DNS without pointers (§10). One that is not ended is a name, too (RFC 4704 §4.2).
+/// Names in DNS wire format without pointers (§10). A name without terminator also counts (RFC 4704 §4.2).
 fn read_names(bytes: &[u8]) -> Vec<String> {
     let mut reader = Reader::new(bytes);
     let mut names = Vec::new();
@@ -254,7 +253,7 @@ fn read_names(bytes: &[u8]) -> Vec<String> {
     names
 }
 
-/// The name of a message's type (§7.3).
+/// The name of a message type (§7.3).
 pub fn kind_name(kind: u8) -> Cow<'static, str> {
     const NAMES: [&str; 13] = [
         "SOLICIT",
@@ -275,11 +274,11 @@ pub fn kind_name(kind: u8) -> Cow<'static, str> {
     name.map_or_else(|| format!("unknown-{kind}").into(), |name| Cow::Borrowed(*name))
 }
 
-/// On its ports a message whose options add up; elsewhere it has nothing to be known by.
+/// On its ports, detects a message whose options parse completely.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_known = opening.is_datagram && opening.ports.iter().any(|port| PORTS.contains(port));
     let is_dhcp = |datagram| Message::parse(datagram).is_some();
-    // Without its port only a message with an identifier of a known kind.
+    // On other ports, a message must also have an identifier of a known type.
     let is_certain = |datagram| {
         Message::parse(datagram).is_some_and(|message| {
             matches!(message.client_id[..], [0, 1..=4, _, _, _, _, ..]) && !message.requested.is_empty()
@@ -361,7 +360,7 @@ impl Dhcpv6Transaction {
         self.messages.iter().map(|message| &message.client_id[..]).find(|id| !id.is_empty()).unwrap_or(&[])
     }
 
-    /// The MAC address in the client's identifier, where it is made of one (§11.2, §11.4).
+    /// The MAC address in the client identifier, if that contains one (§11.2, §11.4).
     pub fn mac(&self) -> Option<[u8; 6]> {
         match self.client_id() {
             [0, 1, 0, 1, _, _, _, _, mac @ ..] | [0, 3, 0, 1, mac @ ..] => mac.try_into().ok(),
@@ -384,7 +383,7 @@ impl Session for Dhcpv6Transaction {
     }
 }
 
-/// What messages can be called.
+/// All names of message types.
 const KINDS: Words = Words { list: || named(0..=u8::MAX, kind_name), others: &["unknown-"] };
 
 session_fields! { Dhcpv6Transaction;

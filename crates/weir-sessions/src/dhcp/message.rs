@@ -1,82 +1,82 @@
-//! Messages of DHCP (RFC 2131 §2): the fixed part of BOOTP, then options (RFC 2132).
+//! DHCP messages (RFC 2131 §2): the fixed BOOTP header, then options (RFC 2132).
 
 use crate::values::readable;
 use crate::wire::Reader;
 use std::net::Ipv4Addr;
 
-/// What comes between the fixed part and the options.
+/// The magic cookie between header and options.
 const COOKIE: [u8; 4] = [0x63, 0x82, 0x53, 0x63];
 
-/// Where the cookie lies.
+/// Offset of the cookie.
 const COOKIE_AT: usize = 236;
 
-/// Addresses kept of one option.
+/// Maximum number of addresses kept per option.
 const ADDRESSES_MAX: usize = 16;
 
-/// Bits of option 52: which fields of the fixed part hold options, too.
+/// Bits of option 52: header fields that also hold options.
 const OVERLOAD_FILE: u8 = 1;
 const OVERLOAD_NAME: u8 = 2;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// From a client (1) or from a server (2).
+    /// From a client (1) or a server (2).
     pub operation: u8,
-    /// Number of the transaction.
+    /// Transaction ID.
     pub transaction: u32,
-    /// Seconds since the client began, as it says.
+    /// Seconds since the client began, by its own count.
     pub seconds: u16,
-    /// The address the client has.
+    /// The client's current address (ciaddr).
     pub client_address: Ipv4Addr,
-    /// The address it is given.
+    /// The address assigned to the client (yiaddr).
     pub your_address: Ipv4Addr,
-    /// The server of what comes next: where it boots from.
+    /// The server of the next step, from which the client boots (siaddr).
     pub next_server: Ipv4Addr,
-    /// The relay in between.
+    /// The relay agent (giaddr).
     pub relay_address: Ipv4Addr,
-    /// The client's MAC address, where it is on a network that has such.
+    /// The client's MAC address, if its hardware type has one.
     pub mac: Option<[u8; 6]>,
-    /// Its options.
+    /// The options.
     pub options: Options,
 }
 
-/// What the options say that are read; of one that comes twice the first.
+/// The options that are read. If one is repeated, the first counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Type of the message (53): 1 DISCOVER, 2 OFFER …
+    /// Message type (53): 1 DISCOVER, 2 OFFER …
     pub kind: Option<u8>,
-    /// Mask of the network (1).
+    /// Subnet mask (1).
     pub mask: Option<Ipv4Addr>,
     /// Routers (3).
     pub routers: Vec<Ipv4Addr>,
     /// Name servers (6).
     pub name_servers: Vec<Ipv4Addr>,
-    /// Name of the client (12).
+    /// Host name of the client (12).
     pub host_name: Option<String>,
-    /// Domain (15).
+    /// Domain name (15).
     pub domain: Option<String>,
-    /// Address asked for (50).
+    /// Requested address (50).
     pub requested: Option<Ipv4Addr>,
-    /// How long an address is lent (51), seconds.
+    /// Lease time (51), seconds.
     pub lease_seconds: Option<u32>,
-    /// Which server (54).
+    /// Server identifier (54).
     pub server: Option<Ipv4Addr>,
-    /// Options asked for (55), in the client's order, by which it is known.
+    /// Requested options (55) in the client's order, which identifies client software.
     pub parameters: Vec<u8>,
-    /// Why it does not work (56).
+    /// Error message (56).
     pub message: Option<String>,
-    /// What kind of client (60).
+    /// Vendor class of the client (60).
     pub vendor_class: Option<String>,
-    /// The client's identifier (61): a type, and what it is.
+    /// Client identifier (61): a type and a value.
     pub client_id: Option<Vec<u8>>,
-    /// Full name of the client (81, RFC 4702).
+    /// Fully qualified name of the client (81, RFC 4702).
     pub client_fqdn: Option<String>,
-    /// Numbers of all options, in order.
+    /// Codes of all options, in order.
     pub numbers: Vec<u8>,
 }
 
 impl Message {
-    /// Reads a datagram; `None` where it is no message of DHCP. Options are read up to the first that is cut.
+    /// Parses a datagram; `None` if it is no DHCP message. Options are read up to the first truncated one.
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let [operation, hardware, hardware_bytes, _hops] = reader.array()?;
@@ -115,7 +115,7 @@ impl Message {
         })
     }
 
-    /// The client's MAC address: as its identifier tells, or as the fixed part does.
+    /// The client's MAC address, from its identifier or else from the header.
     pub fn client_mac(&self) -> Option<[u8; 6]> {
         match self.options.client_id.as_deref() {
             Some([1, a, b, c, d, e, f]) => Some([*a, *b, *c, *d, *e, *f]),
@@ -125,7 +125,7 @@ impl Message {
 }
 
 impl Options {
-    /// Reads options up to the end (255); what option 52 says.
+    /// Reads options up to the end option (255); returns the value of option 52.
     fn read(&mut self, bytes: &[u8]) -> u8 {
         let mut reader = Reader::new(bytes);
         let mut overload = 0;
@@ -172,7 +172,7 @@ impl Options {
             61 if self.client_id.is_none() => self.client_id = Some(value.to_vec()),
             81 => {
                 if let [flags, _, _, name @ ..] = value {
-                    // Bit 2: the name is in the form of DNS.
+                    // Flag E (bit 2): the name is in DNS wire format.
                     let name = if flags & 4 == 0 { name.to_vec() } else { join_labels(name) };
                     set_text(&mut self.client_fqdn, &name);
                 }
@@ -181,7 +181,7 @@ impl Options {
         }
     }
 
-    /// Bytes it holds, about.
+    /// Approximate bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.host_name, &self.domain, &self.message, &self.vendor_class, &self.client_fqdn];
         let texts = texts.into_iter().flatten().map(String::len).sum::<usize>();
@@ -201,7 +201,7 @@ fn set_text(field: &mut Option<String>, value: &[u8]) {
     }
 }
 
-/// A name of labels with their lengths as text.
+/// A name of length-prefixed labels as text.
 fn join_labels(name: &[u8]) -> Vec<u8> {
     let mut reader = Reader::new(name);
     let mut labels = Vec::new();

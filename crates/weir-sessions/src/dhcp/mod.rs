@@ -1,6 +1,5 @@
-//! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] for the messages of a transaction in a flow, yielded once
-//! the server has given or refused an address. `message` reads datagrams, `transaction` is what comes out, and
-//! its names in filters.
+//! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] per transaction and flow, yielded after the server's ACK or NAK.
+//! `message` parses datagrams; `transaction` has the session and its filter fields.
 
 mod message;
 #[cfg(test)]
@@ -31,7 +30,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: transaction::FIELDS,
 };
 
-/// A request or a reply, and the length of a hardware address.
+/// Operation (request or reply), and length of a hardware address.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, 1 | 2)),
@@ -40,13 +39,13 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most transactions of a flow that are under way.
+/// Maximum number of open transactions per flow.
 pub const OPEN_MAX: usize = 16;
 
-/// How long the messages of a transaction are waited for. Zeek's number.
+/// Time-out of a transaction. Zeek's value.
 const PATIENCE_NS: u64 = 30_000_000_000;
 
-/// Told from the fixed part and its cookie.
+/// Detects the fixed header and its cookie.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_dhcp = |datagram| Message::parse(datagram).is_some();
     if opening.is_datagram && (is_dhcp(opening.originator) || is_dhcp(opening.responder)) {
@@ -59,7 +58,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
 /// Parses the transactions of one flow.
 #[derive(Debug, Default)]
 pub struct DhcpParser {
-    /// Oldest first.
+    /// Open transactions, oldest first.
     open: VecDeque<DhcpTransaction>,
     cut_off: CutOff,
 }
@@ -79,7 +78,7 @@ impl SessionParser for DhcpParser {
             self.open.push_back(DhcpTransaction { time, last_time: time, messages });
             self.open.len() - 1
         });
-        // ACK, NAK; DECLINE and RELEASE, which nobody answers.
+        // ACK and NAK; DECLINE and RELEASE, which have no answer.
         let is_last = matches!(message.options.kind, Some(4..=7));
         let transaction = &mut self.open[at];
         transaction.last_time = data.time;

@@ -1,10 +1,10 @@
-//! Transactions as ladders: what each side sends, what comes out.
+//! Ladders of transactions: the messages of each side, and the resulting rows.
 
 use super::*;
 use Direction::{Originator as C, Responder as S};
 use weir_packet::{Timestamp, Value};
 
-/// A message: who sends it, the transaction, the address given, its options.
+/// A message: operation, transaction ID, assigned address, options.
 fn message(operation: u8, transaction: u8, yours: [u8; 4], options: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 236];
     bytes[..8].copy_from_slice(&[operation, 1, 6, 0, 0, 0, 0, transaction]);

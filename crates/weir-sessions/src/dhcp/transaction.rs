@@ -1,4 +1,4 @@
-//! [`DhcpTransaction`]: the messages of one transaction in one flow, and its names in filters.
+//! [`DhcpTransaction`]: the messages of one transaction in one flow, and its filter fields.
 
 use super::message::{Message, Options};
 use crate::Session;
@@ -9,18 +9,18 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::{Timestamp, Value};
 
-/// Messages of one transaction.
+/// Maximum number of messages per transaction.
 pub const MESSAGES_MAX: usize = 8;
 
-/// The messages of one transaction in one flow. What clients broadcast and what servers answer may be two
-/// flows, and two of these.
+/// The messages of one transaction in one flow. Broadcasts of clients and answers of servers may be two flows, and thus
+/// two transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DhcpTransaction {
-    /// When the first message came.
+    /// Time of the first message.
     pub time: Timestamp,
-    /// When the last one came.
+    /// Time of the last message.
     pub last_time: Timestamp,
-    /// The messages in the order they came, at least one, [`MESSAGES_MAX`] at most.
+    /// The messages in order of arrival: at least one, at most [`MESSAGES_MAX`].
     pub messages: Vec<Message>,
 }
 
@@ -45,17 +45,17 @@ impl DhcpTransaction {
         self.of_side(2).filter_map(|message| read(&message.options).as_deref()).last()
     }
 
-    /// The address the server gave, or offered.
+    /// The address that the server assigned or offered.
     pub fn assigned(&self) -> Option<Ipv4Addr> {
         self.server(|message| known(message.your_address))
     }
 
-    /// The server's address, as it says; of several that answered the last.
+    /// The server's address from its own messages; of several servers, the last.
     pub fn server_address(&self) -> Option<Ipv4Addr> {
         self.server(|message| message.options.server.or(known(message.next_server)))
     }
 
-    /// The client's address: the one it says it has, or was given.
+    /// The client's address: the one it uses, or else the assigned one.
     pub fn client_address(&self) -> Option<Ipv4Addr> {
         self.client(|message| known(message.client_address)).or_else(|| self.assigned())
     }
@@ -65,7 +65,7 @@ impl DhcpTransaction {
         self.client(Message::client_mac).or_else(|| self.server(|message| message.mac))
     }
 
-    /// Bytes it holds, about.
+    /// Approximate bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         let messages =
             self.messages.iter().map(|message| size_of::<Message>() + message.options.held_bytes());
@@ -73,12 +73,12 @@ impl DhcpTransaction {
     }
 }
 
-/// An address that is one.
+/// The address, unless it is 0.0.0.0.
 fn known(address: Ipv4Addr) -> Option<Ipv4Addr> {
     Some(address).filter(|address| !address.is_unspecified())
 }
 
-/// The name of a message's type (IANA "DHCP Message Type 53 Values"), as Zeek has it.
+/// The name of a message type (IANA "DHCP Message Type 53 Values"), as in Zeek.
 pub fn kind_name(kind: u8) -> Cow<'static, str> {
     const NAMES: [&str; 18] = [
         "DISCOVER",
@@ -118,11 +118,11 @@ impl Session for DhcpTransaction {
     }
 }
 
-/// What messages can be called.
+/// All names of message types.
 const KINDS: Words = Words { list: || named(0..=u8::MAX, kind_name), others: &["unknown-"] };
 
 session_fields! { DhcpTransaction;
-    // In the log.
+    // Columns of the log.
     "dhcp.client_addr" [] client_addr: Address, "Address of the client: which it says it has, or was given" => |t| address(t.client_address());
     "dhcp.option.dhcp_server_id" ["dhcp.server_addr"] server_addr: Address, "Address of the server, as it says" => |t| address(t.server_address());
     "dhcp.hw.mac_addr" ["dhcp.mac"] mac: Mac, "MAC address of the client" => |t| t.mac().map_or(Value::Absent, Value::Mac);
@@ -136,7 +136,7 @@ session_fields! { DhcpTransaction;
     "dhcp.server_message" [] server_message: Text, "Why the server does not give it" => |t| text(t.server_text(|o| &o.message));
     "dhcp.msg_types" ["dhcp.messages"] msg_types: Texts in KINDS, "Types of the messages in the order they came: DISCOVER, OFFER" => |t| owned_texts(t.messages.iter().filter_map(|m| m.options.kind).map(|kind| kind_name(kind).into_owned()).collect());
     "dhcp.duration" [] duration: Interval, "Time from the first message to the last" => |t| Value::Interval(t.last_time.since_ns(t.time));
-    // The rest.
+    // Fields without a column in the log.
     "dhcp.id" ["dhcp.xid"] _: Unsigned, "Number of the transaction" => |t| unsigned(t.messages.first().map(|m| m.transaction));
     "dhcp.option.dhcp" ["dhcp.msg_type"] _: Numbers, "Types of the messages" => |t| collect_numbers(t.messages.iter().filter_map(|m| m.options.kind));
     "dhcp.ip.client" ["dhcp.ciaddr"] _: Address, "Address the client says it has" => |t| address(t.client(|m| known(m.client_address)));

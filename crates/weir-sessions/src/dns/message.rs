@@ -1,53 +1,53 @@
-//! Messages (RFC 1035 §4): header, questions, records; the pseudo-record of EDNS (RFC 6891 §6).
+//! DNS messages (RFC 1035 §4): header, questions, records; the OPT pseudo-record of EDNS (RFC 6891 §6).
 //!
-//! A message that is cut is read as far as it goes.
+//! A truncated message is read up to its end.
 
 use super::name;
 use super::record::{Record, RecordData, read_data};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Questions kept of a message. More than one is seen in multicast DNS only.
+/// Maximum number of questions kept per message. Only multicast DNS sends more than one.
 pub const QUESTIONS_MAX: usize = 32;
 
-/// Records kept of each section.
+/// Maximum number of records kept per section.
 pub const RECORDS_MAX: usize = 100;
 
 /// Length of the header, bytes.
 pub(super) const HEADER_BYTES: usize = 12;
 
-/// Type of the pseudo-record of EDNS.
+/// Type of the OPT pseudo-record.
 const OPT: u16 = 41;
 
 /// The header (RFC 1035 §4.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
-    /// The transaction's number.
+    /// Transaction ID.
     pub id: u16,
-    /// All flags with operation and response code.
+    /// All flags, with operation and response code.
     pub flags: u16,
-    /// Questions, answers, records of authority, additional records, as it says.
+    /// Counts of questions, answers, authority records and additional records, as sent.
     pub counts: [u16; 4],
 }
 
 impl Header {
-    /// Reads it; `None` where it is cut.
+    /// Reads the header; `None` if it is truncated.
     pub(super) fn read(message: &[u8]) -> Option<Self> {
         let words = message.first_chunk::<HEADER_BYTES>()?.as_chunks::<2>().0;
         let word = |at: usize| words.get(at).map_or(0, |pair| u16::from_be_bytes(*pair));
         Some(Self { id: word(0), flags: word(1), counts: [word(2), word(3), word(4), word(5)] })
     }
 
-    /// Whether it answers.
+    /// Whether the message is a response.
     pub fn is_response(&self) -> bool {
         self.flags & 0x8000 != 0
     }
 
-    /// What is asked for: 0 is a query.
+    /// The operation: 0 is a query.
     pub fn opcode(&self) -> u8 {
         (self.flags >> 11 & 15) as u8
     }
 
-    /// The response code, without the bits of EDNS.
+    /// The response code, without the upper bits of EDNS.
     pub fn rcode(&self) -> u16 {
         self.flags & 15
     }
@@ -56,34 +56,34 @@ impl Header {
 /// A question (RFC 1035 §4.1.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// The name, in lower case; of NetBIOS the name that was encoded in it.
+    /// The name in lower case; for NetBIOS, the decoded name.
     pub name: String,
-    /// The name in the letters it was sent in, where they are others: some resolvers mix cases to foil forgery.
+    /// The name as sent, if it has upper-case letters: some resolvers mix cases against spoofing.
     pub sent_name: Option<String>,
-    /// Type asked for.
+    /// The type in question.
     pub kind: u16,
-    /// Class asked for. In multicast DNS the top bit asks for an answer to the sender alone.
+    /// The class in question. In multicast DNS the top bit requests a unicast answer.
     pub class: u16,
-    /// Whether it is of the NetBIOS name service (RFC 1002 §4.2), which looks like DNS.
+    /// Whether the question belongs to the NetBIOS name service (RFC 1002 §4.2), which shares the format of DNS.
     pub is_netbios: bool,
 }
 
-/// What the pseudo-record of EDNS says (RFC 6891 §6.1).
+/// The contents of the OPT pseudo-record (RFC 6891 §6.1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edns {
-    /// Largest datagram its sender takes, bytes.
+    /// Largest UDP payload that the sender accepts, bytes.
     pub payload_bytes: u16,
     /// Upper eight bits of the response code.
     pub extended_rcode: u8,
     /// Version: 0.
     pub version: u8,
-    /// Whether records of DNSSEC are wanted.
+    /// Whether DNSSEC records are requested (DO bit).
     pub is_dnssec_ok: bool,
-    /// Codes of its options, 64 at most.
+    /// Option codes, at most 64.
     pub options: Vec<u16>,
-    /// For whom the resolver asks (RFC 7871): network, its length, length the answer is for.
+    /// The client subnet (RFC 7871): address, its prefix length, and the prefix length of the answer's scope.
     pub client_subnet: Option<(IpAddr, u8, u8)>,
-    /// Why there is no answer (RFC 8914).
+    /// Extended error code (RFC 8914).
     pub extended_error: Option<u16>,
 }
 
@@ -92,30 +92,30 @@ pub struct Edns {
 pub struct Message {
     /// The header.
     pub header: Header,
-    /// Questions, [`QUESTIONS_MAX`] at most.
+    /// Questions, at most [`QUESTIONS_MAX`].
     pub questions: Vec<Question>,
-    /// Answers, [`RECORDS_MAX`] at most.
+    /// Answers, at most [`RECORDS_MAX`].
     pub answers: Vec<Record>,
-    /// Records of authority, as many.
+    /// Authority records, at most [`RECORDS_MAX`].
     pub authorities: Vec<Record>,
-    /// Additional records, as many, the pseudo-record of EDNS not among them.
+    /// Additional records, at most [`RECORDS_MAX`], without the OPT pseudo-record.
     pub additional: Vec<Record>,
-    /// What EDNS says.
+    /// The contents of the OPT pseudo-record.
     pub edns: Option<Edns>,
-    /// It could not be read to its end: cut, or wrong.
+    /// The message could not be read completely: it is truncated or invalid.
     pub is_malformed: bool,
-    /// Bytes of the message.
+    /// Length of the message.
     pub length_bytes: u32,
-    /// Where its last part ends; 0 where it is malformed.
+    /// Where the last section ends; 0 if the message is malformed.
     pub(super) end: usize,
-    /// Questions and records that were not kept.
+    /// Number of questions and records that were not kept.
     pub omitted: u64,
-    /// What it holds, bytes.
+    /// Approximate bytes held.
     pub(super) held_bytes: usize,
 }
 
 impl Message {
-    /// Reads a message. `None` where it has no whole header, or nothing can be read of what it says follows.
+    /// Parses a message. `None` if the header is truncated, or nothing of the announced sections can be read.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let header = Header::read(bytes)?;
         let mut message = Self { header, length_bytes: bytes.len() as u32, ..Self::default() };
@@ -143,7 +143,7 @@ impl Message {
         self.answers.iter().chain(&self.authorities).chain(&self.additional)
     }
 
-    /// Where the last section ends; `None` where a section could not be read to its end.
+    /// Where the last section ends; `None` if a section could not be read completely.
     fn read_sections(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = HEADER_BYTES;
         for _ in 0..self.header.counts[0] {
@@ -203,7 +203,7 @@ impl Message {
         if matches!(&data, RecordData::Txt(kept) if kept.len() < end - start) {
             self.omitted += 1;
         }
-        // Only an update (RFC 2136 §2.4) has records without content.
+        // Only an update (RFC 2136 §2.4) has records with empty content.
         let is_wrong = data == RecordData::Malformed && start < end;
         list.push(Record { name, kind, class, ttl: u32::from_be_bytes([e, f, g, h]), data });
         if is_wrong { None } else { Some(end) }
@@ -238,7 +238,7 @@ impl Edns {
     }
 }
 
-/// The client's network (RFC 7871 §6): its family, two lengths in bits, as many bytes of address as are needed.
+/// The client subnet (RFC 7871 §6): its family, two prefix lengths in bits, and the significant bytes of the address.
 fn read_subnet(data: &[u8]) -> Option<(IpAddr, u8, u8)> {
     let ([0, family, source_bits, scope_bits], address) = data.split_first_chunk::<4>()? else {
         return None;
@@ -258,7 +258,7 @@ fn read_subnet(data: &[u8]) -> Option<(IpAddr, u8, u8)> {
 mod tests {
     use super::*;
 
-    /// A header of id 7 with these flags and counts, then `rest`.
+    /// A header with ID 7, these flags and counts, then `rest`.
     fn message(flags: u16, counts: [u8; 4], rest: &[u8]) -> Vec<u8> {
         let [high, low] = flags.to_be_bytes();
         let [a, b, c, d] = counts;

@@ -1,17 +1,17 @@
-//! DNS over UDP and TCP (RFC 1035, RFC 7766), multicast DNS (RFC 6762), LLMNR (RFC 4795) and NetBIOS names (RFC
-//! 1002), which share its messages.
+//! DNS over UDP and TCP (RFC 1035, RFC 7766), and the protocols that share its messages: multicast DNS (RFC 6762),
+//! LLMNR (RFC 4795) and NetBIOS name service (RFC 1002).
 //!
-//! One [`DnsTransaction`] for each query with its answer. From the bytes up:
+//! One [`DnsTransaction`] per query and answer. Bottom up:
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `probe` | is it DNS? |
 //! | `name` | labels and pointers → text |
-//! | `record` | what a record holds, and how a log shows it |
+//! | `record` | contents of records, and how a log shows them |
 //! | `message` | header, questions, records, EDNS |
-//! | `parser` | messages in a stream; which answer belongs to which query |
-//! | `transaction` | what comes out, and its names in filters |
-//! | `names` | Zeek's names of the numbers |
+//! | `parser` | messages in a stream; matching of answers and queries |
+//! | `transaction` | the session, and its filter fields |
+//! | `names` | Zeek's names of numbers |
 
 mod message;
 mod name;
@@ -45,7 +45,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: transaction::FIELDS,
 };
 
-/// The flags of the header (an operation that is known, a reserved bit of zero) and the number of questions.
+/// Flags of the header (known operation, reserved bit zero), and number of questions.
 fn may_begin(place: FirstPlace) -> ByteSet {
     let at = if place.is_datagram { place.at } else { place.at.wrapping_sub(2) };
     match at {

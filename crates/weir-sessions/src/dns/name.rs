@@ -1,21 +1,21 @@
 //! Domain names (RFC 1035 §3.1 and §4.1.4): labels and compression pointers → text.
 //!
-//! A pointer may lead forward as well as back, which the RFC does not allow and resolvers take all the same. What
-//! bounds the work is the number of jumps and the length of the name.
+//! A pointer may lead forward as well as back: the RFC forbids it, but resolvers accept it. The number of jumps and the
+//! length of the name bound the work.
 
 use std::fmt::Write;
 
-/// Longest name, bytes on the wire (RFC 1035 §2.3.4).
+/// Maximum length of a name on the wire (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
-/// Most compression pointers of one name: as many as it can have labels.
+/// Maximum number of compression pointers per name: the maximum number of its labels.
 const JUMPS_MAX: usize = 127;
 
-/// The name at `at` of a message as text, in the letters it was sent in, and where what follows it begins. The
-/// root is `.`.
+/// Reads the name at offset `at` of a message. Returns its text with upper and lower case as sent, and the offset of
+/// what follows. The root is `.`.
 ///
-/// Text that is UTF-8 (RFC 6762 §16) stays; other bytes and controls are written `\x9f`, a dot within a label
-/// `\.`, a backslash `\\`. `None` where it is too long, runs over the end, or its pointers lead nowhere.
+/// Valid UTF-8 (RFC 6762 §16) is kept; other bytes and control characters become `\x9f`, a dot within a label `\.`, a
+/// backslash `\\`. `None` if the name is too long or truncated, or a pointer is invalid.
 pub(super) fn read(message: &[u8], at: usize) -> Option<(String, usize)> {
     let mut text = String::new();
     let (mut at, mut behind, mut jumps, mut wire_bytes) = (at, None, 0, 1);
@@ -44,7 +44,7 @@ pub(super) fn read(message: &[u8], at: usize) -> Option<(String, usize)> {
                 }
                 at = (length & 0x3f) << 8 | low;
             }
-            // Extended and bit-string labels (RFC 6891 §5) are history.
+            // Extended and bit-string labels are obsolete (RFC 6891 §5).
             _ => return None,
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn read(message: &[u8], at: usize) -> Option<(String, usize)> {
     Some((text, behind.unwrap_or(at + 1)))
 }
 
-/// Where what follows the name at `at` begins, its pointers not followed.
+/// The offset behind the name at `at`, without following pointers.
 pub(super) fn skip(message: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let length = usize::from(*message.get(at)?);
@@ -86,7 +86,7 @@ fn push_label(text: &mut String, label: &[u8]) {
     }
 }
 
-/// Bytes as text: UTF-8 as it is, what is none as `\x9f`.
+/// Bytes as text: UTF-8 as it is, other bytes as `\x9f`.
 pub(super) fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -100,8 +100,8 @@ fn push_escaped(text: &mut String, byte: u8) {
     let _ = write!(text, "\\x{byte:02x}"); // writing to a String never fails
 }
 
-/// The name behind a NetBIOS name (RFC 1001 §14.1): 32 letters from A to P are 16 bytes, padded with spaces,
-/// the last of which tells the kind of service.
+/// Decodes a NetBIOS name (RFC 1001 §14.1): 32 letters from A to P encode 16 bytes, padded with spaces. The last byte
+/// is the type of service.
 pub(super) fn decode_netbios(text: &str) -> Option<String> {
     let label = text.split('.').next()?.as_bytes();
     if label.len() != 32 || !label.iter().all(|letter| (b'a'..=b'p').contains(&letter.to_ascii_lowercase())) {

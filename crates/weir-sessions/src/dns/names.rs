@@ -1,9 +1,9 @@
-//! Names of the numbers in DNS, as Zeek's `dns.log` prints them; a number without a name is told as there.
+//! Names of DNS numbers, as in Zeek's `dns.log`; numbers without a name also have Zeek's format.
 
 use crate::Words;
 use std::borrow::Cow;
 
-/// Types of records and questions (IANA "Resource Record (RR) TYPEs"), in order of the number.
+/// Types of records and questions (IANA "Resource Record (RR) TYPEs"), in numerical order.
 const TYPES: &[(u16, &str)] = &[
     (1, "A"),
     (2, "NS"),
@@ -97,7 +97,7 @@ const TYPES: &[(u16, &str)] = &[
     (65521, "INTEGRITY"),
 ];
 
-/// Response codes (IANA "DNS RCODEs"), those beyond 15 with the bits of EDNS.
+/// Response codes (IANA "DNS RCODEs"); those above 15 include the upper bits of EDNS.
 const RCODES: &[(u16, &str)] = &[
     (0, "NOERROR"),
     (1, "FORMERR"),
@@ -139,12 +139,12 @@ fn named_or(table: &'static [(u16, &'static str)], prefix: &str, number: u16) ->
     named(table, number).map_or_else(|| format!("{prefix}-{number}").into(), Cow::Borrowed)
 }
 
-/// Whether a type of record or question has been assigned.
+/// Whether a record type is assigned.
 pub(super) fn is_assigned(kind: u16) -> bool {
     named(TYPES, kind).is_some()
 }
 
-/// The name of a type of record or question: `AAAA`, `query-1234`.
+/// The name of a record type: `AAAA`, `query-1234`.
 pub fn kind(number: u16) -> Cow<'static, str> {
     named_or(TYPES, "query", number)
 }
@@ -164,14 +164,14 @@ pub fn opcode(number: u8) -> Cow<'static, str> {
     named_or(OPCODES, "opcode", number.into())
 }
 
-/// What types can be called, those of NetBIOS among them.
+/// All names of types, including NetBIOS.
 pub(super) const TYPE_NAMES: Words =
     Words { list: || of(TYPES).chain(["NB", "NBSTAT"]).collect(), others: &["query-"] };
-/// What classes can be called.
+/// All names of classes.
 pub(super) const CLASS_NAMES: Words = Words { list: || of(CLASSES).collect(), others: &["qclass-"] };
-/// What response codes can be called.
+/// All names of response codes.
 pub(super) const RCODE_NAMES: Words = Words { list: || of(RCODES).collect(), others: &["rcode-"] };
-/// What operations can be called.
+/// All names of operations.
 pub(super) const OPCODE_NAMES: Words = Words { list: || of(OPCODES).collect(), others: &["opcode-"] };
 
 fn of(table: &'static [(u16, &'static str)]) -> impl Iterator<Item = &'static str> {

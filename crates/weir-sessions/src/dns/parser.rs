@@ -1,10 +1,10 @@
-//! [`DnsParser`]: messages of both directions in, one [`DnsTransaction`] each for a query with its answer out.
+//! [`DnsParser`]: matches queries and answers of both directions; yields one [`DnsTransaction`] per pair.
 //!
-//! An answer belongs to the oldest query of the other side with its number and its question (RFC 5452 §4); one
-//! that repeats no question, to the oldest of its number. What finds no partner waits, [`WAITING_MAX`] messages
-//! of [`WAITING_BYTES_MAX`] bytes at most, and is yielded alone when more come or the connection ends. A query
-//! that is sent again is a transaction of its own. Of a zone that comes in many messages the first is the
-//! answer.
+//! An answer belongs to the oldest query of the other side with the same ID and question (RFC 5452 §4); an answer
+//! without question belongs to the oldest query with its ID. Unmatched messages wait: at most [`WAITING_MAX`] of them,
+//! of at most [`WAITING_BYTES_MAX`] bytes together. Beyond these bounds, and at the end of the connection, they are
+//! yielded alone. A retransmitted query is a transaction of its own. If a zone transfer has several messages, its first
+//! message is the answer.
 
 use super::message::Message;
 use super::transaction::DnsTransaction;
@@ -12,24 +12,24 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
-/// Most messages that wait for their partners.
+/// Maximum number of unmatched messages.
 pub const WAITING_MAX: usize = 64;
 
-/// How long a message waits for its partner while others come.
+/// Time after which an unmatched message is yielded, checked when another message arrives.
 const WAITING_NS: u64 = 60_000_000_000;
 
-/// Types that ask for a whole zone (RFC 5936, RFC 1995), which may come in many messages.
+/// Question types of zone transfers (RFC 5936, RFC 1995), whose answer may have several messages.
 const TRANSFERS: std::ops::RangeInclusive<u16> = 251..=252;
 
-/// Most bytes of messages that wait for their partners.
+/// Maximum size of all unmatched messages.
 pub const WAITING_BYTES_MAX: usize = 128 * 1024;
 
-/// One direction of a stream: messages with two bytes of length before each (RFC 1035 §4.2.2, RFC 7766 §8).
+/// One direction of a stream: messages with a two-byte length prefix (RFC 1035 §4.2.2, RFC 7766 §8).
 #[derive(Debug, Default)]
 struct Side {
-    /// The beginning of a message that is not whole, its length first: 64 KiB at most.
+    /// An incomplete message with its length prefix: at most 64 KiB.
     kept: Vec<u8>,
-    /// Nobody knows any more where its messages begin.
+    /// The start of the next message is unknown.
     is_lost: bool,
 }
 
@@ -37,10 +37,10 @@ struct Side {
 #[derive(Debug, Default)]
 pub struct DnsParser {
     sides: [Side; 2],
-    /// What waits for its partner, oldest first.
+    /// Unmatched messages, oldest first.
     waiting: VecDeque<Box<DnsTransaction>>,
     waiting_bytes: usize,
-    /// The zone transfer that was answered last: its number, and who answers.
+    /// The zone transfer that was answered last: its ID, and the direction of the answer.
     transfer: Option<(u16, Direction)>,
     cut_off: CutOff,
 }
@@ -48,7 +48,7 @@ pub struct DnsParser {
 impl SessionParser for DnsParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         if data.is_datagram {
-            // A datagram that is no message may stand between two that are.
+            // A datagram that is no message may come between two messages.
             self.take_message(data, data.bytes, sessions);
             return Progress::Wanted;
         }
@@ -107,7 +107,7 @@ impl DnsParser {
         }
     }
 
-    /// What is no message tells that the lengths are none either.
+    /// If the bytes are no message, the length prefix cannot be trusted either.
     fn take_message_of_stream(
         &mut self,
         data: &Data<'_>,
@@ -119,7 +119,7 @@ impl DnsParser {
         }
     }
 
-    /// Takes a message; whether it is one.
+    /// Takes a message; returns whether the bytes are one.
     fn take_message(&mut self, data: &Data<'_>, bytes: &[u8], sessions: &mut Vec<Box<dyn Session>>) -> bool {
         let Some(message) = Message::parse(bytes) else { return false };
         self.cut_off.parts += message.omitted;
@@ -139,13 +139,13 @@ impl DnsParser {
             }
             sessions.push(transaction);
             if self.waiting.is_empty() {
-                // Most flows have one transaction, and are there for a minute after it.
+                // Free the queue: most flows have one transaction, but stay in the table for a minute.
                 self.waiting = VecDeque::new();
             }
             return true;
         }
         if message.header.is_response() && self.transfer == Some((message.header.id, data.from)) {
-            // More of the same answer, of which the first message tells enough.
+            // A further message of a zone transfer. The first one is enough.
             self.cut_off.parts += message.answers.len() as u64;
             return true;
         }
@@ -178,7 +178,7 @@ impl DnsParser {
                     query.header == message.header && query.questions == message.questions
                 })
             };
-            // Multicast DNS asks with the number 0 and again by design (RFC 6762 §5.2).
+            // Multicast DNS repeats queries with ID 0 by design (RFC 6762 §5.2).
             transaction.is_retransmission =
                 message.header.id != 0 && self.waiting.iter().any(|waiting| is_same(waiting));
             transaction.query = Some(message);
@@ -202,7 +202,7 @@ impl DnsParser {
     }
 }
 
-/// Whether what waits is the other half of a message that comes from `from`.
+/// Whether a waiting message is the counterpart of `message`, which comes from `from`.
 fn is_partner(waiting: &DnsTransaction, from: Direction, message: &Message) -> bool {
     let (half, client) =
         if message.header.is_response() { (&waiting.query, other(from)) } else { (&waiting.response, from) };

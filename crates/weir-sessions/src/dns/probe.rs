@@ -1,30 +1,30 @@
-//! Is it DNS? It has no signature, so the whole first message must add up; on its own ports a header with a
+//! Detects DNS. DNS has no signature, so the first message must parse completely; on known ports, a header with a
 //! question is enough.
 
 use super::message::{HEADER_BYTES, Header, Message};
 use super::{name, names};
 use crate::{Opening, Probe};
 
-/// Ports of DNS, multicast DNS (RFC 6762), link-local multicast resolution (RFC 4795), NetBIOS names (RFC 1002).
+/// Ports of DNS, multicast DNS (RFC 6762), LLMNR (RFC 4795) and NetBIOS name service (RFC 1002).
 const PORTS: [u16; 4] = [53, 5353, 5355, 137];
 
-/// Most questions of a message that is believed; multicast DNS asks for some dozens at once.
+/// Maximum number of questions in a plausible message; multicast DNS sends dozens.
 const QUESTIONS_BELIEVED: u16 = 256;
 
-/// What a sender's first message looks like.
+/// How well a sender's first message fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// It is no DNS.
+    /// Not DNS.
     No,
-    /// It may be; more is needed.
+    /// Undecided; more bytes are needed.
     Open,
-    /// The header is possible and the first question is whole.
+    /// The header is plausible, and the first question complete.
     Question,
-    /// All of it adds up to the last byte.
+    /// The message parses up to its last byte.
     Whole,
 }
 
-/// Looks at the first message of either side. One is enough.
+/// Checks the first message of either side. One that fits is enough.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let is_port_known = opening.ports.iter().any(|port| PORTS.contains(port));
     let side = |bytes: &[u8]| match bytes {
@@ -36,7 +36,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
         Fit::Whole => Probe::Certain,
         Fit::Question if is_port_known => Probe::Certain,
         Fit::Question | Fit::Open if !opening.is_datagram => Probe::Unsure,
-        // A datagram that the capture cut off: the next one may tell.
+        // The capture truncated the datagram: the next one may decide.
         Fit::Open if is_port_known => Probe::Unsure,
         _ => Probe::NotForUs,
     };
@@ -51,8 +51,8 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
-/// Over TCP each message has its length before it (RFC 1035 §4.2.2). What is behind the first question changes nothing on
-/// a port of DNS, and elsewhere only the whole message tells: so it does not matter in which pieces it comes.
+/// Over TCP each message has a length prefix (RFC 1035 §4.2.2). On a known port nothing after the first question
+/// counts, and on other ports only the whole message does; so the result does not depend on segmentation.
 fn stream(bytes: &[u8], is_port_known: bool) -> Fit {
     let Some(([high, low], rest)) = bytes.split_first_chunk::<2>() else { return Fit::Open };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
@@ -70,7 +70,7 @@ fn stream(bytes: &[u8], is_port_known: bool) -> Fit {
     }
 }
 
-/// What there is of a message of `length` bytes.
+/// How well the available bytes fit a message of `length` bytes.
 fn message(bytes: &[u8], length: usize, is_port_known: bool) -> Fit {
     if !is_header_possible(bytes, is_port_known) {
         return Fit::No;
@@ -78,7 +78,7 @@ fn message(bytes: &[u8], length: usize, is_port_known: bool) -> Fit {
     let Some(header) = Header::read(bytes) else { return Fit::Open };
     let [questions, records @ ..] = header.counts;
     if questions == 0 && records == [0; 3] {
-        // A refusal may say nothing but that.
+        // A refusal may consist of the header alone.
         let is_refusal = header.is_response() && header.rcode() != 0 && length == HEADER_BYTES;
         return if is_refusal && is_port_known { Fit::Question } else { Fit::No };
     }
@@ -96,8 +96,8 @@ fn message(bytes: &[u8], length: usize, is_port_known: bool) -> Fit {
     }
 }
 
-/// What there is of the header: the operation is known, a reserved bit is zero, as are counts of what only
-/// answers have.
+/// Whether the available bytes of the header are plausible: a known operation, a reserved bit of zero, and no answer
+/// records in queries.
 fn is_header_possible(bytes: &[u8], is_port_known: bool) -> bool {
     let word = |at: usize| bytes.get(at..at + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let flags = word(2).unwrap_or(0);
@@ -108,11 +108,11 @@ fn is_header_possible(bytes: &[u8], is_port_known: bool) -> bool {
         && flags & 0x40 == 0
         && (is_response || rcode == 0)
         && at_most(4, if is_port_known { QUESTIONS_BELIEVED } else { 8 })
-        // Multicast DNS queries name the answers that are known (RFC 6762 §7.1).
+        // Multicast DNS queries list known answers (RFC 6762 §7.1).
         && (is_port_known || !is_query || (at_most(6, 0) && at_most(8, 0) && at_most(10, 4)))
 }
 
-/// Whether the first question is one; `None` where it is cut.
+/// Whether the first question is valid; `None` if it is truncated.
 fn read_question(bytes: &[u8], is_port_known: bool) -> Option<bool> {
     let behind = name::skip(bytes, HEADER_BYTES)?;
     let [a, b, c, d] = *bytes.get(behind..)?.first_chunk::<4>()?;

@@ -1,33 +1,33 @@
-//! Resource records (RFC 1035 §3.2 and §4.1.3, and the RFCs of their types): what they hold, and how a log
-//! shows it.
+//! Resource records (RFC 1035 §3.2, §4.1.3, and the RFCs of the types): their contents, and how a log shows them.
 
 use super::name;
 use super::names;
 use crate::wire::hex;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bytes kept of the strings of one TXT record. Beyond are zone dumps and tunnels; their first part tells.
+/// Maximum bytes kept of the strings of a TXT record. Longer ones occur in zone dumps and tunnels; the first part is
+/// enough.
 pub const TXT_BYTES_MAX: usize = 4096;
 
-/// Elements kept of a list in one record: types of NSEC, parameters of SVCB.
+/// Maximum number of elements per list in a record: types of NSEC, parameters of SVCB.
 const ELEMENTS_MAX: usize = 64;
 
 /// A resource record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The name it is of, in lower case.
+    /// Owner name, in lower case.
     pub name: String,
-    /// Its type: 1 is A.
+    /// Type: 1 is A.
     pub kind: u16,
-    /// Its class: 1 is the Internet. In multicast DNS the top bit says that caches are to be flushed.
+    /// Class: 1 is the Internet. In multicast DNS the top bit asks caches to flush older records.
     pub class: u16,
-    /// How long it may be kept, seconds.
+    /// Time to live, seconds.
     pub ttl: u32,
-    /// What it says.
+    /// Contents.
     pub data: RecordData,
 }
 
-/// What a record says, by its type.
+/// The contents of a record, by type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordData {
@@ -35,175 +35,175 @@ pub enum RecordData {
     A(Ipv4Addr),
     /// AAAA (RFC 3596): an address.
     Aaaa(Ipv6Addr),
-    /// NS, CNAME, PTR, DNAME and others that are one name.
+    /// NS, CNAME, PTR, DNAME and others that consist of one name.
     Name(String),
-    /// MX, KX, RT, AFSDB: a host with its preference.
+    /// MX, KX, RT, AFSDB: a host and its preference.
     Mx {
-        /// Lower is better.
+        /// Preference; lower is better.
         preference: u16,
         /// The host.
         exchange: String,
     },
     /// SOA: the start of a zone.
     Soa(Box<Soa>),
-    /// TXT and SPF: strings of up to 255 bytes, each with its length before it; [`TXT_BYTES_MAX`] at most.
+    /// TXT and SPF: strings of up to 255 bytes with length prefixes, at most [`TXT_BYTES_MAX`] bytes.
     Txt(Vec<u8>),
-    /// SRV (RFC 2782): where a service is.
+    /// SRV (RFC 2782): the location of a service.
     Srv {
-        /// Lower is better.
+        /// Priority; lower is better.
         priority: u16,
-        /// Share among those of the same priority.
+        /// Relative weight among records of the same priority.
         weight: u16,
         /// Port of the service.
         port: u16,
-        /// Its host.
+        /// Host of the service.
         target: String,
     },
-    /// NAPTR (RFC 3403): a rule for rewriting.
+    /// NAPTR (RFC 3403): a rewrite rule.
     Naptr(Box<Naptr>),
-    /// DS, CDS and DLV (RFC 4034 §5): the digest of a key.
+    /// DS, CDS and DLV (RFC 4034 §5): digest of a key.
     Ds {
-        /// Tag of the key.
+        /// Key tag.
         key_tag: u16,
-        /// Its algorithm.
+        /// Algorithm of the key.
         algorithm: u8,
-        /// Kind of digest.
+        /// Type of digest.
         digest_type: u8,
         /// The digest.
         digest: Vec<u8>,
     },
     /// RRSIG (RFC 4034 §3): a signature.
     Rrsig {
-        /// Type of the records it signs.
+        /// Type of the signed records.
         type_covered: u16,
         /// Algorithm.
         algorithm: u8,
-        /// When it ends, seconds since 1970.
+        /// Expiration, seconds since 1970.
         expiration: u32,
-        /// Tag of the key.
+        /// Key tag.
         key_tag: u16,
-        /// Whose key it is.
+        /// Owner of the key.
         signer: String,
     },
     /// DNSKEY and CDNSKEY (RFC 4034 §2): a key.
     Dnskey {
-        /// 256 for a zone's key, 257 for one that signs keys.
+        /// 256 for a zone-signing key, 257 for a key-signing key.
         flags: u16,
         /// Algorithm.
         algorithm: u8,
     },
-    /// NSEC (RFC 4034 §4): what does not exist.
+    /// NSEC (RFC 4034 §4): proof that names do not exist.
     Nsec {
         /// The next name that exists.
         next: String,
     },
-    /// NSEC3 (RFC 5155 §3): the same with hashed names.
+    /// NSEC3 (RFC 5155 §3): the same proof with hashed names.
     Nsec3,
     /// NSEC3PARAM (RFC 5155 §4).
     Nsec3Param,
-    /// TLSA and SMIMEA (RFC 6698 §2): whose certificate is right.
+    /// TLSA and SMIMEA (RFC 6698 §2): constraint on a server's certificate.
     Tlsa {
         /// Usage.
         usage: u8,
-        /// What of the certificate is meant.
+        /// Selector: the part of the certificate that is matched.
         selector: u8,
-        /// How it is told.
+        /// Matching type.
         matching: u8,
         /// The certificate, or its digest.
         data: Vec<u8>,
     },
-    /// CAA (RFC 8659): who may issue certificates.
+    /// CAA (RFC 8659): authorities that may issue certificates.
     Caa {
-        /// 128: critical.
+        /// Flags; 128: critical.
         flags: u8,
         /// `issue`, `issuewild`, `iodef`.
         tag: String,
-        /// Who.
+        /// The value of the property.
         value: String,
     },
-    /// SVCB and HTTPS (RFC 9460): where a service is, and how to speak to it.
+    /// SVCB and HTTPS (RFC 9460): location and parameters of a service.
     Svcb(Box<Svcb>),
-    /// HINFO: kind of machine and system.
+    /// HINFO: CPU and operating system.
     Hinfo {
-        /// The machine.
+        /// The CPU.
         cpu: String,
-        /// The system.
+        /// The operating system.
         os: String,
     },
-    /// SSHFP (RFC 4255): fingerprint of a host's key.
+    /// SSHFP (RFC 4255): fingerprint of a host key.
     Sshfp {
         /// Algorithm of the key.
         algorithm: u8,
-        /// Kind of fingerprint.
+        /// Type of fingerprint.
         kind: u8,
         /// The fingerprint.
         fingerprint: Vec<u8>,
     },
-    /// LOC (RFC 1876): a place on earth, of which the sizes are kept.
+    /// LOC (RFC 1876): a geographical location, of which only the sizes are kept.
     Loc {
-        /// Size and precisions, as they are encoded.
+        /// Size and precisions, encoded as in the RFC.
         sizes: [u8; 3],
     },
-    /// A type that is not read.
+    /// A type whose contents are not read.
     Other,
-    /// Its content is not what its type asks for.
+    /// The contents are invalid for the type.
     Malformed,
 }
 
 /// The start of a zone (RFC 1035 §3.3.13).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Soa {
-    /// Its first name server.
+    /// Primary name server.
     pub mname: String,
-    /// Who answers for it: a mailbox, its first dot an at sign.
+    /// Mailbox of the responsible person, with a dot in place of the at sign.
     pub rname: String,
-    /// Version of the zone.
+    /// Serial number of the zone.
     pub serial: u32,
-    /// Times for secondary servers, seconds: refresh, retry, expire; and how long to remember what is not there.
+    /// Refresh, retry and expire intervals of secondary servers, and TTL of negative answers, in seconds.
     pub times: [u32; 4],
 }
 
-/// A rule for rewriting (RFC 3403 §4.1).
+/// A rewrite rule (RFC 3403 §4.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Naptr {
-    /// Order and preference: lower is first.
+    /// Order and preference; lower comes first.
     pub order: [u16; 2],
     /// Flags.
     pub flags: String,
     /// Service.
     pub service: String,
-    /// The rule.
+    /// Regular expression of the rule.
     pub regexp: String,
-    /// What the name becomes.
+    /// Replacement name.
     pub replacement: String,
 }
 
-/// A service and how to speak to it (RFC 9460 §2.2).
+/// Location and parameters of a service (RFC 9460 §2.2).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Svcb {
-    /// 0: an alias.
+    /// Priority; 0: an alias.
     pub priority: u16,
-    /// Its host; `.` the name itself.
+    /// Target host; `.` is the owner name.
     pub target: String,
-    /// Protocols it speaks (§7.1).
+    /// Application protocols (§7.1).
     pub alpn: Vec<String>,
-    /// Its port (§7.2).
+    /// Port (§7.2).
     pub port: Option<u16>,
-    /// Addresses (§7.3).
+    /// IPv4 address hints (§7.3).
     pub ipv4_hints: Vec<Ipv4Addr>,
-    /// Addresses (§7.3).
+    /// IPv6 address hints (§7.3).
     pub ipv6_hints: Vec<Ipv6Addr>,
-    /// Whether it has a key for encrypted ClientHellos.
+    /// Whether there is a key for Encrypted Client Hello.
     pub has_ech: bool,
 }
 
-/// Reads the content of a record of type `kind`: bytes `at` to `end` of the message.
+/// Reads the contents of a record of type `kind`: bytes `at` to `end` of the message.
 pub(super) fn read_data(kind: u16, message: &[u8], at: usize, end: usize) -> RecordData {
     let mut content = Content { message, at, end };
     content.read(kind).unwrap_or(RecordData::Malformed)
 }
 
-/// A cursor over the content of a record. Names in it may point anywhere in the message.
+/// A cursor over the contents of a record. Names may have pointers to any offset of the message.
 struct Content<'a> {
     message: &'a [u8],
     at: usize,
@@ -334,7 +334,7 @@ impl<'a> Content<'a> {
         self.take(self.end.saturating_sub(self.at)).unwrap_or_default()
     }
 
-    /// The rest, as much of it as any digest has.
+    /// The remaining bytes, at most as many as the longest digest has.
     fn digest(&mut self) -> Vec<u8> {
         let rest = self.rest();
         rest[..rest.len().min(64)].to_vec()
@@ -357,7 +357,7 @@ impl<'a> Content<'a> {
 }
 
 impl Record {
-    /// How the answer is shown, as in Zeek's `dns.log`; empty where there is nothing to show.
+    /// The record as an answer in Zeek's `dns.log`; empty if Zeek shows nothing.
     pub fn answer(&self) -> String {
         let root = |name: &str| if name == "." { "<Root>".to_owned() } else { name.to_owned() };
         match &self.data {
@@ -400,7 +400,7 @@ impl Record {
         }
     }
 
-    /// The strings of a TXT or SPF record; none of others. The last may be cut.
+    /// The strings of a TXT or SPF record, of which the last may be truncated; empty for other types.
     pub fn strings(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = if let RecordData::Txt(strings) = &self.data { &strings[..] } else { &[] };
         std::iter::from_fn(move || {
@@ -411,7 +411,7 @@ impl Record {
         })
     }
 
-    /// Bytes it holds beyond its own size.
+    /// Bytes held, without the size of the record itself.
     pub(super) fn held_bytes(&self) -> usize {
         let data = match &self.data {
             RecordData::Name(name) | RecordData::Nsec { next: name } => name.len(),
@@ -509,7 +509,7 @@ mod tests {
             let record = record(kind, data);
             assert_eq!((record.answer(), record.data), (String::new(), RecordData::Malformed), "{kind}");
         }
-        // A name that begins in the record and ends behind it.
+        // A name that begins in the record and runs past its end.
         let message = b"\x03abc\0";
         assert_eq!(read_data(5, message, 0, 3), RecordData::Malformed);
     }

@@ -1,4 +1,4 @@
-//! Queries and answers as ladders: what each side sends, which transactions come out.
+//! Ladders of queries and answers: the messages of each side, and the resulting transactions.
 
 use super::*;
 use crate::conversation::{Conversation, run};
@@ -6,12 +6,12 @@ use crate::{Data, Direction, Progress, Session, SessionParser};
 use Direction::{Originator as C, Responder as S};
 use weir_packet::{Timestamp, Value};
 
-/// A query of number `id` for the address of `name`, one label.
+/// A query with this ID for the address of `name`, a single label.
 fn query(id: u8, name: &str) -> Vec<u8> {
     [&[0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, name.len() as u8], name.as_bytes(), &[0, 0, 1, 0, 1]].concat()
 }
 
-/// Its answer: 192.0.2.`id`, to be kept for a minute.
+/// The answer: 192.0.2.`id`, with a TTL of one minute.
 fn answer(id: u8, name: &str) -> Vec<u8> {
     let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, id];
     let mut bytes = [query(id, name), record.to_vec()].concat();
@@ -19,7 +19,7 @@ fn answer(id: u8, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// With its length before it.
+/// A message with its length prefix.
 fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
@@ -101,7 +101,7 @@ fn what_finds_no_partner_is_yielded_at_the_end() {
     let mut parser = DnsParser::default();
     take(&mut parser, C, 0, &query(1, "lost"), true);
     take(&mut parser, S, 1, &answer(2, "other"), true);
-    take(&mut parser, C, 2, &answer(1, "lost"), true); // the client answers itself: multicast
+    take(&mut parser, C, 2, &answer(1, "lost"), true); // the client's own answer: multicast
     let sessions = end(parser);
     assert_eq!(shown(&sessions), ["lost  -", "other 192.0.2.2 -", "lost 192.0.2.1 -"]);
     assert_eq!(value(sessions[0].as_ref(), "rcode"), Value::Absent);

@@ -1,4 +1,4 @@
-//! [`DnsTransaction`]: a query with its answer, or the one of them that was seen; and its names in filters.
+//! [`DnsTransaction`]: a query with its answer, or the only one seen; and its filter fields.
 
 use super::message::{Edns, Message, Question};
 use super::names;
@@ -9,37 +9,37 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// A query with its answer. At least one of them is there.
+/// A query with its answer. At least one of them is present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsTransaction {
-    /// When the first of its messages came.
+    /// Time of the first message.
     pub time: Timestamp,
-    /// Who asked, or was answered.
+    /// The direction of the client, which sends queries and receives answers.
     pub client: Direction,
-    /// Whether it went over UDP.
+    /// Whether the messages are datagrams.
     pub is_datagram: bool,
     /// The query.
     pub query: Option<Message>,
     /// The answer.
     pub response: Option<Message>,
-    /// Time from query to answer, nanoseconds; none where the answer was seen first.
+    /// Time from query to answer, nanoseconds; none if the answer was seen first.
     pub rtt_ns: Option<u64>,
-    /// The same query was under way already.
+    /// An identical query was still unanswered.
     pub is_retransmission: bool,
 }
 
 impl DnsTransaction {
-    /// The first question, the query's if there is one.
+    /// The first question: the query's, or else the answer's.
     pub fn question(&self) -> Option<&Question> {
         self.messages().find_map(|message| message.questions.first())
     }
 
-    /// Number of the transaction.
+    /// Transaction ID.
     pub fn id(&self) -> Option<u16> {
         self.asking().map(|message| message.header.id)
     }
 
-    /// The name asked for; where only an answer was seen that repeats no question, the name answered for.
+    /// The name in question. For an answer alone without question, the owner name of its first record.
     pub fn name(&self) -> Option<&str> {
         match self.question() {
             Some(question) => Some(&question.name),
@@ -47,18 +47,17 @@ impl DnsTransaction {
         }
     }
 
-    /// The answers.
+    /// The records of the answer section.
     pub fn answers(&self) -> &[Record] {
         self.response.as_ref().map_or(&[], |response| &response.answers)
     }
 
-    /// The response code without the bits of EDNS; none without an answer.
+    /// The response code without the upper bits of EDNS; none without an answer.
     pub fn rcode(&self) -> Option<u16> {
         self.response.as_ref().map(|response| response.header.rcode())
     }
 
-    /// Whether the answer is none: it holds no record, or is an error that does not even repeat the question.
-    /// Zeek's `rejected`.
+    /// Whether the answer is useless: it has no record, or is an error without question. Zeek's `rejected`.
     pub fn is_rejected(&self) -> bool {
         self.response.as_ref().is_some_and(|response| {
             let [questions, records @ ..] = response.header.counts;
@@ -79,7 +78,7 @@ impl DnsTransaction {
         message.is_some_and(|message| message.header.flags & bit != 0)
     }
 
-    /// What EDNS says in the query, or else in the answer.
+    /// EDNS of the query, or else of the answer.
     fn edns(&self) -> Option<&Edns> {
         self.messages().find_map(|message| message.edns.as_ref())
     }
@@ -88,7 +87,7 @@ impl DnsTransaction {
         self.messages().flat_map(Message::records)
     }
 
-    /// Bytes it holds.
+    /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.messages().map(|message| message.held_bytes).sum::<usize>()
     }
@@ -109,7 +108,7 @@ impl Session for DnsTransaction {
 }
 
 session_fields! { DnsTransaction;
-    // In the log.
+    // Columns of the log.
     "dns.proto" [] proto: Text, "What carries it: udp, tcp" => |t| text(Some(if t.is_datagram { "udp" } else { "tcp" }));
     "dns.id" ["dns.trans_id"] trans_id: Unsigned, "Number of the transaction" => |t| unsigned(t.id());
     "dns.time" ["dns.rtt"] rtt: Interval, "Time from query to answer" => |t| t.rtt_ns.map_or(Value::Absent, Value::Interval);
@@ -148,7 +147,7 @@ session_fields! { DnsTransaction;
     "dns.malformed" [] _: Bool, "Whether query or answer could not be read to its end" => |t| Value::Bool(t.messages().any(|m| m.is_malformed));
     "dns.query_length" [] _: Unsigned, "Bytes of the query" => |t| unsigned(t.query.as_ref().map(|m| m.length_bytes));
     "dns.length" ["dns.response_length"] _: Unsigned, "Bytes of the answer" => |t| unsigned(t.response.as_ref().map(|m| m.length_bytes));
-    // Records of all sections, of query and answer.
+    // Records of all sections, in query and answer.
     "dns.resp.name" [] _: Texts, "Names that records are of" => |t| owned_texts(t.records().map(|r| r.name.clone()).collect());
     "dns.resp.type" [] _: Numbers, "Types of records" => |t| collect_numbers(t.records().map(|r| r.kind));
     "dns.resp.ttl" [] _: Numbers, "How long records may be kept, seconds" => |t| collect_numbers(t.records().map(|r| r.ttl));
@@ -166,7 +165,7 @@ session_fields! { DnsTransaction;
     "dns.txt" [] _: Texts, "Texts" => |t| owned_texts(t.records().filter(|r| r.kind == 16).flat_map(Record::strings).map(super::name::escape).collect());
     "dns.svcb.targetname" [] _: Texts, "Hosts of SVCB and HTTPS records" => |t| collect(t, |data| if let RecordData::Svcb(service) = data { Some(service.target.clone()) } else { None });
     "dns.svcb.svcparam.alpn" [] _: Texts, "Protocols of SVCB and HTTPS records" => |t| owned_texts(t.records().flat_map(|r| if let RecordData::Svcb(service) = &r.data { service.alpn.clone() } else { Vec::new() }).collect());
-    // EDNS, of the query where it has it.
+    // EDNS: the query's, or else the answer's.
     "dns.rr.udp_payload_size" ["dns.edns.payload"] _: Unsigned, "Largest datagram that is taken, bytes" => |t| unsigned(t.edns().map(|e| e.payload_bytes));
     "dns.resp.edns0_version" ["dns.edns.version"] _: Unsigned, "Version of EDNS" => |t| unsigned(t.edns().map(|e| e.version));
     "dns.resp.z.do" ["dns.edns.do"] _: Bool, "Whether records of DNSSEC are wanted" => |t| t.edns().map_or(Value::Absent, |e| Value::Bool(e.is_dnssec_ok));
@@ -176,7 +175,7 @@ session_fields! { DnsTransaction;
     "dns.extended_rcode" [] _: Unsigned, "Response code with the bits of EDNS" => |t| unsigned(t.response.as_ref().map(extended_rcode));
 }
 
-/// The answers that show something: how long each may be kept, and how it is shown.
+/// The answers that are shown, with their TTL.
 fn shown(transaction: &DnsTransaction) -> impl Iterator<Item = (u32, String)> {
     let shown = transaction.answers().iter().map(|record| (record.ttl, record.answer()));
     shown.filter(|(_, answer)| !answer.is_empty())
