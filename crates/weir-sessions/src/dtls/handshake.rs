@@ -1,5 +1,4 @@
-//! [`DtlsHandshake`]: a handshake as TLS has it, and its names in filters. Its log is that of TLS, so are the
-//! columns.
+//! [`DtlsHandshake`]: a TLS handshake over datagrams, and its filter fields. It shares the log and the columns of TLS.
 
 use crate::Session;
 use crate::session::session_fields;
@@ -10,14 +9,14 @@ use crate::values::{bytes, name, numbers, owned, text, texts, unsigned};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// All that could be read in clear of one flow's handshake.
+/// The unencrypted part of one flow's handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DtlsHandshake {
-    /// When its first datagram came.
+    /// Time of the first datagram.
     pub time: Timestamp,
-    /// What it says, as of TLS. Versions have the numbers of DTLS: 0xfefd is 1.2.
+    /// The handshake, as in TLS. Versions have DTLS numbers: 0xfefd is 1.2.
     pub handshake: TlsHandshake,
-    /// Whether the server made the client show that it is there (HelloVerifyRequest, RFC 6347 §4.2.1).
+    /// Whether the server verified the client's address (HelloVerifyRequest, RFC 6347 §4.2.1).
     pub is_verified: bool,
 }
 
@@ -63,7 +62,7 @@ session_fields! { DtlsHandshake;
     "dtls.handshake.ja3s" ["dtls.ja3s"] ja3s: Text, "JA3S of the server's hello: MD5, hexadecimal" => |d| d.handshake.ja3s().map_or(Value::Absent, owned);
     "dtls.handshake.ja4" ["dtls.ja4"] ja4: Text, "JA4 of the client's hello" => |d| d.handshake.ja4().map_or(Value::Absent, owned);
     "dtls.client_random" [] client_random: Bytes, "Random of the client's hello, 32 bytes" => |d| of_client(&d.handshake, |c| bytes(&c.random));
-    // What the client offers.
+    // Offers of the client.
     "dtls.handshake.extensions_alpn_str" ["dtls.alpn"] _: Texts, "Application protocols the client offers (RFC 7301)" => |d| of_client(&d.handshake, |c| texts(&c.alpn));
     "dtls.handshake.ciphersuite" ["dtls.ciphers"] _: Numbers, "Cipher suites the client offers, in its order" => |d| of_client(&d.handshake, |c| numbers(&c.ciphers));
     "dtls.handshake.extension.type" ["dtls.extensions"] _: Numbers, "Extensions of the client's hello, in its order" => |d| of_client(&d.handshake, |c| numbers(&c.extensions));
@@ -74,7 +73,7 @@ session_fields! { DtlsHandshake;
     "dtls.handshake.extensions_key_share_group" ["dtls.key_share_groups"] _: Numbers, "Groups the client sends a key share for" => |d| of_client(&d.handshake, |c| numbers(&c.key_share_groups));
     "dtls.handshake.session_id" ["dtls.session_id"] _: Bytes, "Session id of the client's hello" => |d| of_client(&d.handshake, |c| bytes(&c.session_id));
     "dtls.client_version" [] _: Unsigned, "Version number in the client's hello" => |d| of_client(&d.handshake, |c| Value::Unsigned(c.version.into()));
-    // What the server chooses, and how it went.
+    // Choices of the server, and the outcome.
     "dtls.handshake.version" ["dtls.version_num"] _: Unsigned, "Version number that was agreed on, or that the client asked for where unanswered" => |d| version_number(&d.handshake);
     "dtls.cipher_num" [] _: Unsigned, "Number of the cipher suite the server chose" => |d| unsigned(d.handshake.cipher());
     "dtls.server_random" [] _: Bytes, "Random of the server's hello, 32 bytes" => |d| d.handshake.server_hello.as_ref().map_or(Value::Absent, |s| bytes(&s.random));
@@ -85,7 +84,7 @@ session_fields! { DtlsHandshake;
     "dtls.handshake.ja3_full" ["dtls.ja3_full"] _: Text, "The text that JA3 is the hash of" => |d| of_client(&d.handshake, |c| owned(fingerprint::ja3_text(c)));
     "dtls.handshake.ja3s_full" ["dtls.ja3s_full"] _: Text, "The text that JA3S is the hash of" => |d| d.handshake.server_hello.as_ref().map_or(Value::Absent, |s| owned(fingerprint::ja3s_text(s)));
     "dtls.handshake.ja4_r" ["dtls.ja4_r"] _: Text, "JA4 with its lists in place of their hashes" => |d| of_client(&d.handshake, |c| owned(fingerprint::ja4_raw(c, Transport::Dtls)));
-    // Certificates, the side's own unless said otherwise.
+    // Certificates: the side's own one, unless the name says otherwise.
     "dtls.cert.san" [] _: Texts, "DNS names and addresses of the server's certificate" => |d| of_certificate(&d.handshake, |c| Value::Texts(c.alternative_names().into()));
     "dtls.cert.serial" [] _: Text, "Serial number of the server's certificate, hexadecimal" => |d| of_certificate(&d.handshake, |c| text(Some(&c.serial)));
     "dtls.cert.not_before" [] _: Time, "Start of validity of the server's certificate" => |d| of_certificate(&d.handshake, |c| Value::Time(c.not_before));

@@ -1,8 +1,8 @@
 //! DTLS: the handshakes of DTLS 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147), which are those of TLS in datagrams.
 //!
-//! One [`DtlsHandshake`] a flow, yielded once all that is visible in clear has been read. `record` takes
-//! datagrams apart, `parser` puts messages together and has `tls` read them, `handshake` is what comes out, and
-//! its names in filters.
+//! One [`DtlsHandshake`] per flow, yielded once all of its unencrypted part has been read. `record` splits datagrams
+//! into records, `parser` reassembles messages, which `tls` parses, and `handshake` has the session and its filter
+//! fields.
 
 mod handshake;
 mod parser;
@@ -33,7 +33,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: handshake::FIELDS,
 };
 
-/// A handshake record of epoch 0, of a version that there is.
+/// A handshake record of epoch 0 with a known version.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte == 22),
@@ -44,7 +44,7 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Told from a hello in clear of either side; HelloVerifyRequest (3) is one.
+/// Detects an unencrypted hello from either side, including HelloVerifyRequest (3).
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_hello = |mut datagram: &[u8]| {
         let record =

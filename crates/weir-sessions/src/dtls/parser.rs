@@ -1,11 +1,11 @@
-//! [`DtlsParser`]: datagrams of both directions in, one [`DtlsHandshake`] out.
+//! [`DtlsParser`]: turns datagrams of both directions into one [`DtlsHandshake`].
 //!
-//! Messages are read as they become whole, in whatever order their fragments come; what is sent again is passed
-//! over by its number. The handshake is over, and yielded, when
+//! Messages are read once they are complete, in any order of their fragments. Retransmitted messages are recognised by
+//! their number and ignored. The handshake ends, and is yielded, when
 //! * both sides have sent encrypted records;
 //! * a fatal alert or close_notify was seen in clear;
-//! * one side encrypts and nothing of the other comes, or nothing more is to be had;
-//! * the flow ended.
+//! * one side encrypts but the other sends nothing, or no further message can be read;
+//! * the flow ends.
 
 use super::handshake::DtlsHandshake;
 use super::record::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, Fragment, HANDSHAKE, Record};
@@ -16,21 +16,21 @@ use crate::tls::{CertificateChain, ClientHello, Incomplete, ServerHello, is_tls1
 use crate::wire::Reader;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 
-/// Encrypted records that are passed over in wait for the rest of a handshake.
+/// Maximum number of encrypted records to wait for the rest of a handshake.
 const PATIENCE_RECORDS: u32 = 256;
 
-/// Datagrams in which a handshake must come about. Others may share its flow (RFC 7983).
+/// Maximum number of datagrams until a handshake is complete. The flow may carry other protocols (RFC 7983).
 pub const DATAGRAMS_MAX: u32 = 4096;
 
-/// Most messages of one side that are put together at once.
+/// Maximum number of messages of one side in reassembly.
 const PARTS_MAX: usize = 3;
 
-/// Most messages of one side. A full handshake has six.
+/// Maximum number of messages per side. A full handshake has six.
 const MESSAGES_MAX: usize = 64;
 
 const HELLO_VERIFY_REQUEST: u8 = 3;
 
-/// A message of which a part has come.
+/// A message in reassembly.
 #[derive(Debug)]
 struct Part {
     kind: u8,
@@ -43,21 +43,21 @@ struct Part {
 #[derive(Debug, Default)]
 struct Side {
     parts: Vec<Part>,
-    /// Types and numbers of messages that were read.
+    /// Types and numbers of the messages that were read.
     seen: Vec<(u8, u16)>,
     has_changed_cipher: bool,
     has_ciphertext: bool,
 }
 
-/// Parses the handshake of one flow. Holds at most the hellos and chains it has read, and three unfinished
-/// messages of 64 KiB a direction.
+/// Parses the handshake of one flow. Holds at most the hellos and certificate chains that it has read, and three
+/// incomplete messages of 64 KiB per direction.
 #[derive(Debug, Default)]
 pub struct DtlsParser {
     sides: [Side; 2],
     session: DtlsHandshake,
     is_client_known: bool,
     has_client_key_exchange: bool,
-    /// The client changed ciphers without a key exchange: it has the keys from elsewhere.
+    /// The client changed ciphers without a key exchange, so it has keys of an earlier session.
     is_client_keyed: bool,
     datagrams: u32,
     encrypted_records: u32,
@@ -71,7 +71,7 @@ impl SessionParser for DtlsParser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        // RTP with keys from this handshake (RFC 7983 §7, RFC 5764).
+        // RTP, which uses keys of this handshake, may share the flow (RFC 7983 §7, RFC 5764).
         if matches!(data.bytes.first(), Some(0..=3 | 128..=191)) {
             return Progress::NotMine;
         }
@@ -144,7 +144,7 @@ impl DtlsParser {
     }
 
     fn take_ciphertext(&mut self, from: Direction, record: &Record<'_>) {
-        // In DTLS 1.3 epoch 1 is early data, which says nothing of the handshake (RFC 9147 §6.1).
+        // In DTLS 1.3, epoch 1 is early data, which does not end the handshake (RFC 9147 §6.1).
         if record.content == APPLICATION_DATA && record.epoch == 1 && self.is_tls13() {
             return;
         }
@@ -255,7 +255,7 @@ impl DtlsParser {
                 self.kept_bytes += body.len();
                 handshake.client_hello = Some(hello);
             }
-            // The second is the first with a cookie, or with another key share.
+            // A second ClientHello repeats the first with a cookie, or with another key share.
             Some(first) => {
                 first.cookie_bytes = hello.cookie_bytes;
                 if handshake.is_retried {
@@ -321,7 +321,7 @@ impl DtlsParser {
         }
         self.sides = Default::default();
         self.kept_bytes = 0;
-        // What it made keys for may be RTP.
+        // The flow may carry RTP with keys of this handshake.
         Progress::HandOver { rest_bytes: 0 }
     }
 }

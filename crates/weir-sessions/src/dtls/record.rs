@@ -11,25 +11,26 @@ pub(super) const APPLICATION_DATA: u8 = 23;
 /// A record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record<'a> {
-    /// Its content type; of an encrypted one of DTLS 1.3 that of application data.
+    /// Content type; application data for all encrypted records of DTLS 1.3.
     pub(super) content: u8,
-    /// How often its sender has changed keys: 0 is in clear. Of DTLS 1.3 the last two bits.
+    /// Number of key changes by the sender; 0: unencrypted. In DTLS 1.3, only its last two bits.
     pub(super) epoch: u16,
-    /// What it holds.
+    /// Contents.
     pub(super) body: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    /// Takes the next record off a datagram; `None` where what is there is none.
+    /// Takes the next record off a datagram; `None` if the bytes are no record.
     pub(super) fn next(datagram: &mut &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let content = reader.u8()?;
-        // The short header of DTLS 1.3 (RFC 9147 §4): 001 and flags. Nothing behind it is read.
+        // The unified header of DTLS 1.3 (RFC 9147 §4): 001 and flags. Its length is optional, so the rest of the
+        // datagram is taken as one record.
         if content >> 5 == 1 {
             let body = std::mem::take(datagram);
             return Some(Self { content: APPLICATION_DATA, epoch: (content & 3).into(), body });
         }
-        // 1.0 and 1.2; the last is that of OpenSSL before there was a standard.
+        // DTLS 1.0 and 1.2; 0x0100 is OpenSSL's version from before the standard.
         let version = reader.u16().filter(|version| matches!(version, 0xfeff | 0xfefd | 0x0100))?;
         let epoch = reader.u16()?;
         reader.array::<6>()?; // sequence number
@@ -42,24 +43,23 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A part of a handshake message, or the whole.
+/// A fragment of a handshake message, or a complete message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fragment<'a> {
-    /// Type of the message.
+    /// Message type.
     pub(super) kind: u8,
-    /// Length of the whole message, bytes.
+    /// Length of the complete message.
     pub(super) length: usize,
-    /// Its number among its sender's messages.
+    /// Message number, counted by the sender.
     pub(super) sequence: u16,
-    /// Where the part belongs.
+    /// Offset of the fragment in the message.
     pub(super) offset: usize,
-    /// The part.
+    /// Bytes of the fragment.
     pub(super) bytes: &'a [u8],
 }
 
 impl<'a> Fragment<'a> {
-    /// Takes the next one off the content of a handshake record in clear; `None` where it is cut, or more than
-    /// its message.
+    /// Takes the next fragment off an unencrypted handshake record; `None` if it is truncated, or exceeds its message.
     pub(super) fn next(reader: &mut Reader<'a>) -> Option<Self> {
         let (kind, length, sequence) = (reader.u8()?, reader.u24()? as usize, reader.u16()?);
         let offset = reader.u24()? as usize;
@@ -67,7 +67,7 @@ impl<'a> Fragment<'a> {
         (offset + bytes.len() <= length).then_some(Self { kind, length, sequence, offset, bytes })
     }
 
-    /// Whether it is the whole message.
+    /// Whether the fragment is the complete message.
     pub(super) fn is_whole(&self) -> bool {
         self.bytes.len() == self.length
     }
@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn records_are_taken_one_by_one() {
         let mut datagram = &[
-            22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 7, 8, // in clear
-            0x2e, 1, 2, 3, // of DTLS 1.3
+            22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 7, 8, // unencrypted
+            0x2e, 1, 2, 3, // encrypted, DTLS 1.3
         ][..];
         assert_eq!(Record::next(&mut datagram), Some(Record { content: 22, epoch: 0, body: &[7, 8] }));
         assert_eq!(Record::next(&mut datagram).map(|record| (record.content, record.epoch)), Some((23, 2)));

@@ -1,4 +1,4 @@
-//! Handshakes as ladders: what each side sends, what comes out.
+//! Ladders of handshakes: the datagrams of each side, and the resulting rows.
 
 use super::*;
 use crate::tls::Incomplete;
@@ -11,7 +11,7 @@ fn record(content: u8, epoch: u8, body: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// The part of a message from `from` to `to`.
+/// The fragment of a message from offset `from` to `to`.
 fn fragment(kind: u8, sequence: u8, body: &[u8], from: usize, to: usize) -> Vec<u8> {
     let three = |number: usize| (number as u32).to_be_bytes()[1..].to_vec();
     let header = [vec![kind], three(body.len()), vec![0, sequence], three(from), three(to - from)].concat();
@@ -22,7 +22,7 @@ fn message(kind: u8, sequence: u8, body: &[u8]) -> Vec<u8> {
     fragment(kind, sequence, body, 0, body.len())
 }
 
-/// A ClientHello with a cookie: one suite, a server name.
+/// A ClientHello with a cookie, one cipher suite and a server name.
 fn client_hello(cookie: &[u8]) -> Vec<u8> {
     let name = [0, 0, 0, 8, 0, 6, 0, 0, 3, b'a', b'.', b'b'];
     [&[0xfe, 0xfd][..], &[4; 32], &[0, cookie.len() as u8], cookie, &[0, 2, 0xc0, 0x2b, 1, 0, 0, 12], &name]
@@ -57,7 +57,7 @@ fn value<'a>(session: &'a DtlsHandshake, name: &str) -> Value<'a> {
     session.value(PROTOCOL.fields.iter().position(is_it).expect(name))
 }
 
-/// Both sides change ciphers and go on.
+/// Both sides change ciphers and send encrypted records.
 fn encrypted() -> [(Direction, Vec<u8>); 4] {
     [
         (C, record(20, 0, &[1])),

@@ -1,28 +1,28 @@
-//! Where a data connection goes to, as PORT, EPRT and the replies to PASV and EPSV say it.
+//! Addresses of data connections in PORT, EPRT, and the replies to PASV and EPSV.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Who opens the data connection.
+/// Which side opens the data connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// The server, to the client (PORT, EPRT).
+    /// The server opens it (PORT, EPRT).
     Active,
-    /// The client, to the server (PASV, EPSV).
+    /// The client opens it (PASV, EPSV).
     Passive,
 }
 
-/// A data connection that was agreed on.
+/// A negotiated data connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataChannel {
-    /// Who opens it.
+    /// Which side opens it.
     pub transport: Transport,
-    /// Who is waiting for it; EPSV does not say (RFC 2428 §3): the server itself.
+    /// Address of the listening side. EPSV has none (RFC 2428 §3): it is the server's own.
     pub address: Option<IpAddr>,
-    /// The port.
+    /// Port of the listening side.
     pub port: u16,
 }
 
-/// `h1,h2,h3,h4,p1,p2` somewhere in a text (RFC 959 §4.1.2): argument of PORT, reply 227.
+/// Finds `h1,h2,h3,h4,p1,p2` in a text (RFC 959 §4.1.2): argument of PORT, reply 227.
 pub(super) fn read_host_port(text: &[u8]) -> Option<(IpAddr, u16)> {
     let mut numbers = [0_u8; 6];
     let mut known = 0;
@@ -34,7 +34,7 @@ pub(super) fn read_host_port(text: &[u8]) -> Option<(IpAddr, u16)> {
                 known += 1;
             }
             (None, b",") => continue,
-            // Six in a row are wanted.
+            // Six consecutive numbers are needed.
             (None, _) => known = 0,
         }
         if let [a, b, c, d, high, low] = numbers
@@ -46,7 +46,7 @@ pub(super) fn read_host_port(text: &[u8]) -> Option<(IpAddr, u16)> {
     None
 }
 
-/// `|2|2001:db8::1|5000|` (RFC 2428 §2): argument of EPRT.
+/// Reads `|2|2001:db8::1|5000|` (RFC 2428 §2): argument of EPRT.
 pub(super) fn read_extended(argument: &[u8]) -> Option<(IpAddr, u16)> {
     let delimiter = *argument.first()?;
     let mut parts = argument.split(|byte| *byte == delimiter).skip(2);
@@ -55,7 +55,7 @@ pub(super) fn read_extended(argument: &[u8]) -> Option<(IpAddr, u16)> {
     Some((address, port))
 }
 
-/// `(|||6446|)` somewhere in a text (RFC 2428 §3): reply 229.
+/// Finds `(|||6446|)` in a text (RFC 2428 §3): reply 229.
 pub(super) fn read_extended_port(text: &[u8]) -> Option<u16> {
     let open = memchr::memchr(b'(', text)?;
     let inner = &text[open + 1..];

@@ -1,4 +1,4 @@
-//! [`FtpExchange`]: a command with its reply; and its fields.
+//! [`FtpExchange`]: a command with its reply, and its filter fields.
 
 use super::address::{DataChannel, Transport};
 use crate::session::session_fields;
@@ -7,35 +7,35 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// A command with its final reply, or one of the two where the other was not seen.
+/// A command with its final reply, or the only one seen of the two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FtpExchange {
-    /// When the command came, or the reply where there is no command.
+    /// Time of the command, or else of the reply.
     pub time: Timestamp,
-    /// Who sends commands: the originator of the connection, as a rule.
+    /// The client's direction: usually the originator of the connection.
     pub client: Direction,
-    /// The user that was named last (USER).
+    /// The last user name (USER).
     pub user: Option<String>,
     /// Whether a password was given (PASS). It is not kept.
     pub has_password: bool,
-    /// The command's verb, in capitals.
+    /// Verb of the command, in upper case.
     pub command: Option<String>,
-    /// The command's argument; of PASS `<hidden>`.
+    /// Argument of the command; `<hidden>` for PASS.
     pub argument: Option<String>,
-    /// Size of the file, bytes: told by the reply to SIZE, or at the beginning of a transfer.
+    /// File size, bytes: from the reply to SIZE, or from the start of a transfer.
     pub file_bytes: Option<u64>,
     /// Code of the final reply.
     pub reply_code: Option<u16>,
     /// The last line of the final reply, without its code.
     pub reply_text: Option<String>,
-    /// The data connection that the two agreed on.
+    /// The negotiated data connection.
     pub data_channel: Option<DataChannel>,
     /// Time from the command to the reply, nanoseconds.
     pub wait_ns: Option<u64>,
 }
 
 impl FtpExchange {
-    /// Bytes of memory that it takes.
+    /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.user, &self.command, &self.argument, &self.reply_text];
         size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
@@ -43,7 +43,7 @@ impl FtpExchange {
 }
 
 session_fields! { FtpExchange;
-    // In the log.
+    // Columns of the log.
     "ftp.user" [] user: Text, "User that was named last (USER)" => |f| text(f.user.as_deref());
     "ftp.password" [] password: Text, "Whether a password was given: `<hidden>`" => |f| text(f.has_password.then_some("<hidden>"));
     "ftp.request.command" ["ftp.command"] command: Text, "Verb of the command, in capitals" => |f| text(f.command.as_deref());
@@ -56,7 +56,7 @@ session_fields! { FtpExchange;
     "ftp.data_channel.orig_h" [] "data_channel.orig_h": Address, "Who opens the data connection; commands and replies do not say" => |_| Value::Absent;
     "ftp.data_channel.resp_h" [] "data_channel.resp_h": Address, "Who waits for the data connection; EPSV does not say" => |f| f.data_channel.and_then(|channel| channel.address).map_or(Value::Absent, Value::Address);
     "ftp.data_channel.resp_p" [] "data_channel.resp_p": Unsigned, "Port that the data connection goes to" => |f| unsigned(f.data_channel.map(|channel| channel.port));
-    // Not in it.
+    // Fields without a column in the log.
     "ftp.time" [] _: Interval, "Time from the command to the reply" => |f| f.wait_ns.map_or(Value::Absent, Value::Interval);
 }
 

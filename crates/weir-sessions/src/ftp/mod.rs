@@ -1,10 +1,10 @@
-//! FTP (RFC 959), with the extensions for IPv6 (RFC 2428) and for TLS (RFC 4217): commands with their replies.
+//! FTP (RFC 959), with its extensions for IPv6 (RFC 2428) and TLS (RFC 4217): one session per command and reply.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it FTP? |
-//! | `parser` | commands and replies, which reply answers which command, AUTH |
-//! | `exchange` | what comes out, and its names in filters |
+//! | `probe` | detection |
+//! | `parser` | commands and replies, their matching, AUTH |
+//! | `exchange` | the session, and its filter fields |
 //! | `address` | addresses of data connections in commands and replies |
 
 mod address;
@@ -33,7 +33,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: exchange::FIELDS,
 };
 
-/// The code of a greeting, or the first letter of a command.
+/// A digit of a greeting's code, or the first letter of a command.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte.is_ascii_alphanumeric()),

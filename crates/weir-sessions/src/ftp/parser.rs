@@ -1,7 +1,7 @@
-//! [`FtpParser`]: lines of both directions in, [`FtpExchange`]s out.
+//! [`FtpParser`]: turns lines of both directions into [`FtpExchange`]s.
 //!
-//! Who sends replies, which begin with three digits, is the server. A reply answers the oldest command; one from 100
-//! to 199 announces another (RFC 959 §4.2.1).
+//! The side that sends replies, which begin with three digits, is the server. A reply answers the oldest command;
+//! replies 100 to 199 are preliminary (RFC 959 §4.2.1).
 
 use super::address::{DataChannel, Transport, read_extended, read_extended_port, read_host_port};
 use super::exchange::FtpExchange;
@@ -10,9 +10,9 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
-/// Longest line that is kept, bytes.
+/// Maximum bytes kept of a line.
 pub const LINE_BYTES_MAX: usize = 2048;
-/// Most commands that wait for their reply.
+/// Maximum number of unanswered commands.
 pub const COMMANDS_MAX: usize = 64;
 
 /// Parses the commands of one control connection.
@@ -24,9 +24,9 @@ pub struct FtpParser {
     waiting: VecDeque<FtpExchange>,
     user: Option<String>,
     has_password: bool,
-    /// The server's greeting, or anything else of it, was seen.
+    /// The server's greeting, or another reply, was seen.
     has_replies: bool,
-    /// Bytes were missing since the client's last command.
+    /// Bytes are missing since the client's last command.
     has_gap: bool,
     cut_off: CutOff,
 }
@@ -36,7 +36,7 @@ impl SessionParser for FtpParser {
         let mut rest = data.bytes;
         while !rest.is_empty() {
             if self.begins_tls(data.from, rest) {
-                // The reply to AUTH was not seen, or AUTH neither.
+                // The reply to AUTH was not seen, and perhaps not AUTH itself.
                 self.finish(sessions);
                 return Progress::HandOver { rest_bytes: rest.len() };
             }
@@ -62,7 +62,7 @@ impl SessionParser for FtpParser {
         self.has_gap = true;
         self.lines[from as usize].lose();
         if self.client != Some(from) {
-            // Nobody knows which commands were answered.
+            // It is unknown which commands were answered in the gap.
             self.replies.lose();
             self.yield_waiting(sessions);
         }
@@ -85,8 +85,8 @@ impl SessionParser for FtpParser {
 }
 
 impl FtpParser {
-    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) behind AUTH, or where AUTH
-    /// may be missing.
+    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) after AUTH, or after a
+    /// gap that may contain AUTH.
     fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
         let is_asked = self.waiting.back().is_some_and(|last| last.command.as_deref() == Some("AUTH"));
         rest[0] == 22
@@ -95,7 +95,8 @@ impl FtpParser {
             && (is_asked || self.has_gap)
     }
 
-    /// Takes a line of the client. One that is no text is an exchange without a command: it may be answered.
+    /// Takes a line of the client. A line that is not text becomes an exchange without command, since the server may
+    /// answer it.
     fn take_command(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) {
         let line = without_signals(line);
         let start = line.iter().position(u8::is_ascii_alphabetic).unwrap_or(line.len());
@@ -140,7 +141,7 @@ impl FtpParser {
 
     fn wait(&mut self, exchange: FtpExchange, sessions: &mut Vec<Box<dyn Session>>) {
         if self.waiting.len() >= COMMANDS_MAX {
-            // Where the server is not seen at all, nothing is lost by that.
+            // If no reply was ever seen, the server is not captured, and nothing is lost.
             self.cut_off.sessions += u64::from(self.has_replies);
             let first = self.waiting.pop_front().filter(|first| first.command.is_some());
             sessions.extend(first.map(|first| Box::new(first) as Box<dyn Session>));
@@ -148,10 +149,10 @@ impl FtpParser {
         self.waiting.push_back(exchange);
     }
 
-    /// Takes a line of the server; whether what follows is TLS.
+    /// Takes a line of the server; returns whether TLS follows.
     fn take_reply(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) -> bool {
         let Some(reply) = self.replies.read(line) else {
-            // A code that is none (`99 …`) is an answer, too.
+            // An invalid code (`99 …`) also answers a command.
             if line.first().is_some_and(u8::is_ascii_digit)
                 && let Some(mut exchange) = self.waiting.pop_front()
             {
@@ -176,7 +177,7 @@ impl FtpParser {
             None => self.exchange(time),
         };
         if is_greeting && !matches!(exchange.command.as_deref(), Some("REIN")) {
-            // The client did not wait for the greeting, or its bytes are handed on first.
+            // The client did not wait for the greeting, or its bytes were delivered first.
             self.waiting.push_front(exchange);
             return false;
         }
@@ -194,7 +195,7 @@ impl FtpParser {
         }
         exchange.reply_code = Some(reply.code);
         exchange.reply_text = Some(text(reply.text.trim_ascii(), LINE_BYTES_MAX));
-        // Only AUTH is answered so: where the command is missing, it was one, and most likely for TLS.
+        // Only AUTH has this reply: if the command is missing, it was AUTH, most likely for TLS.
         let is_tls = reply.code == 234
             && match exchange.command.as_deref() {
                 Some("AUTH") => exchange.argument.as_deref().is_some_and(is_tls),
@@ -207,7 +208,7 @@ impl FtpParser {
         is_tls
     }
 
-    /// An exchange of which only the user is known.
+    /// A new exchange with the current user.
     fn exchange(&self, time: Timestamp) -> FtpExchange {
         FtpExchange {
             time,
@@ -230,29 +231,29 @@ impl FtpParser {
     }
 }
 
-/// Signals of Telnet (RFC 854; RFC 959 §4.1.3: before ABOR) are no part of a command.
+/// Strips Telnet commands, which may precede ABOR and others (RFC 854; RFC 959 §4.1.3).
 fn without_signals(mut line: &[u8]) -> &[u8] {
     const IAC: u8 = 0xff;
     loop {
         line = match line {
-            // Negotiations name an option.
+            // Option negotiations have one more byte, the option.
             [IAC, 0xfb..=0xfe, _, rest @ ..] | [IAC, 0xf0..=0xfa, rest @ ..] => rest,
             _ => return line,
         };
     }
 }
 
-/// Whether somebody may have typed it: without control characters, but for white space and what was taken back.
+/// Whether a line is text: no control characters except white space and backspace.
 fn is_text(line: &[u8]) -> bool {
     !line.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace() && *byte != 8)
 }
 
-/// Mechanisms that go over to TLS (RFC 4217 §2).
+/// Mechanisms that start TLS (RFC 4217 §2).
 fn is_tls(mechanism: &str) -> bool {
     ["TLS", "TLS-C", "TLS-P", "SSL"].iter().any(|name| mechanism.eq_ignore_ascii_case(name))
 }
 
-/// The size in `Opening BINARY mode data connection for a (39 bytes).`
+/// The size in a reply such as `Opening BINARY mode data connection for a (39 bytes).`
 fn read_size(reply: &[u8]) -> Option<u64> {
     let reply = std::str::from_utf8(reply).ok()?;
     let before = &reply[..reply.find(" bytes")?];

@@ -1,20 +1,20 @@
-//! Is it FTP? A greeting that says so, or commands that no other protocol has. SMTP greets with the same code, and
-//! POP3 has USER, too.
+//! Detects FTP: a greeting that names it, or commands of FTP alone. SMTP greets with the same code, and POP3 also has
+//! USER.
 
 use crate::smtp::probe::{Says, says};
 use crate::{Opening, Probe};
 use memchr::memchr;
 
-/// The port of servers: what says little is taken for FTP there.
+/// The server port, on which weaker signs are enough.
 const PORT: u16 = 21;
 
-/// What clients say first.
+/// First commands of clients.
 const COMMANDS: &[&[u8]] = &[
     b"USER", b"AUTH", b"FEAT", b"SYST", b"HOST", b"CLNT", b"OPTS", b"QUIT", b"HELP", b"NOOP", b"ADAT",
     b"CSID",
 ];
 
-/// Looks at the first bytes of both directions.
+/// Checks the first bytes of both directions.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let [originator, responder] =
         [(opening.originator, opening.ports[0]), (opening.responder, opening.ports[1])];
@@ -27,7 +27,8 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     if asks == Probe::NotForUs || !is_greeting(server) {
         return Probe::NotForUs;
     }
-    // A first line that says nothing is enough with the port or the client: what the lines behind it say comes too late.
+    // A greeting that names no protocol is enough on the FTP port, or with a typical command: its further lines would
+    // come too late.
     let said = memchr(b'\n', server).is_some_and(|end| says(&server[..end]) == Says::Nothing);
     let is_known = memchr(b'\n', client).is_some() && !is_common(client);
     if asks == Probe::Certain || (said && is_known) || ((said || is_known) && port == PORT) {
@@ -36,7 +37,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     greeting(server)
 }
 
-/// The code of a greeting, or the beginning of one.
+/// Whether the bytes begin with the code of a greeting, or with a part of it.
 fn is_greeting(bytes: &[u8]) -> bool {
     let fits = [b"220", b"120", b"421"].iter().any(|code| Probe::of_word(bytes, *code) != Probe::NotForUs);
     fits && matches!(bytes.get(3), None | Some(b' ' | b'-' | b'\r'))
@@ -68,7 +69,7 @@ fn command(bytes: &[u8]) -> Probe {
     if is_tls { Probe::Certain } else { Probe::NotForUs }
 }
 
-/// Commands that every such protocol has.
+/// Commands common to FTP and similar protocols.
 fn is_common(client: &[u8]) -> bool {
     [&b"QUIT"[..], b"NOOP", b"HELP"]
         .iter()
