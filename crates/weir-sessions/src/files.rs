@@ -1,7 +1,7 @@
-//! Files: what sessions carry from one side to the other, as Zeek's `files.log` has it. A session's parser knows how much
-//! came and how it began; nothing more of a file is kept, so there are no digests.
+//! Files carried by sessions, with the columns of Zeek's `files.log`. A session's parser provides sizes and the first
+//! bytes; no more of a file is kept, so there are no digests.
 //!
-//! Certificates are no files here, as they are none in Zeek's log: [`x509`](crate::x509).
+//! Certificates are not files here, as in Zeek's log: see [`x509`](crate::x509).
 
 use crate::session::session_fields;
 use crate::values::{readable, text, unsigned};
@@ -22,27 +22,27 @@ pub const LOG: PartLog = PartLog {
 /// One file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct File {
-    /// Which one it is of its session's protocol in the connection: its session names it by that.
+    /// Number of the file among those of its protocol in the connection; the session refers to it by this number.
     pub number: u64,
     /// Zeek's name of the protocol that carried it: `HTTP`.
     pub source: &'static str,
-    /// How deep it lies in what carried it; 0: it is that itself.
+    /// Nesting depth in the message that carried it; 0: the message itself.
     pub depth: u64,
-    /// The media type by its first bytes.
+    /// Media type, detected in the first bytes.
     pub media_type: Option<&'static str>,
-    /// The name that its sender gives it.
+    /// File name given by the sender.
     pub name: Option<String>,
-    /// When its first bytes came; none where all are missing.
+    /// Time of the first bytes; none if all are missing.
     pub time: Option<Timestamp>,
-    /// From its first bytes to its last, nanoseconds.
+    /// Time from the first to the last bytes, nanoseconds.
     pub duration_ns: Option<u64>,
     /// Whether the originator of the connection sent it.
     pub is_from_originator: bool,
-    /// Bytes of it that came, as they were sent: compressed where they were.
+    /// Number of bytes received, in the encoding in which they were sent.
     pub seen_bytes: u64,
-    /// Bytes that it has as its sender says.
+    /// Total length, as announced by the sender.
     pub total_bytes: Option<u64>,
-    /// Bytes that the capture lacks.
+    /// Number of bytes missing in the capture.
     pub missing_bytes: u64,
 }
 
@@ -84,8 +84,8 @@ impl Session for File {
     }
 }
 
-/// The name of a file in a Content-Disposition header (RFC 6266 §4.1), or one like it with another parameter: the
-/// extended form before the plain one, without the directories that some write before it.
+/// The file name in a Content-Disposition header (RFC 6266 §4.1), or in another parameter of a header. The extended
+/// form takes precedence over the plain one; directories before the name are removed.
 pub(crate) fn name_in_header(value: &[u8], parameter: &str) -> Option<String> {
     let all = parameters(value);
     let found =
@@ -95,7 +95,7 @@ pub(crate) fn name_in_header(value: &[u8], parameter: &str) -> Option<String> {
     let name = match (found(&format!("{parameter}*")), found(parameter)) {
         (Some(extended), _) => text_of(extended),
         (None, Some(plain)) => plain.clone(),
-        // In pieces, each of which may be extended (RFC 2231 §3).
+        // In numbered pieces, each of which may be extended (RFC 2231 §3).
         (None, None) => {
             let piece = |number: usize| {
                 let extended = found(&format!("{parameter}*{number}*"));
@@ -109,13 +109,13 @@ pub(crate) fn name_in_header(value: &[u8], parameter: &str) -> Option<String> {
     (!name.is_empty()).then(|| readable(name).chars().take(NAME_LETTERS_MAX).collect())
 }
 
-/// Pieces of a name that are looked for.
+/// Maximum number of pieces of a name.
 const PIECES_MAX: usize = 64;
 
-/// Longest name of a file that is kept, letters.
+/// Maximum length of a file name, characters.
 const NAME_LETTERS_MAX: usize = 255;
 
-/// The parameters behind the first `;` of a header's value, quotes undone (RFC 9110 §5.6.6).
+/// The parameters after the first `;` of a header's value, unquoted (RFC 9110 §5.6.6).
 fn parameters(value: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut found = vec![];
     let (mut part, mut is_quoted, mut is_escaped) = (vec![], false, false);
@@ -147,7 +147,7 @@ pub(crate) fn parameter(value: &[u8], name: &str) -> Option<Vec<u8>> {
     parameters(value).into_iter().find(is_it).map(|(_, value)| value)
 }
 
-/// `%41` as `A`.
+/// Decodes `%41` as `A`.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut bytes = vec![];
     let mut rest = text;
@@ -159,7 +159,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The byte that two hexadecimal digits at the front stand for.
+/// The byte encoded by the first two hexadecimal digits.
 pub(crate) fn hex_byte(text: &[u8]) -> Option<u8> {
     let [high, low] = *text.first_chunk()?;
     let digit = |letter: u8| char::from(letter).to_digit(16);

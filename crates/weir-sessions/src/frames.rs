@@ -1,61 +1,61 @@
-//! [`Frames`]: messages that say their length in their first bytes, out of a stream in pieces of any size.
+//! [`Frames`]: splits a stream in pieces of any size into messages whose first bytes give their length.
 //!
-//! Of each message as much as is wanted is kept, the rest is skipped by counting. What lies whole in one piece is
-//! handed on where it lies.
+//! Only the wanted start of each message is kept; the rest is skipped. A message that is complete in one piece is not
+//! copied.
 
 use std::borrow::Cow;
 use weir_packet::Timestamp;
 
-/// What the first bytes of a message say of its length.
+/// The length of a message, as far as its first bytes give it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// More bytes are needed to know.
+    /// More bytes are needed.
     Short,
-    /// Bytes of the whole message, its head included.
+    /// Length of the complete message, including its header.
     Bytes(u64),
-    /// This is no message.
+    /// The bytes are no message.
     Wrong,
 }
 
-/// What comes next.
+/// The next result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<'a> {
     /// A message.
     Frame(Frame<'a>),
     /// More bytes are needed.
     More,
-    /// What follows cannot be told.
+    /// The start of the next message is unknown.
     Lost,
 }
 
 /// A message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
-    /// Its first bytes, as many as are kept.
+    /// The first bytes of the message, up to the bound given to [`Frames::next`].
     pub(crate) bytes: Cow<'a, [u8]>,
-    /// How long it is, bytes.
+    /// Length of the complete message, bytes.
     pub(crate) length_bytes: u64,
-    /// When its first byte came.
+    /// Time of the first byte.
     pub(crate) time: Timestamp,
 }
 
-/// Longest head, bytes.
+/// Maximum length of a header.
 const HEAD_BYTES_MAX: usize = 16;
 
-/// Where one direction stands.
+/// State of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     kept: Vec<u8>,
-    /// When the first byte of what is kept came.
+    /// Time of the first kept byte.
     time: Option<Timestamp>,
     skipped_bytes: u64,
     is_lost: bool,
 }
 
 impl Frames {
-    /// Takes the next message off the front of `bytes`, which came at `time`; at most `kept_max` bytes of it are
-    /// kept. What `measure` says of some bytes it must say of all that begin with them; a message is no shorter than
-    /// its head.
+    /// Takes the next message off the front of `bytes`, which arrived at `time`; keeps at most `kept_max` bytes of it.
+    /// Unless `measure` returns [`Head::Short`], its result must stay the same when bytes are appended to its input; a
+    /// length includes the header.
     pub(crate) fn next<'a>(
         &mut self,
         bytes: &mut &'a [u8],
@@ -114,8 +114,8 @@ impl Frames {
         Next::Frame(Frame { bytes, length_bytes, time })
     }
 
-    /// Bytes are missing. Where they are of what is skipped, nothing is lost, and it says `true`; otherwise what
-    /// follows is taken for the beginning of a message.
+    /// Skips missing bytes. Returns `true` if they belong to the skipped part of a message, so that nothing is lost;
+    /// otherwise the next byte counts as the start of a message.
     pub(crate) fn lose(&mut self, length_bytes: u64) -> bool {
         let is_skipped = length_bytes <= self.skipped_bytes;
         if is_skipped {
@@ -126,7 +126,7 @@ impl Frames {
         is_skipped
     }
 
-    /// Whether what follows cannot be told.
+    /// Whether the start of the next message is unknown.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }

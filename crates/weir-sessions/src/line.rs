@@ -1,7 +1,7 @@
-//! Lines of the protocols that are made of them (SMTP, FTP, POP3, IMAP): one direction's bytes → lines.
+//! Lines of text protocols (SMTP, FTP, POP3, IMAP): splits one direction's bytes into lines.
 //!
-//! A line that lies whole in one piece is handed on where it lies; otherwise it is kept until it is whole, up to a
-//! bound, and cut there. Lines end in CRLF or bare LF.
+//! A line that is complete in one piece is not copied; otherwise it is buffered up to a bound, and truncated there.
+//! Lines end in CRLF or bare LF.
 
 use crate::values::readable;
 use base64::Engine;
@@ -9,29 +9,29 @@ use memchr::memchr;
 use std::borrow::Cow;
 use weir_packet::Timestamp;
 
-/// A line without its end.
+/// A line without its line end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// The bytes, at most as many as are kept.
+    /// The bytes, truncated at the bound.
     pub(crate) bytes: Cow<'a, [u8]>,
-    /// When its first byte came.
+    /// Time of the first byte.
     pub(crate) time: Timestamp,
-    /// It was longer than what is kept.
+    /// The line exceeded the bound.
     pub(crate) is_cut: bool,
 }
 
-/// Where one direction stands in its lines.
+/// State of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     kept: Vec<u8>,
-    /// When the first byte of what is kept came; none between lines.
+    /// Time of the first buffered byte; none between lines.
     time: Option<Timestamp>,
     is_cut: bool,
 }
 
 impl Lines {
-    /// Takes the next line off the front of `bytes`, which came at `time`; `None` where more bytes are needed. At
-    /// most `bytes_max` bytes of a line are kept.
+    /// Takes the next line off the front of `bytes`, which arrived at `time`; `None` if more bytes are needed. Keeps at
+    /// most `bytes_max` bytes of a line.
     pub(crate) fn next<'a>(
         &mut self,
         bytes: &mut &'a [u8],
@@ -49,7 +49,7 @@ impl Lines {
             self.time = None;
             return Some(Line { bytes: Cow::Borrowed(chomp(part)), time, is_cut: false });
         }
-        // One byte more than is kept, as it may be the CR of the line end.
+        // One byte beyond the bound, which may be the CR of the line end.
         let room = (bytes_max + 1).saturating_sub(self.kept.len());
         self.kept.extend_from_slice(&part[..part.len().min(room)]);
         self.is_cut |= part.len() > room;
@@ -62,12 +62,12 @@ impl Lines {
         Some(Line { bytes: Cow::Owned(kept), time, is_cut })
     }
 
-    /// Bytes are missing: forgets what is kept. What follows is taken for the beginning of a line.
+    /// Bytes are missing: drops the buffered bytes. The next byte counts as the start of a line.
     pub(crate) fn lose(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether it is between two lines.
+    /// Whether the next byte begins a line.
     pub(crate) fn is_between(&self) -> bool {
         self.time.is_none()
     }
@@ -82,7 +82,8 @@ fn chomp(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Looks for the line that ends a mail or a list: a dot alone (RFC 5321 §4.5.2, RFC 1939 §3). Begins at a line's start.
+/// Finds the line that ends a mail or a list: a single dot (RFC 5321 §4.5.2, RFC 1939 §3). Starts at the beginning of a
+/// line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UntilDot(Place);
 
@@ -96,7 +97,7 @@ enum Place {
 }
 
 impl UntilDot {
-    /// Takes bytes off the front up to the end of that line; whether it was found.
+    /// Skips bytes up to the end of that line; returns whether it was found.
     pub(crate) fn skip(&mut self, bytes: &mut &[u8]) -> bool {
         loop {
             if self.0 == Place::InLine {
@@ -122,33 +123,33 @@ impl UntilDot {
         }
     }
 
-    /// Bytes are missing: what follows is not the beginning of a line.
+    /// Bytes are missing: the next byte is not the start of a line.
     pub(crate) fn lose(&mut self) {
         self.0 = Place::InLine;
     }
 }
 
-/// The first word of a line and what follows it, without the white space between them and at the ends.
+/// Splits a line into its first word and the rest, without white space around either.
 pub(crate) fn split_word(line: &[u8]) -> (&[u8], &[u8]) {
     let line = line.trim_ascii();
     let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
     (&line[..end], line[end..].trim_ascii_start())
 }
 
-/// Text of a line; what is no UTF-8 is replaced. At most `bytes_max` bytes of it.
+/// The first `bytes_max` bytes of a line as text; invalid UTF-8 is replaced.
 pub(crate) fn text(bytes: &[u8], bytes_max: usize) -> String {
     readable(&bytes[..bytes.len().min(bytes_max)]).into_owned()
 }
 
-/// Adds a text to a list, each once, at most `list_max`; what is too much is left out.
+/// Adds a text to a list unless it is there already, or the list has `list_max` entries.
 pub(crate) fn note(list: &mut Vec<String>, text: String, list_max: usize) {
     if list.len() < list_max && !list.contains(&text) {
         list.push(text);
     }
 }
 
-/// The user in an answer to a SASL mechanism that shows it, in base64: PLAIN (RFC 4616 §2) has it between two zeros,
-/// LOGIN alone.
+/// The user name in a base64 answer of a SASL mechanism without encryption: PLAIN (RFC 4616 §2) has it between two zero
+/// bytes, LOGIN alone.
 pub(crate) fn read_plain_user(mechanism: Option<&str>, answer: &[u8]) -> Option<String> {
     let mechanism = mechanism?;
     let decoded = base64::engine::general_purpose::STANDARD.decode(answer).ok()?;
@@ -162,11 +163,11 @@ pub(crate) fn read_plain_user(mechanism: Option<&str>, answer: &[u8]) -> Option<
     (!name.is_empty()).then(|| text(name, 256))
 }
 
-/// Replies of three digits, as FTP (RFC 959 §4.2) and SMTP (RFC 5321 §4.2) have them: `220 text`, or several lines
-/// from `220-text` to `220 text`, between which FTP allows any text.
+/// Parser of three-digit replies, as in FTP (RFC 959 §4.2) and SMTP (RFC 5321 §4.2): `220 text`, or several lines from
+/// `220-text` to `220 text`. In FTP the lines between may be any text.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// The code of the reply that is open.
+    /// The code of the unfinished reply.
     open: Option<u16>,
 }
 
@@ -175,14 +176,14 @@ pub(crate) struct Replies {
 pub(crate) struct Reply<'a> {
     /// The code.
     pub(crate) code: u16,
-    /// What follows it.
+    /// The text after the code.
     pub(crate) text: &'a [u8],
-    /// It is the last line of its reply.
+    /// Whether the line is the last of its reply.
     pub(crate) is_last: bool,
 }
 
 impl Replies {
-    /// Reads a line; `None` where it is no line of a reply. Inside of a reply any line is one.
+    /// Parses a line; `None` if it belongs to no reply. Within a reply, every line belongs to it.
     pub(crate) fn read<'a>(&mut self, line: &'a [u8]) -> Option<Reply<'a>> {
         let coded = read_code(line);
         match (self.open, coded) {
@@ -190,7 +191,7 @@ impl Replies {
                 self.open = (!is_last).then_some(code);
                 Some(Reply { code, text, is_last })
             }
-            // Some servers end a reply with another code; a whole reply of its own is no text.
+            // Some servers end a reply with another code. A line that is a complete reply also ends the unfinished one.
             (Some(_), Some((code, true, text))) => {
                 self.open = None;
                 Some(Reply { code, text, is_last: true })
@@ -204,13 +205,13 @@ impl Replies {
         }
     }
 
-    /// Bytes are missing: no reply is open any more.
+    /// Bytes are missing: ends the unfinished reply.
     pub(crate) fn lose(&mut self) {
         self.open = None;
     }
 }
 
-/// The code of a line, whether it ends its reply, and its text.
+/// The code of a line, whether it ends its reply, and its text; `None` without a code.
 pub(crate) fn read_code(line: &[u8]) -> Option<(u16, bool, &[u8])> {
     let (code, rest) = line.split_first_chunk::<3>()?;
     if !matches!(code[0], b'1'..=b'6') || !code.iter().all(u8::is_ascii_digit) {
