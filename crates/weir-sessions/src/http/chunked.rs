@@ -1,34 +1,34 @@
-//! The chunked transfer coding (RFC 9112 §7.1): where the data lies and where the body ends. Nothing is kept.
+//! The chunked transfer coding (RFC 9112 §7.1): finds the data and the end of the body. Nothing is buffered.
 
 use memchr::memchr;
 
-/// What comes out of a chunked body.
+/// A piece of a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunk<'a> {
-    /// Bytes of the content; never empty.
+    /// Content; never empty.
     Data(&'a [u8]),
-    /// The body is over, its trailers with it.
+    /// The end of the body, after its trailers.
     End,
-    /// This is no chunked body, or none any more.
+    /// The bytes violate the coding.
     Broken,
 }
 
-/// Where a chunked body stands.
+/// State of a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunked {
-    /// In the digits of a size.
+    /// In the digits of a chunk size.
     Size {
         value: u64,
         digits: u8,
     },
-    /// Behind the digits: an extension (§7.1.1), or nothing.
+    /// After the digits: a chunk extension (§7.1.1), or nothing.
     Extension {
         size: u64,
     },
     Data {
         left: u64,
     },
-    /// The line end behind the data.
+    /// In the line end after the data.
     DataEnd,
     Trailers(EmptyLine),
 }
@@ -40,7 +40,7 @@ impl Default for Chunked {
 }
 
 impl Chunked {
-    /// Takes the next piece off the front of `bytes`; `None` where more bytes are needed.
+    /// Takes the next piece off the front of `bytes`; `None` if more bytes are needed.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Chunk<'a>> {
         loop {
             match self {
@@ -98,7 +98,7 @@ impl Chunked {
         }
     }
 
-    /// Takes note that `length_bytes` bytes are missing; whether they all lie in the data of one chunk.
+    /// Skips missing bytes; returns whether all of them belong to the data of one chunk.
     pub(super) fn skip(&mut self, length_bytes: u64) -> bool {
         match self {
             Self::Data { left } if *left >= length_bytes => {
@@ -110,10 +110,10 @@ impl Chunked {
     }
 }
 
-/// Looks for the empty line that ends trailers, or the rest of a head that is too long to be kept.
+/// Finds the empty line at the end of trailers, or of a head that is too long to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct EmptyLine {
-    /// Nothing but CRs since the last line end.
+    /// No byte except CRs since the last line end.
     is_line_empty: bool,
 }
 
@@ -122,7 +122,7 @@ impl EmptyLine {
         Self { is_line_empty: true }
     }
 
-    /// Takes bytes up to the end of the empty line; whether it was found.
+    /// Skips up to the end of the empty line; returns whether it was found.
     pub(super) fn skip(&mut self, bytes: &mut &[u8]) -> bool {
         loop {
             if self.is_line_empty {
@@ -151,7 +151,7 @@ impl EmptyLine {
 mod tests {
     use super::*;
 
-    /// The data of a body given in pieces, and what is left of the last piece behind its end.
+    /// The data of a body given in pieces, and the rest of the last piece after its end.
     fn read(pieces: &[&[u8]]) -> (Vec<u8>, Option<Vec<u8>>) {
         let (mut chunked, mut data) = (Chunked::default(), Vec::new());
         for piece in pieces {

@@ -1,4 +1,4 @@
-//! [`HttpExchange`]: a request with its response, what the parsers of HTTP/1 and HTTP/2 yield.
+//! [`HttpExchange`]: a request with its response, yielded by the parsers of HTTP/1 and HTTP/2.
 
 use super::head::{Head, Version};
 use super::stream::Flaw;
@@ -10,7 +10,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Timestamp, Value};
 
-/// Bytes of the beginning of a body that are kept, for its media type.
+/// Bytes kept of the start of a body, to detect its media type.
 pub const BODY_START_BYTES_MAX: usize = 512;
 
 /// A request or a response.
@@ -18,25 +18,25 @@ pub const BODY_START_BYTES_MAX: usize = 512;
 pub struct HttpMessage {
     /// Start line and header lines.
     pub head: Head,
-    /// When its first byte came.
+    /// Time of the first byte.
     pub time: Timestamp,
-    /// Bytes of its content, without chunk sizes and the like, as they were sent: compressed where they were. Bytes
-    /// that the capture lacks count where it is certain that they were content.
+    /// Length of the content without transfer coding, but with content coding (compressed). Includes missing bytes that
+    /// certainly belonged to the content.
     pub body_bytes: u64,
-    /// Bytes of these that the capture lacks.
+    /// Number of bytes of the content missing in the capture.
     pub lost_bytes: u64,
-    /// When the first and the last bytes of its content came; none where none did.
+    /// Times of the first and the last byte of the content; none if there was no content.
     pub body_times: Option<(Timestamp, Timestamp)>,
-    /// The first bytes of the content, at most [`BODY_START_BYTES_MAX`]; none behind a gap.
+    /// The first bytes of the content, at most [`BODY_START_BYTES_MAX`]; stops at a gap.
     pub body_start: Vec<u8>,
-    /// Why it was not read to its end, where it was not.
+    /// Why the message is incomplete; `None` if it is complete.
     pub flaw: Option<Flaw>,
     /// Whether `body_start` is still being filled.
     is_start_open: bool,
 }
 
 impl HttpMessage {
-    /// A message of which the head is known.
+    /// A message whose head is complete.
     pub(super) fn new(head: Head, time: Timestamp, flaw: Option<Flaw>) -> Self {
         Self {
             head,
@@ -50,7 +50,7 @@ impl HttpMessage {
         }
     }
 
-    /// Counts bytes of the content, and keeps the first.
+    /// Counts bytes of the content, and keeps the first ones.
     pub(super) fn take_body(&mut self, bytes: &[u8], time: Timestamp) {
         if bytes.is_empty() {
             return;
@@ -64,36 +64,36 @@ impl HttpMessage {
         }
     }
 
-    /// Counts bytes of the content that are missing.
+    /// Counts missing bytes of the content.
     pub(super) fn lose_body(&mut self, length_bytes: u64) {
         self.body_bytes = self.body_bytes.saturating_add(length_bytes);
         self.lost_bytes = self.lost_bytes.saturating_add(length_bytes);
         self.is_start_open = false;
     }
 
-    /// Notes why it was not read to its end; the first reason counts.
+    /// Marks the message as incomplete; the first reason counts.
     pub(super) fn mar(&mut self, flaw: Flaw) {
         self.flaw.get_or_insert(flaw);
     }
 
-    /// The media type of the content, by its first bytes; a gzip, deflate or Brotli coding is undone. Computed anew at each call.
+    /// The media type, detected in the first bytes of the content after undoing gzip, deflate or Brotli. Not cached.
     pub fn media_type(&self) -> Option<&'static str> {
         media::sniff(&self.body_start, self.head.header("content-encoding"))
     }
 
-    /// The value of the Content-Length header (RFC 9110 §8.6), where it is a number.
+    /// The value of the Content-Length header (RFC 9110 §8.6), if it is a number.
     pub fn content_length(&self) -> Option<u64> {
         read_content_length(&self.head)?.ok()
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         self.head.held_bytes() + self.body_start.capacity()
     }
 }
 
-/// The length that Content-Length says: none where there is no such header, an error where it is no number or several
-/// (RFC 9112 §6.3).
+/// The value of Content-Length: `None` without the header, an error if it is no number or has several values (RFC 9112
+/// §6.3).
 pub(super) fn read_content_length(head: &Head) -> Option<Result<u64, ()>> {
     let mut values = head.all("content-length").flat_map(|value| value.split(|byte| *byte == b','));
     let read = |value: &[u8]| -> Result<u64, ()> {
@@ -109,7 +109,7 @@ pub(super) fn read_content_length(head: &Head) -> Option<Result<u64, ()>> {
     Some(first.and_then(|length| if values.all(is_same) { Ok(length) } else { Err(()) }))
 }
 
-/// The user in the value of a header with basic credentials.
+/// The user name in an Authorization header of the Basic scheme.
 fn basic_user(value: &[u8]) -> Option<String> {
     let (scheme, credentials) = value.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {
@@ -122,44 +122,44 @@ fn basic_user(value: &[u8]) -> Option<String> {
     Some(readable(name).into_owned())
 }
 
-/// A request with its response, or as much of them as there was. At least one of the two is there.
+/// A request with its response; at least one of the two is present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpExchange {
-    /// Which one it is of its connection, counted from 1.
+    /// Number of the exchange in its connection, from 1.
     pub depth: u32,
-    /// Who sent the request: the originator of the connection, as a rule.
+    /// The client's direction: usually the originator of the connection.
     pub client: Direction,
-    /// The request; absent where it was not seen.
+    /// The request, if it was seen.
     pub request: Option<HttpMessage>,
-    /// The final response; absent where there was none, or it was not seen.
+    /// The final response, if there was one and it was seen.
     pub response: Option<HttpMessage>,
     /// Code and phrase of the last interim response (RFC 9110 §15.2).
     pub info: Option<(u16, String)>,
-    /// Number of its stream, in HTTP/2.
+    /// Stream identifier, in HTTP/2.
     pub stream_id: Option<u32>,
-    /// Error code of the RST_STREAM that ended it, in HTTP/2 (RFC 9113 §7).
+    /// Error code of the RST_STREAM that ended the stream, in HTTP/2 (RFC 9113 §7).
     pub reset_code: Option<u32>,
 }
 
 impl HttpExchange {
-    /// An exchange that begins.
+    /// A new exchange.
     pub(super) fn new(depth: u32, client: Direction) -> Self {
         Self { depth, client, request: None, response: None, info: None, stream_id: None, reset_code: None }
     }
 
-    /// The version of the request, or of the response where there is no request.
+    /// The version of the request, or else of the response.
     pub fn version(&self) -> Option<Version> {
         self.request.as_ref().or(self.response.as_ref()).map(|message| message.head.version())
     }
 
-    /// The host that the request is for: Host header or `:authority`, else the authority of an absolute target.
+    /// The host of the request: from the Host header or `:authority`, else from an absolute target.
     pub fn host(&self) -> Option<Cow<'_, str>> {
         let head = &self.request.as_ref()?.head;
         let mut said = [":authority", "host"].into_iter().filter_map(|name| head.header(name));
         said.find(|host| !host.is_empty()).or_else(|| authority(head)).map(readable)
     }
 
-    /// The URI of the request with scheme and host, as far as they are known.
+    /// The URI of the request with scheme and host, if these are known.
     pub fn full_uri(&self) -> Option<Cow<'_, str>> {
         let head = &self.request.as_ref()?.head;
         let target = readable(head.target());
@@ -172,7 +172,7 @@ impl HttpExchange {
         Some(Cow::Owned(format!("{scheme}://{host}{path}")))
     }
 
-    /// The name of basic authentication (RFC 7617), without the password: to the server, else to a proxy.
+    /// The user name of basic authentication (RFC 7617), without password: to the server, or else to a proxy.
     pub fn user_name(&self) -> Option<String> {
         let head = &self.request.as_ref()?.head;
         let mut values =
@@ -186,19 +186,19 @@ impl HttpExchange {
         u64::try_from(response.time.0.saturating_sub(request.time.0)).ok()
     }
 
-    /// Why it was not read to its end, where it was not.
+    /// Why the exchange is incomplete; `None` if it is complete.
     pub fn flaw(&self) -> Option<Flaw> {
         [&self.request, &self.response].into_iter().flatten().find_map(|message| message.flaw)
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         let messages = [&self.request, &self.response].into_iter().flatten();
         size_of::<Self>() + messages.map(HttpMessage::held_bytes).sum::<usize>()
     }
 }
 
-/// The authority of a target in absolute form or authority form (RFC 9112 §3.2).
+/// The authority of a target in absolute or authority form (RFC 9112 §3.2).
 fn authority(head: &Head) -> Option<&[u8]> {
     let target = head.target();
     if head.method() == b"CONNECT" {
@@ -210,7 +210,7 @@ fn authority(head: &Head) -> Option<&[u8]> {
 }
 
 trait TrimPadding {
-    /// Without the `=` that may end base64.
+    /// Strips the `=` padding of base64.
     fn trim_suffix_padding(&self) -> &Self;
 }
 

@@ -1,5 +1,5 @@
-//! The fields of an exchange that filters can name: one line each, Wireshark's name first, then ours; columns are those
-//! of Zeek's `http.log`. Where request and response both may have a header, the plain name is a list of the two.
+//! The filter fields of an exchange, one line each: Wireshark's name first, then ours; columns have the names of Zeek's
+//! `http.log`. If both request and response may have a header, the plain name is a list of both values.
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::files;
@@ -12,8 +12,8 @@ use crate::values::{collect_numbers, owned_texts as texts, readable};
 use std::borrow::Cow;
 use weir_packet::Value;
 
-/// Length of a content as far as it was seen. Where none was, as bytes were missing or could not be read, nobody knows
-/// whether there is any.
+/// The length of a body. Absent if no content was seen but bytes are missing or unreadable, since it is then unknown
+/// whether there was a body.
 fn body_length(message: Option<&HttpMessage>) -> Value<'_> {
     match message {
         Some(HttpMessage { flaw: Some(Flaw::Gap | Flaw::Malformed), body_bytes: 0, .. }) => Value::Absent,
@@ -22,7 +22,7 @@ fn body_length(message: Option<&HttpMessage>) -> Value<'_> {
 }
 
 session_fields! { HttpExchange;
-    // In the log.
+    // Columns of the log.
     "http.request_number" ["http.trans_depth"] trans_depth: Unsigned, "Which exchange of its connection it is, from 1" => |h| Value::Unsigned(h.depth.into());
     "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| of_request(h, |m| text(m.head.method()));
     "http.server_name" ["http.hostname"] host: Text, "Host that the request is for, without the port" => |h| h.host().map_or(Value::Absent, |host| Value::Text(without_port(host)));
@@ -47,7 +47,7 @@ session_fields! { HttpExchange;
     "http.response.file" [] resp_fuids: Numbers, "The response's content as a file: its number; in rows the identifier in files.log" => |h| of_response(h, |m| file_number(h, m));
     "http.response.filename" [] resp_filenames: Texts, "Name of the file that the response's content is" => |h| of_response(h, file_name);
     "http.response.mime_types" ["http.resp_mime_types"] resp_mime_types: Texts, "Media type of the response's content by its first bytes" => |h| of_response(h, media_type);
-    // The request.
+    // Fields of the request.
     "http.host" [] _: Text, "Host that the request is for, with the port where it is told" => |h| h.host().map_or(Value::Absent, Value::Text);
     "http.version" [] _: Text, "Version of HTTP: 1.0, 1.1, 2; the request's, or the response's without one" => |h| h.version().map_or(Value::Absent, |version| Value::Text(version.text()));
     "http.request.uri" ["http.uri"] _: Text, "Target of the request as it stands there" => |h| of_request(h, |m| text(m.head.target()));
@@ -67,7 +67,7 @@ session_fields! { HttpExchange;
     "http.proxy_authorization" [] _: Text, "Credentials for a proxy" => |h| request_header(h, "proxy-authorization");
     "http.cookie" [] _: Text, "Cookies of the request" => |h| request_header(h, "cookie");
     "http.x_forwarded_for" ["http.xff"] _: Text, "Client for whom a proxy asks" => |h| request_header(h, "x-forwarded-for");
-    // The response.
+    // Fields of the response.
     "http.response.version" [] _: Text, "Version that the response says: HTTP/1.1" => |h| of_response(h, version);
     "http.response.body_bytes" [] _: Unsigned, "Content of the response, bytes as they were sent" => |h| of_response(h, |m| Value::Unsigned(m.body_bytes));
     "http.response.content_length" [] _: Unsigned, "Content-Length of the response" => |h| of_response(h, content_length);
@@ -79,7 +79,7 @@ session_fields! { HttpExchange;
     "http.set_cookie" [] _: Texts, "Cookies that the response sets" => |h| of_response(h, |m| texts(m.head.all("set-cookie").map(owned).collect()));
     "http.www_authenticate" [] _: Text, "How the client may authenticate itself" => |h| response_header(h, "www-authenticate");
     "http.last_modified" [] _: Text, "When the content was changed last" => |h| response_header(h, "last-modified");
-    // Of both.
+    // Fields of both.
     "http.content_type" [] _: Texts, "Content-Type of request and response" => |h| both(h, "content-type");
     "http.content_length" [] _: Numbers, "Content-Length of request and response" => |h| collect_numbers(messages(h).filter_map(HttpMessage::content_length));
     "http.content_encoding" [] _: Texts, "Content-Encoding of request and response" => |h| both(h, "content-encoding");
@@ -88,20 +88,20 @@ session_fields! { HttpExchange;
     "http.upgrade" [] _: Texts, "Protocols that request and response go over to" => |h| both(h, "upgrade");
     "http.cache_control" [] _: Texts, "Cache-Control of request and response" => |h| both(h, "cache-control");
     "http.date" [] _: Texts, "Date of request and response" => |h| both(h, "date");
-    // How it went.
+    // Timing and completeness.
     "http.time" [] _: Interval, "Time between the first bytes of request and response" => |h| h.wait_ns().map_or(Value::Absent, Value::Interval);
     "http.incomplete" [] _: Text in FLAWS, "Why it was not read to its end: gap, oversize, malformed, unfinished" => |h| h.flaw().map_or(Value::Absent, |flaw| Value::Text(Cow::Borrowed(flaw.as_str())));
     "http2.streamid" ["http.stream_id"] _: Unsigned, "Number of its stream, in HTTP/2" => |h| h.stream_id.map_or(Value::Absent, |id| Value::Unsigned(id.into()));
     "http2.rst_stream.error" ["http.reset_code"] _: Unsigned, "Error code of the RST_STREAM that ended it, in HTTP/2" => |h| h.reset_code.map_or(Value::Absent, |code| Value::Unsigned(code.into()));
 }
 
-/// Words for a [`Flaw`].
+/// Names of [`Flaw`]s.
 const FLAWS: Words = Words {
     list: || [Flaw::Gap, Flaw::Oversize, Flaw::Malformed, Flaw::Unfinished].map(Flaw::as_str).into(),
     others: &[],
 };
 
-/// Headers that tell of proxies, in lower case.
+/// Headers that indicate proxies, in lower case.
 const PROXY_HEADERS: &[&str] = &[
     "forwarded",
     "x-forwarded-for",
@@ -181,12 +181,12 @@ fn proxied(exchange: &HttpExchange) -> Value<'_> {
     texts(request.head.headers().filter_map(tell).collect())
 }
 
-/// The host without the `:8080` that may end it.
+/// The host without a port such as `:8080`.
 fn without_port(host: Cow<'_, str>) -> Cow<'_, str> {
     let is_port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
     match host.rsplit_once(':').filter(is_port).map(|(name, _)| name.len()) {
         None => host,
-        // Brackets stand around addresses of IPv6, which have colons of their own.
+        // An IPv6 address contains colons; only brackets separate it from a port.
         Some(length) if host[..length].contains(':') && !host[..length].ends_with(']') => host,
         Some(length) => match host {
             Cow::Borrowed(host) => Cow::Borrowed(&host[..length]),
@@ -203,7 +203,7 @@ fn unescaped_target(message: &HttpMessage) -> Value<'_> {
     }
 }
 
-/// A reason phrase, which HTTP/1 has even where it is empty, and HTTP/2 has not.
+/// A reason phrase. HTTP/1 always has one, if empty; HTTP/2 has none.
 fn phrase(version: Version, phrase: &[u8]) -> Value<'_> {
     if version.0 > 1 { Value::Absent } else { text(phrase) }
 }

@@ -1,10 +1,10 @@
-//! Bodies as files: what `files.log` has of them.
+//! Bodies as files, for `files.log`.
 
 use super::exchange::{HttpExchange, HttpMessage};
 use crate::files::{File, name_in_header};
 use crate::{Direction, Session};
 
-/// The files of an exchange: the bodies that have bytes, the request's before the response's.
+/// The files of an exchange: its nonempty bodies, the request's first.
 pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     let Some(exchange) = session.as_any().downcast_ref::<HttpExchange>() else { return vec![] };
     let messages = [&exchange.request, &exchange.response].into_iter().flatten();
@@ -12,15 +12,15 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     files.map(|file| Box::new(file) as Box<dyn Session>).collect()
 }
 
-/// The number of a message's body among the files of its connection: when, in which exchange, whose. Behind a CONNECT
-/// exchanges are counted anew.
+/// The number of a body among the files of its connection, made of time, exchange and direction. Exchanges are numbered
+/// anew after a CONNECT.
 pub(super) fn number(exchange: &HttpExchange, message: &HttpMessage) -> u64 {
     let time = exchange.time().map_or(0, |time| time.0 as u64);
     time << 12 ^ u64::from(exchange.depth) << 1 ^ u64::from(!message.head.is_request())
 }
 
-/// The name that a message gives its content (RFC 6266; the older parameter of Content-Type behind it); of several
-/// parts, as forms send them (RFC 7578), that of the first which has one, as far as the beginning is kept.
+/// The file name that a message gives its content (RFC 6266; or else a parameter of Content-Type). For forms in several
+/// parts (RFC 7578), the first name in the kept start of the body.
 pub(super) fn name(message: &HttpMessage) -> Option<String> {
     let named = |header, parameter| name_in_header(message.head.header(header)?, parameter);
     named("content-disposition", "filename").or_else(|| named("content-type", "name")).or_else(|| {
@@ -30,7 +30,7 @@ pub(super) fn name(message: &HttpMessage) -> Option<String> {
     })
 }
 
-/// The name in the first header line of a part that has one.
+/// The first name in the header lines of a form's parts.
 fn name_of_part(body: &[u8]) -> Option<String> {
     let lines = body.split(|byte| *byte == b'\n').filter_map(|line| line.split_at_checked(20));
     let mut dispositions = lines.filter(|(name, _)| name.eq_ignore_ascii_case(b"content-disposition:"));
@@ -54,14 +54,14 @@ fn file(exchange: &HttpExchange, message: &HttpMessage) -> File {
     }
 }
 
-/// The length of the whole: of which a range was sent (RFC 9110 §14.4), or that all of it was to have.
+/// The total length: of the whole representation for a range (RFC 9110 §14.4), else the Content-Length.
 fn total_bytes(message: &HttpMessage) -> Option<u64> {
     let range = message.head.header("content-range").filter(|_| message.head.code() == 206);
     if let Some(range) = range {
         let whole = range.rsplit(|byte| *byte == b'/').next()?;
         return std::str::from_utf8(whole).ok()?.trim().parse().ok();
     }
-    // Where the end is known by chunks, Content-Length does not count (RFC 9112 §6.3).
+    // With chunked coding, Content-Length is ignored (RFC 9112 §6.3).
     let is_chunked = message.head.header("transfer-encoding").is_some();
     message.content_length().filter(|_| !is_chunked)
 }
@@ -73,7 +73,7 @@ mod tests {
     use crate::{Data, SessionParser};
     use weir_packet::Timestamp;
 
-    /// The exchanges of a connection whose pieces come a second after each other.
+    /// The exchanges of a connection whose pieces arrive one second apart.
     fn exchanges(pieces: &[(Direction, &[u8])]) -> Vec<Box<dyn Session>> {
         let (mut parser, mut sessions) = (HttpParser::default(), vec![]);
         for (second, (from, bytes)) in pieces.iter().enumerate() {

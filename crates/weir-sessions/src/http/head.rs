@@ -1,17 +1,17 @@
-//! [`Head`]: the start line and the header lines of a message, kept as one block with marks on it.
+//! [`Head`]: start line and header lines of a message, stored as one block with spans into it.
 //!
-//! A head is copied once off the wire and never taken apart: a line is two spans of that copy. HTTP/2 builds the same
-//! type out of its header list, so that everything above knows one kind of head.
+//! A head is copied once and not split further: a header line is two spans of the copy. HTTP/2 builds the same type
+//! from its header list, so all code above handles one type.
 
 use memchr::memchr;
 use std::borrow::Cow;
 
-/// Most bytes of a head that are kept; what comes behind is passed over.
+/// Maximum bytes kept of a head; the rest is skipped.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Most header lines of a message that are kept.
+/// Maximum number of header lines kept per message.
 pub const HEAD_LINES_MAX: usize = 512;
 
-/// Some bytes of a block.
+/// A range of bytes in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Span {
     start: u32,
@@ -25,7 +25,7 @@ struct Line {
     value: Span,
 }
 
-/// What a start line says (RFC 9112 §3, §4).
+/// The parts of a start line (RFC 9112 §3, §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     Request { method: Span, target: Span },
@@ -37,7 +37,7 @@ enum Start {
 pub struct Version(pub u8, pub u8);
 
 impl Version {
-    /// As rows show it: `1.1`, `2`.
+    /// The version as shown in rows: `1.1`, `2`.
     pub fn text(self) -> Cow<'static, str> {
         match self {
             Self(1, 1) => Cow::Borrowed("1.1"),
@@ -55,11 +55,11 @@ pub struct Head {
     start: Start,
     version: Version,
     lines: Vec<Line>,
-    /// Header lines that were not kept.
+    /// Number of header lines that were not kept.
     lines_cut: u32,
 }
 
-/// A start line, its parts still where they lie.
+/// A start line; its parts borrow from the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartLine<'a> {
     /// `GET /index.html HTTP/1.1`
@@ -69,7 +69,7 @@ pub(super) enum StartLine<'a> {
 }
 
 impl<'a> StartLine<'a> {
-    /// Reads a line without its end; `None` where it is no start line.
+    /// Parses a line without its line end; `None` if it is no start line.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         if let Some(rest) = line.strip_prefix(b"HTTP/") {
             let (version, rest) = read_version(rest)?;
@@ -97,15 +97,15 @@ impl<'a> StartLine<'a> {
     }
 }
 
-/// Longest method, bytes: those that are registered have up to 17 (RFC 9110 §16.1.1).
+/// Maximum length of a method: registered ones have up to 17 bytes (RFC 9110 §16.1.1).
 pub(super) const METHOD_BYTES_MAX: usize = 32;
 
-/// Whether a byte may stand in a token: a method, the name of a header (RFC 9110 §5.6.2).
+/// Whether a byte is allowed in a token, such as a method or header name (RFC 9110 §5.6.2).
 pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// `1.1` and what follows it. Some write more digits than one.
+/// Reads `1.1`; returns the version and the rest. Some senders write more than one digit.
 fn read_version(bytes: &[u8]) -> Option<(Version, &[u8])> {
     let (major, rest) = read_digits(bytes)?;
     let (minor, rest) = read_digits(rest.strip_prefix(b".")?)?;
@@ -118,7 +118,7 @@ fn read_digits(bytes: &[u8]) -> Option<(u8, &[u8])> {
     Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
-/// Where the head ends that begins `bytes`: behind its empty line (RFC 9112 §2.1), lines ending in CRLF or bare LF.
+/// Where the head ends that begins at `bytes`: after its empty line (RFC 9112 §2.1); lines end in CRLF or bare LF.
 /// `from` is the end of one of its lines.
 pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
@@ -133,8 +133,8 @@ pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 impl Head {
-    /// Reads a block of a start line and header lines; `None` where it does not begin with a start line. An empty
-    /// line ends it, as does the end of the bytes.
+    /// Parses a block of a start line and header lines, up to an empty line or the end of the block; `None` if it does
+    /// not begin with a start line.
     pub(crate) fn parse(block: &[u8]) -> Option<Self> {
         let (line, after) = first_line(block, 0)?;
         let parsed = StartLine::parse(&block[line.start as usize..line.end as usize])?;
@@ -170,7 +170,7 @@ impl Head {
         }
     }
 
-    /// Goes on with the last value (obs-fold, RFC 9112 §5.2): the line end becomes spaces.
+    /// Continues the last value (obs-fold, RFC 9112 §5.2): the line end becomes spaces.
     fn fold(&mut self, line: Span) {
         let added = trim(&self.block, line);
         let Some(last) = self.lines.last_mut().filter(|_| self.lines_cut == 0 && added.start < added.end)
@@ -193,7 +193,7 @@ impl Head {
         }
     }
 
-    /// Whether it is a request's.
+    /// Whether the head is a request's.
     pub fn is_request(&self) -> bool {
         matches!(self.start, Start::Request { .. })
     }
@@ -206,7 +206,7 @@ impl Head {
         }
     }
 
-    /// The request-target as it stands in the request (RFC 9112 §3.2); empty for a response.
+    /// The request-target as sent (RFC 9112 §3.2); empty for a response.
     pub fn target(&self) -> &[u8] {
         match self.start {
             Start::Request { target, .. } => self.read(target),
@@ -230,17 +230,17 @@ impl Head {
         }
     }
 
-    /// Whether it is the first part of the preface of HTTP/2, which is to look like a request (RFC 9113 §3.4).
+    /// Whether this is the start of the HTTP/2 preface, which looks like a request (RFC 9113 §3.4).
     pub(super) fn is_http2_preface(&self) -> bool {
         (self.method(), self.target(), self.version) == (b"PRI", b"*", Version(2, 0))
     }
 
-    /// The version that the start line says.
+    /// The version in the start line.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Header lines that were too many, and were not kept.
+    /// Number of header lines beyond the bound, which were not kept.
     pub fn lines_cut(&self) -> u32 {
         self.lines_cut
     }
@@ -250,28 +250,28 @@ impl Head {
         self.lines.iter().map(|line| (self.read(line.name), self.read(line.value)))
     }
 
-    /// The first value of a header; its name is given in lower case.
+    /// The first value of a header; `name` must be in lower case.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.all(name).next()
     }
 
-    /// All values of a header; its name is given in lower case.
+    /// All values of a header; `name` must be in lower case.
     pub fn all<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         let is_it = move |line: &&Line| {
-            // Lengths first: most lines are told apart by them.
+            // Compare lengths first: most names differ in length.
             let found = self.read(line.name);
             found.len() == name.len() && found.eq_ignore_ascii_case(name.as_bytes())
         };
         self.lines.iter().filter(is_it).map(|line| self.read(line.value))
     }
 
-    /// Whether the comma-separated values of a header have `token` among them, in whatever case.
+    /// Whether the comma-separated values of a header contain `token`, ignoring case.
     pub fn has_token(&self, name: &str, token: &str) -> bool {
         let mut tokens = self.all(name).flat_map(|value| value.split(|byte| *byte == b','));
         tokens.any(|found| found.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         self.block.len() + self.lines.capacity() * size_of::<Line>()
     }
@@ -282,7 +282,7 @@ impl Head {
 }
 
 impl Span {
-    /// Where `part` lies in `whole`, of which it is a slice.
+    /// The span of `part`, which is a slice of `whole`.
     fn of(part: &[u8], whole: &[u8]) -> Self {
         let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize).min(whole.len());
         let end = (start + part.len()).min(whole.len());
@@ -290,7 +290,7 @@ impl Span {
     }
 }
 
-/// The line at `at` without its end, and where the next begins; `None` at the end of the block.
+/// The line at `at` without its line end, and the offset of the next line; `None` at the end of the block.
 fn first_line(block: &[u8], at: usize) -> Option<(Span, usize)> {
     let rest = block.get(at..).filter(|rest| !rest.is_empty())?;
     let (line, after) = match memchr(b'\n', rest) {
@@ -301,14 +301,14 @@ fn first_line(block: &[u8], at: usize) -> Option<(Span, usize)> {
     Some((Span { start: at as u32, end: (at + length) as u32 }, after))
 }
 
-/// The span without white space at its ends.
+/// The span without surrounding white space.
 fn trim(block: &[u8], span: Span) -> Span {
     let bytes = &block[span.start as usize..span.end as usize];
     let start = span.start + (bytes.len() - bytes.trim_ascii_start().len()) as u32;
     Span { start, end: start + bytes.trim_ascii().len() as u32 }
 }
 
-/// Builds a head out of the parts that HTTP/2 has.
+/// Builds a head from the header list of HTTP/2.
 #[derive(Debug, Default)]
 pub(super) struct HeadBuilder {
     block: Vec<u8>,
@@ -317,7 +317,7 @@ pub(super) struct HeadBuilder {
 }
 
 impl HeadBuilder {
-    /// Adds a header line, within the bounds.
+    /// Adds a header line unless it exceeds the bounds.
     pub(super) fn push(&mut self, name: &[u8], value: &[u8]) {
         if self.lines.len() >= HEAD_LINES_MAX || self.block.len() + name.len() + value.len() > HEAD_BYTES_MAX
         {
@@ -328,13 +328,13 @@ impl HeadBuilder {
         self.lines.push(line);
     }
 
-    /// The head of a request.
+    /// Builds the head of a request.
     pub(super) fn request(mut self, method: &[u8], target: &[u8], version: Version) -> Head {
         let start = Start::Request { method: self.keep(method), target: self.keep(target) };
         self.build(start, version)
     }
 
-    /// The head of a response.
+    /// Builds the head of a response.
     pub(super) fn response(self, code: u16, version: Version) -> Head {
         self.build(Start::Response { code, phrase: Span::default() }, version)
     }

@@ -1,4 +1,4 @@
-//! HTTP/1.0 and HTTP/1.1 (RFC 9112): both directions in, exchanges out.
+//! HTTP/1.0 and HTTP/1.1 (RFC 9112): turns bytes of both directions into exchanges.
 
 use super::chunked::Chunked;
 use super::exchange::{HttpMessage, read_content_length};
@@ -8,28 +8,28 @@ use super::stream::{Flaw, Framing, Piece, Stream};
 use crate::{CutOff, Data, Direction, Progress, Session};
 use weir_packet::Timestamp;
 
-/// Bytes that are passed over in search of a message before the connection is given up.
+/// Maximum number of bytes skipped in search of a message; then the connection is given up.
 pub const LOST_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Parses the exchanges of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Http1 {
     streams: [Stream; 2],
-    /// Who sends requests, once that is known.
+    /// The client's direction, once known.
     client: Option<Direction>,
     pairing: Pairing,
-    /// Bytes of the server were lost since its last response, and maybe responses with them.
+    /// Bytes of the server are missing since its last response, perhaps with whole responses.
     is_behind_loss: bool,
-    /// Bytes passed over since the last message of either side.
+    /// Number of bytes skipped since the last message of either side.
     lost_bytes: u64,
-    /// What looked like a request was the beginning of HTTP/2.
+    /// An apparent request was the start of the HTTP/2 preface.
     pub(super) is_http2: bool,
 }
 
-/// How much of the preface of HTTP/2 (RFC 9113 §3.4) is a request of HTTP/1 to whoever knows that only.
+/// Length of the start of the HTTP/2 preface (RFC 9113 §3.4) that an HTTP/1 parser reads as a request.
 pub(super) const PREFACE_HEAD_BYTES: usize = 18;
 
-/// What follows a head.
+/// What follows after a head.
 enum Next {
     Body(Framing),
     /// Another protocol.
@@ -67,7 +67,7 @@ impl Http1 {
         if length_bytes == 0 {
             return Progress::Wanted;
         }
-        // No bytes come out of here that would need one.
+        // None of the resulting pieces uses its time.
         let no_time = Timestamp(0);
         let piece = self.streams[from as usize].skip(length_bytes);
         self.is_behind_loss |= Some(from) != self.client && self.streams[from as usize].is_lost();
@@ -76,7 +76,7 @@ impl Http1 {
         {
             return self.hand_over(0, sessions);
         }
-        // What is missing may be just the rest of a body.
+        // The gap may have completed a body.
         let mut nothing: &[u8] = &[];
         while let Some(piece) = self.streams[from as usize].next(&mut nothing, no_time) {
             self.take((from, no_time), piece, sessions);
@@ -113,7 +113,7 @@ impl Http1 {
         Progress::HandOver { rest_bytes }
     }
 
-    /// Takes what comes out of one direction; `Done` where another protocol takes over.
+    /// Takes a piece of one direction; `Done` if another protocol follows.
     fn take(
         &mut self,
         (from, time): (Direction, Timestamp),
@@ -159,7 +159,7 @@ impl Http1 {
         Progress::Wanted
     }
 
-    /// A message begins; `None` where it comes from the wrong side, and is passed over.
+    /// Begins a message; `None` if it comes from the wrong side, and is ignored.
     fn take_head(
         &mut self,
         from: Direction,
@@ -194,7 +194,7 @@ impl Http1 {
     }
 }
 
-/// How the end of a request's body is known (RFC 9112 §6.3). What no server would take has no body.
+/// How the end of a request's body is found (RFC 9112 §6.3). An invalid request has no body.
 fn request_framing(head: &Head) -> Framing {
     match (is_chunked(head), read_content_length(head)) {
         (Some(true), _) => Framing::Chunked(Chunked::default()),
@@ -203,7 +203,7 @@ fn request_framing(head: &Head) -> Framing {
     }
 }
 
-/// How the end of a response's body is known (RFC 9112 §6.3).
+/// How the end of a response's body is found (RFC 9112 §6.3).
 fn response_framing(head: &Head, method: Option<&[u8]>) -> Framing {
     if method == Some(b"HEAD") || matches!(head.code(), 100..200 | 204 | 304) {
         return Framing::Length(0);
@@ -215,7 +215,7 @@ fn response_framing(head: &Head, method: Option<&[u8]>) -> Framing {
     }
 }
 
-/// Whether the last transfer coding is chunked; `None` where there is no transfer coding at all.
+/// Whether the last transfer coding is chunked; `None` without transfer coding.
 fn is_chunked(head: &Head) -> Option<bool> {
     let last = head.all("transfer-encoding").last()?;
     let coding = last.rsplit(|byte| *byte == b',').next().unwrap_or(last).trim_ascii();

@@ -1,14 +1,14 @@
-//! The media type of a content by its first bytes, under the names that Zeek has for them.
+//! Detects the media type of content by its first bytes, with Zeek's names.
 
 use std::borrow::Cow;
 use std::io::Read;
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliState, StandardAlloc};
 
-/// Bytes of a compressed content that are looked at, once it is unpacked.
+/// Maximum number of decompressed bytes that are inspected.
 const UNPACKED_BYTES_MAX: u64 = 512;
 
-/// Signatures: where they stand, what they are, what they mean.
+/// Signatures: offset, bytes, media type.
 const SIGNATURES: &[(usize, &[u8], &str)] = &[
     (0, b"\x89PNG\r\n\x1a\n", "image/png"),
     (0, b"\xff\xd8\xff", "image/jpeg"),
@@ -50,7 +50,7 @@ const SIGNATURES: &[(usize, &[u8], &str)] = &[
     (0, b"-----BEGIN CERTIFICATE", "application/x-x509-ca-cert"),
 ];
 
-/// Beginnings of markup, in lower case, and what they mean.
+/// First tags of markup in lower case, with the media type.
 const MARKUP: &[(&[u8], &str)] = &[
     (b"<!doctype html", "text/html"),
     (b"<html", "text/html"),
@@ -66,8 +66,8 @@ const MARKUP: &[(&[u8], &str)] = &[
     (b"<soap", "application/xml"),
 ];
 
-/// The media type of a content that begins with `bytes`; none where nothing is known of it. `coding` is its
-/// Content-Encoding: gzip, deflate and Brotli are undone.
+/// The media type of content that begins with `bytes`; none if unknown. `coding` is its Content-Encoding: gzip, deflate
+/// and Brotli are undone.
 pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str> {
     if bytes.is_empty() {
         return None;
@@ -78,7 +78,7 @@ pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str>
         }
         Some(coding) if coding.eq_ignore_ascii_case(b"deflate") => {
             let unpacked = unpack(flate2::read::ZlibDecoder::new(bytes));
-            // Some send it without the wrapping that RFC 9110 §8.4.1.2 asks for.
+            // Some senders omit the zlib wrapper that RFC 9110 §8.4.1.2 requires.
             let is_bare = unpacked.is_empty();
             Cow::Owned(if is_bare { unpack(flate2::read::DeflateDecoder::new(bytes)) } else { unpacked })
         }
@@ -89,22 +89,22 @@ pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str>
     sniff_plain(&content)
 }
 
-/// As much as comes out of the first bytes.
+/// Decompresses as much as the first bytes yield.
 fn unpack(decoder: impl Read) -> Vec<u8> {
     let mut unpacked = Vec::new();
-    // An error is the end of what there is: the first bytes end in the middle.
+    // An error only marks the end of the available bytes.
     let _ = decoder.take(UNPACKED_BYTES_MAX).read_to_end(&mut unpacked);
     unpacked
 }
 
-/// What comes out of the first bytes of a Brotli stream (RFC 7932): nothing while they hold no more than its codes. The
-/// crate's reader wants the end of the stream first, so this is what it stands on.
+/// Decompresses the first bytes of a Brotli stream (RFC 7932); the result is empty if they hold only its code tables.
+/// The crate's reader returns nothing before the end of the stream, so this uses its decoder directly.
 fn unpack_brotli(bytes: &[u8]) -> Vec<u8> {
     let alloc = StandardAlloc::default;
     let mut state = BrotliState::new(alloc(), alloc(), alloc());
     let mut unpacked = vec![0; UNPACKED_BYTES_MAX as usize];
     let (mut room, mut length, mut rest, mut read, mut total) = (unpacked.len(), 0, bytes.len(), 0, 0);
-    // Whatever it says of an end or an error: what came out until there is what counts.
+    // Ignore the result: only the output so far counts.
     let _ = BrotliDecompressStream(
         &mut rest,
         &mut read,
@@ -140,7 +140,7 @@ fn sniff_plain(bytes: &[u8]) -> Option<&'static str> {
     if is_json(text) { Some("text/json") } else { Some("text/plain") }
 }
 
-/// What follows comments of markup.
+/// The text after leading comments.
 fn skip_comments(mut text: &[u8]) -> &[u8] {
     while let Some(rest) = text.strip_prefix(b"<!--") {
         let Some(end) = memchr::memmem::find(rest, b"-->") else { return text };
@@ -149,7 +149,7 @@ fn skip_comments(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Whether the text may begin a JSON object or list (RFC 8259).
+/// Whether the text may begin with a JSON object or array (RFC 8259).
 fn is_json(text: &[u8]) -> bool {
     match text {
         [b'{', rest @ ..] => matches!(rest.trim_ascii_start(), [b'"' | b'}', ..]),
@@ -163,7 +163,7 @@ fn is_json(text: &[u8]) -> bool {
     }
 }
 
-/// Whether the bytes are text: no control characters, and UTF-8 but for a letter that is cut at the end.
+/// Whether the bytes are text: no control characters, and UTF-8 except for a character cut at the end.
 fn is_text(bytes: &[u8]) -> bool {
     let is_control =
         |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b);
@@ -205,7 +205,8 @@ mod tests {
         assert_eq!(sniff(&packed, Some(b"gzip")), Some("text/html"));
         assert_eq!(sniff(&packed, None), Some("application/x-gzip"));
         assert_eq!(sniff(&packed, Some(b"br")), None);
-        // By Debian's brotli of `<html><body>` and eight paragraphs; and its first bytes, codes alone.
+        // Output of Debian's brotli for `<html><body>` and eight paragraphs; and its first bytes, which are code tables
+        // only.
         let brotli = b"\x1f\x9b\x00\x00\xa4}x\xc2\xe0\x82C\x0e\\\x8e_\xc8\x91&\x845\x85\xa6+*\t*=\x8cnf \xb3\xa0\xd7\xd2\xfc/\x05";
         assert_eq!(sniff(brotli, Some(b"br")), Some("text/html"));
         assert_eq!(sniff(&brotli[..4], Some(b"br")), None);

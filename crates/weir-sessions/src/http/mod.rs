@@ -1,21 +1,21 @@
-//! HTTP: HTTP/1.0 and 1.1 (RFC 9112), and HTTP/2 (RFC 9113) in clear text.
+//! HTTP: HTTP/1.0 and 1.1 (RFC 9112), and unencrypted HTTP/2 (RFC 9113).
 //!
-//! One [`HttpExchange`] a request with its response, whichever version, yielded once both are over. Bodies are
-//! counted, not kept, but for their first bytes. From the bytes up:
+//! One [`HttpExchange`] per request and response, for all versions, yielded once both have ended. Bodies are counted;
+//! only their first bytes are kept. Bottom up:
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it HTTP? |
-//! | `parser` | which HTTP is it? |
-//! | `stream`, `chunked` | HTTP/1: one direction's bytes → heads, bodies, ends of messages |
-//! | `http1`, `pairing` | HTTP/1: who is the client, how long bodies are, which response answers which request |
+//! | `probe` | detection |
+//! | `parser` | selection of the HTTP version |
+//! | `stream`, `chunked` | HTTP/1: bytes of one direction → heads, bodies, ends of messages |
+//! | `http1`, `pairing` | HTTP/1: client, length of bodies, matching of responses and requests |
 //! | `http2/` | HTTP/2: frames, header compression, streams |
-//! | `head` | a message's start line and header lines |
-//! | `exchange`, `fields`, `media` | what comes out, its names in filters, its media types |
+//! | `head` | start line and header lines of a message |
+//! | `exchange`, `fields`, `media` | the session, its filter fields, its media types |
 //! | `files` | bodies as files |
 //!
-//! After 101 (Upgrade) and a CONNECT that succeeds the bytes are another protocol's; HTTP/2 behind `Upgrade: h2c`
-//! comes back here.
+//! After 101 (Upgrade) and a successful CONNECT another protocol follows; HTTP/2 after `Upgrade: h2c` is handled here
+//! again.
 
 mod chunked;
 mod exchange;
@@ -61,7 +61,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: fields::FIELDS,
 };
 
-/// A method, `HTTP/`, line breaks before them, or the settings of HTTP/2.
+/// A method, `HTTP/`, preceding line breaks, or an HTTP/2 SETTINGS frame.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, 0 | b'\r' | b'\n' | b'A'..=b'Z')),

@@ -1,7 +1,7 @@
-//! Requests and their responses in HTTP/1: a response answers the oldest request that has none (RFC 9112 §9.3).
+//! Matches HTTP/1 requests and responses: a response answers the oldest unanswered request (RFC 9112 §9.3).
 //!
-//! Exchanges are yielded in order, each once its request and its final response are over. At most
-//! [`UNANSWERED_MAX`] wait; beyond that the oldest is yielded as it stands.
+//! Exchanges are yielded in order, each once its request and its final response have ended. At most [`UNANSWERED_MAX`]
+//! wait; beyond that, the oldest is yielded as it is.
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::stream::Flaw;
@@ -9,12 +9,12 @@ use crate::values::readable;
 use crate::{CutOff, Direction, Session};
 use std::collections::VecDeque;
 
-/// Most exchanges that wait for their response.
+/// Maximum number of open exchanges.
 pub const UNANSWERED_MAX: usize = 64;
-/// Most bytes of these.
+/// Maximum size of all open exchanges.
 pub const UNANSWERED_BYTES_MAX: usize = 256 * 1024;
 
-/// Where one message of an exchange stands.
+/// State of one message of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Awaited,
@@ -29,7 +29,7 @@ struct Pending {
     response: Part,
 }
 
-/// The exchanges of a connection that are not over.
+/// The open exchanges of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Pairing {
     pending: VecDeque<Pending>,
@@ -39,7 +39,7 @@ pub(super) struct Pairing {
 }
 
 impl Pairing {
-    /// A request begins, sent by `client`.
+    /// Begins a request sent by `client`.
     pub(super) fn begin_request(
         &mut self,
         client: Direction,
@@ -51,8 +51,8 @@ impl Pairing {
         pending.exchange.request = Some(message);
     }
 
-    /// A final response begins. After bytes of the server were lost it answers the last request: clients seldom
-    /// ask again before they are answered.
+    /// Begins a final response. After lost bytes of the server it answers the last request, since clients seldom
+    /// pipeline.
     pub(super) fn begin_response(
         &mut self,
         client: Direction,
@@ -78,7 +78,7 @@ impl Pairing {
         pending.response = Part::Open;
     }
 
-    /// An interim response came (RFC 9110 §15.2).
+    /// Takes an interim response (RFC 9110 §15.2).
     pub(super) fn inform(&mut self, code: u16, phrase: &[u8]) {
         self.has_responses = true;
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.response == Part::Awaited) {
@@ -92,13 +92,13 @@ impl Pairing {
         Some(awaited.exchange.request.as_ref()?.head.method())
     }
 
-    /// The message that is open in the client's or the server's direction.
+    /// The open message in the direction of the client or server.
     pub(super) fn open_message(&mut self, is_request: bool) -> Option<&mut HttpMessage> {
         let pending = self.open(is_request)?;
         if is_request { pending.exchange.request.as_mut() } else { pending.exchange.response.as_mut() }
     }
 
-    /// That message is over; with a flaw it was not read to its end.
+    /// Ends the open message; with a flaw, it is incomplete.
     pub(super) fn end_message(
         &mut self,
         is_request: bool,
@@ -120,7 +120,7 @@ impl Pairing {
         }
     }
 
-    /// Yields everything as it stands.
+    /// Yields all exchanges as they are.
     pub(super) fn yield_all(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         while !self.pending.is_empty() {
             self.yield_first(sessions);
@@ -133,7 +133,7 @@ impl Pairing {
     }
 
     fn open(&mut self, is_request: bool) -> Option<&mut Pending> {
-        // Requests are open at the end, responses at the beginning of the queue.
+        // Only the last exchanges have open requests, only the first ones open responses.
         if is_request {
             self.pending.iter_mut().rev().find(|pending| pending.request == Part::Open)
         } else {
@@ -151,7 +151,7 @@ impl Pairing {
         while self.pending.len() >= UNANSWERED_MAX
             || (self.held_bytes() > UNANSWERED_BYTES_MAX && !self.pending.is_empty())
         {
-            // Where the server is not seen at all, nothing is lost by that.
+            // If no response was ever seen, the server is not captured, and nothing is lost.
             self.cut_off.sessions += u64::from(self.has_responses);
             self.yield_first(sessions);
         }

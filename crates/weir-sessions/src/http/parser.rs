@@ -1,7 +1,7 @@
-//! [`HttpParser`]: which HTTP it is, and then its parser.
+//! [`HttpParser`]: selects the parser of the HTTP version.
 //!
-//! HTTP/2 with prior knowledge (RFC 9113 §3.3) begins with a preface that no request of HTTP/1 is, and the server's
-//! first frame with a zero, which begins no line. At most the preface is kept until that is known.
+//! HTTP/2 with prior knowledge (RFC 9113 §3.3) begins with a preface that is no HTTP/1 request; the server's first
+//! frame begins with a zero byte, which begins no line. At most the preface is buffered until the version is known.
 
 use super::http1::{Http1, PREFACE_HEAD_BYTES};
 use super::http2::Http2;
@@ -9,15 +9,15 @@ use super::http2::frame::PREFACE;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use weir_packet::Timestamp;
 
-/// Parses the exchanges of one connection, of HTTP/1 or HTTP/2.
+/// Parses the exchanges of one connection in HTTP/1 or HTTP/2.
 #[derive(Debug, Default)]
 pub struct HttpParser(Which);
 
 #[derive(Debug)]
 enum Which {
-    /// What came so far is the beginning of the preface of HTTP/2, or nothing.
+    /// The bytes so far are empty, or a prefix of the HTTP/2 preface.
     Unknown {
-        /// How much of the preface came, of whom, and when.
+        /// Length, direction and time of this prefix.
         preface_bytes: usize,
         from: Direction,
         time: Timestamp,
@@ -98,11 +98,11 @@ impl SessionParser for HttpParser {
 }
 
 impl HttpParser {
-    /// Whether it is known now which HTTP it is; then `data` is still to be parsed, else it has been taken.
+    /// Decides the version if possible. Returns `true` if `data` is still to be parsed, `false` if it was buffered.
     fn decide(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> bool {
         let Which::Unknown { preface_bytes, from, time } = &mut self.0 else { return true };
         if *preface_bytes > 0 && *from != data.from {
-            // The preface comes from one side; what the other sends tells by itself.
+            // One side sends the preface; the first byte of the other side decides by itself.
             match data.bytes[0] {
                 0 => self.become_two(sessions),
                 _ => self.become_one(sessions),
@@ -143,8 +143,8 @@ impl HttpParser {
         self.0 = Which::Two(parser);
     }
 
-    /// HTTP/2 goes on where HTTP/1 was spoken, and its change-over not seen: behind `Upgrade: h2c` where one direction
-    /// alone was captured.
+    /// Switches to HTTP/2 in the middle of a connection whose switch was not seen: after `Upgrade: h2c`, if only one
+    /// direction was captured.
     fn go_on_as_two(
         &mut self,
         data: &Data<'_>,
@@ -164,7 +164,7 @@ impl HttpParser {
         progress
     }
 
-    /// What was taken of the preface.
+    /// The buffered part of the preface.
     fn kept(&self) -> Option<Data<'static>> {
         match self.0 {
             Which::Unknown { preface_bytes, from, time } if preface_bytes > 0 => {
@@ -184,7 +184,7 @@ mod tests {
     fn the_preface_of_http2_is_no_request() {
         let upgrade: &[u8] =
             b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n";
-        // SETTINGS, then a GET of /b by the static table, with an authority `h` (RFC 7541 §A).
+        // SETTINGS, then a GET of /b with static-table entries, and an authority `h` (RFC 7541 §A).
         let frames: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x09\x01\x05\0\0\0\x03\x82\x86\x04\x02/b\x01\x01h";
         let sent = [upgrade, &PREFACE[..], frames].concat();
         for piece_bytes in [1, 7, upgrade.len() + 3, sent.len()] {

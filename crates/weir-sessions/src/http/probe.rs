@@ -1,11 +1,11 @@
-//! Is it HTTP? A request line or a status line, or the preface of HTTP/2, from either side.
+//! Detects HTTP: a request or status line, or the HTTP/2 preface, from either side.
 
 use super::head::{METHOD_BYTES_MAX, StartLine, is_token};
 use super::http2::frame::is_settings;
 use crate::{Opening, Probe};
 use memchr::memchr;
 
-/// Methods of HTTP: with what only HTTP asks for behind them ([`TARGETS`]) they are enough.
+/// Methods of HTTP, which are enough if a target of HTTP follows ([`TARGETS`]).
 const METHODS: &[&[u8]] = &[
     b"GET",
     b"POST",
@@ -26,18 +26,18 @@ const METHODS: &[&[u8]] = &[
     b"UNLOCK",
 ];
 
-/// How what is asked for begins (RFC 9112 §3.2); other protocols have such methods, too: Redis GET, SIP sip:.
+/// How targets begin (RFC 9112 §3.2). Other protocols share methods but not targets: Redis GET, SIP URIs.
 const TARGETS: &[&[u8]] = &[b"/", b"http://", b"https://"];
 
-/// Line breaks that may stand before a request.
+/// Maximum number of line-break bytes before a request.
 const BLANK_BYTES_MAX: usize = 4;
 
-/// Looks at the first bytes of both directions.
+/// Checks the first bytes of both directions.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let [originator, responder] = [opening.originator, opening.responder].map(side);
     match (originator, responder) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
-        // What one side says for sure is no HTTP stays none, whatever the other does.
+        // If one side is certainly not HTTP, the other side does not matter.
         (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
         _ => Probe::Unsure,
     }
@@ -74,7 +74,7 @@ fn request_line(bytes: &[u8]) -> Probe {
     if !bytes[0].is_ascii_uppercase() || method.len() > METHOD_BYTES_MAX || !method.iter().all(is_upper) {
         return Probe::NotForUs;
     }
-    // Whatever follows: a request of HTTP/0.9 has no version, and some misspell it.
+    // The rest of the line does not matter: HTTP/0.9 has no version, and some clients misspell it.
     let is_target = |space: usize| TARGETS.iter().any(|target| bytes[space + 1..].starts_with(target));
     if METHODS.contains(&method) && space.is_some_and(is_target) {
         return Probe::Certain;
@@ -85,7 +85,7 @@ fn request_line(bytes: &[u8]) -> Probe {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if StartLine::parse(line).is_some() { Probe::Certain } else { Probe::NotForUs }
         }
-        // Other protocols have such methods: OPTIONS rtsp://…, REGISTER sip:…
+        // Other protocols share methods: OPTIONS rtsp://…, REGISTER sip:…
         None => Probe::Unsure,
     }
 }

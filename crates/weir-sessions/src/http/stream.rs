@@ -1,54 +1,53 @@
-//! One direction of HTTP/1: bytes → heads, bodies, ends of messages (RFC 9112 §2, §6).
+//! One direction of HTTP/1: splits bytes into heads, bodies, and ends of messages (RFC 9112 §2, §6).
 //!
-//! A head that lies whole in one piece is read where it lies; otherwise it is kept until it is whole. Bodies are
-//! handed on as slices of what came in. Behind a gap that leaves nobody knowing where the next message begins, lines
-//! are passed over until one is a start line.
+//! A head that is complete in one piece is parsed in place; otherwise it is buffered. Bodies are returned as slices of
+//! the input. If a gap hides the start of the next message, lines are skipped up to a start line.
 
 use super::chunked::{Chunk, Chunked, EmptyLine};
 use super::head::{HEAD_BYTES_MAX, Head, METHOD_BYTES_MAX, StartLine, end_of_head, is_token};
 use memchr::memchr;
 use weir_packet::Timestamp;
 
-/// Longest start line that is recognised behind a gap, bytes.
+/// Maximum length of a start line that is recognised after a gap.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// What comes out of one direction, in order: a head, then what the body is of, then the end.
+/// A piece of one direction. Pieces of a message come in order: head, body, end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// A message begins. The reader must be told what body follows ([`Stream::expect`]).
+    /// Starts a message. The caller must then set the framing of its body ([`Stream::expect`]).
     Head {
-        /// Its head.
+        /// The head.
         head: Head,
-        /// When its first byte came.
+        /// Time of the first byte.
         time: Timestamp,
-        /// It was longer than what is kept, or bytes of it are missing.
+        /// The head exceeds the bounds, or bytes of it are missing.
         flaw: Option<Flaw>,
     },
-    /// Bytes of its content; never empty.
+    /// Bytes of the content; never empty.
     Body(&'a [u8]),
-    /// So many bytes of its content are missing.
+    /// Number of missing bytes of the content.
     BodyLost(u64),
-    /// It is over, as it should.
+    /// The regular end of the message.
     End,
-    /// Nobody knows where it ends: bytes are missing, or are none of HTTP.
+    /// The end of the message is unknown: bytes are missing or invalid.
     Lost(Flaw),
 }
 
-/// Why a message was not read to its end.
+/// Why a message is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Flaw {
-    /// Bytes are missing where they were needed.
+    /// Required bytes are missing.
     Gap,
-    /// A head was longer than what is kept.
+    /// The head exceeds the bounds.
     Oversize,
-    /// The bytes are not what the protocol allows.
+    /// The bytes violate the protocol.
     Malformed,
-    /// The exchange had not ended when its connection did, or too many others waited behind it.
+    /// The exchange was unfinished when the connection ended, or too many exchanges were open.
     Unfinished,
 }
 
 impl Flaw {
-    /// The word for it in rows: `gap`, `oversize`, `malformed`, `unfinished`.
+    /// The name in rows: `gap`, `oversize`, `malformed`, `unfinished`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gap => "gap",
@@ -59,12 +58,12 @@ impl Flaw {
     }
 }
 
-/// How the end of a body is known (RFC 9112 §6.3).
+/// How the end of a body is found (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// By its length, bytes.
+    /// By length in bytes.
     Length(u64),
-    /// By its chunks.
+    /// By the chunked coding.
     Chunked(Chunked),
     /// By the end of the connection.
     UntilClose,
@@ -72,32 +71,32 @@ pub(super) enum Framing {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before a start line; empty lines are passed over (RFC 9112 §2.2).
+    /// Before a start line; empty lines are skipped (RFC 9112 §2.2).
     Start,
-    /// In a head; what came of it is kept.
+    /// In a head, which is buffered.
     Head {
         has_start_line: bool,
     },
-    /// A head was handed on; its body is still to be told.
+    /// A head was returned, but the framing of its body is not set yet.
     Untold,
-    /// In what is not kept of a head that is too long.
+    /// In the rest of an oversize head, which is not kept.
     HeadRest(EmptyLine, Framing),
     Body(Framing),
-    /// Looking for a start line; what came of a line that may be one is kept.
+    /// Searching for a start line; a line that may be one is buffered.
     Lost {
         is_line_start: bool,
     },
 }
 
-/// Where one direction stands.
+/// State of one direction.
 #[derive(Debug)]
 pub(super) struct Stream {
     state: State,
     kept: Vec<u8>,
-    /// When the first byte of what is kept came.
+    /// Time of the first buffered byte.
     time: Timestamp,
     is_oversize: bool,
-    /// How the rest of an oversize head begins.
+    /// State of the rest of an oversize head.
     head_rest: EmptyLine,
 }
 
@@ -114,7 +113,7 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Takes the next piece off the front of `bytes`, which came at `time`; `None` where more bytes are needed.
+    /// Takes the next piece off the front of `bytes`, which arrived at `time`; `None` if more bytes are needed.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8], time: Timestamp) -> Option<Piece<'a>> {
         loop {
             match &mut self.state {
@@ -160,15 +159,14 @@ impl Stream {
         }
     }
 
-    /// Says what body the head has that was handed on last.
+    /// Sets the framing of the body that follows the last head.
     pub(super) fn expect(&mut self, framing: Framing) {
         self.state =
             if self.is_oversize { State::HeadRest(self.head_rest, framing) } else { State::Body(framing) };
         self.is_oversize = false;
     }
 
-    /// Takes note that `length_bytes` bytes are missing. What comes of that: bytes of a body, a head that is read as
-    /// far as it came, or the loss of the message.
+    /// Skips missing bytes. Returns bytes of a body as lost, a head with the lines so far, or the loss of the message.
     pub(super) fn skip(&mut self, length_bytes: u64) -> Option<Piece<'static>> {
         if let State::Body(framing) = &mut self.state
             && skip_body(framing, length_bytes)
@@ -184,17 +182,17 @@ impl Stream {
             State::Body(_) | State::HeadRest(..) => Some(Piece::Lost(Flaw::Gap)),
             _ => None,
         };
-        // A segment often begins with a message, and what looks like one is looked at closely.
+        // Assume a line start: segments often begin with a message, and a start line is checked strictly.
         self.lose(true);
         piece
     }
 
-    /// Whether it does not know where the next message begins.
+    /// Whether the start of the next message is unknown.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self.state, State::Lost { .. })
     }
 
-    /// Whether the body that it is in ends with the connection.
+    /// Whether the current body ends with the connection.
     pub(super) fn ends_with_connection(&self) -> bool {
         matches!(self.state, State::Body(Framing::UntilClose))
     }
@@ -204,7 +202,7 @@ impl Stream {
         self.kept.capacity()
     }
 
-    /// What there is of a head at the end of the connection.
+    /// Takes the incomplete head at the end of the connection.
     pub(super) fn take_unfinished_head(&mut self) -> Option<(Head, Timestamp)> {
         let has_start_line = self.state == State::Head { has_start_line: true };
         let kept = std::mem::take(&mut self.kept);
@@ -251,7 +249,7 @@ impl Stream {
         };
         match Head::parse(&self.kept) {
             Some(head) => Some(self.hand_on(head, flaw)),
-            // Not to be reached: the start line has been read before.
+            // Unreachable: the start line was parsed before.
             None => {
                 self.lose(true);
                 Some(Piece::Lost(Flaw::Malformed))
@@ -259,8 +257,8 @@ impl Stream {
         }
     }
 
-    /// Keeps header lines, one after the other, so that nothing is touched that lies behind the head; whether its
-    /// empty line came.
+    /// Buffers header lines one by one, so that no byte after the head is taken. Returns whether the empty line was
+    /// found.
     fn keep_lines(&mut self, bytes: &mut &[u8]) -> bool {
         loop {
             let room = HEAD_BYTES_MAX.saturating_sub(self.kept.len());
@@ -290,8 +288,8 @@ impl Stream {
         Piece::Head { head, time: self.time, flaw }
     }
 
-    /// Keeps the start line; whether it is whole. What is none is passed over, and is no reason to keep what
-    /// follows it.
+    /// Buffers the start line; returns whether it is complete. An invalid line is an error: it is skipped, and nothing
+    /// after it is buffered.
     fn keep_start_line(&mut self, bytes: &mut &[u8]) -> Result<bool, Piece<'static>> {
         let bound = &bytes[..bytes.len().min(HEAD_BYTES_MAX.saturating_sub(self.kept.len()))];
         let newline = memchr(b'\n', bound);
@@ -309,7 +307,7 @@ impl Stream {
         Err(Piece::Lost(Flaw::Malformed))
     }
 
-    /// Passes over lines until one is a start line; whether it was found, with its line end, in `kept`.
+    /// Skips lines up to a start line; returns whether one was found. It is then in `kept` with its line end.
     fn look_for_start(&mut self, bytes: &mut &[u8], time: Timestamp, is_line_start: &mut bool) -> bool {
         while !bytes.is_empty() {
             let (line, whole) = match memchr(b'\n', bytes) {
@@ -340,7 +338,7 @@ impl Stream {
     }
 }
 
-/// Whether a line that begins so may yet be a start line.
+/// Whether a line with these first bytes may become a start line.
 fn may_begin_start_line(bytes: &[u8]) -> bool {
     let status = b"HTTP/";
     let known = bytes.len().min(status.len());
@@ -354,19 +352,19 @@ fn may_begin_start_line(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether a line with its end is a start line.
+/// Whether a line, including its line end, is a start line.
 fn is_start_line(line: &[u8]) -> bool {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     StartLine::parse(line.strip_suffix(b"\r").unwrap_or(line)).is_some()
 }
 
-/// The head as far as its lines are whole.
+/// Parses the complete lines of a head.
 fn parse_lines(kept: &[u8]) -> Option<Head> {
     let whole = memchr::memrchr(b'\n', kept)?;
     Head::parse(&kept[..=whole])
 }
 
-/// Whether so many bytes that are missing are all of the body.
+/// Whether all of the missing bytes belong to the body.
 fn skip_body(framing: &mut Framing, length_bytes: u64) -> bool {
     match framing {
         Framing::UntilClose => true,

@@ -1,16 +1,16 @@
-//! [`TunnelWatch`]: HTTP as far as it hands over to another protocol, where nobody wants its exchanges.
+//! [`TunnelWatch`]: follows HTTP up to a change of protocol when no exchanges are wanted.
 //!
-//! Nearly all connections of HTTP hand over to nothing, and their bytes cost. So only those are followed whose first
-//! request may: CONNECT (RFC 9110 §9.3.6), or one with an Upgrade (§7.8). An Upgrade behind other requests is not found.
+//! Few HTTP connections change their protocol, and parsing is expensive. So only those are followed whose first request
+//! has CONNECT (RFC 9110 §9.3.6) or Upgrade (§7.8). An Upgrade in a later request is not detected.
 
 use super::HttpParser;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use memchr::memmem;
 
-/// Follows a connection whose first request asks for another protocol; done with all others at their first bytes.
+/// Follows a connection whose first request may change the protocol; finishes all others at their first bytes.
 #[derive(Debug, Default)]
 pub struct TunnelWatch {
-    /// There once the first bytes are known to be worth it.
+    /// Present once the first bytes are found to need a parser.
     parser: Option<Box<HttpParser>>,
 }
 
@@ -40,7 +40,7 @@ impl SessionParser for TunnelWatch {
     }
 }
 
-/// Whether a connection that begins so may become another protocol: one whose head is not whole yet may.
+/// Whether a connection with these first bytes may change its protocol; an incomplete head counts.
 fn may_hand_over(first: &[u8]) -> bool {
     let head_bytes = memmem::find(first, b"\r\n\r\n").unwrap_or(first.len());
     let head = &first[..head_bytes];

@@ -1,9 +1,9 @@
-//! What a request's target says once its escapes are undone, as Zeek logs it.
+//! Decodes the escapes in a request's target, as Zeek logs it.
 
 use crate::files::hex_byte;
 
-/// The target with its escapes undone: `%20`, and `%u0041`, which no RFC knows and some write. Of `%%` the first is passed
-/// over, what is no escape stays; the result need not be text.
+/// Decodes `%20`, and `%u0041`, which is in no RFC but in use. Of `%%` the first `%` is dropped; other invalid
+/// escapes stay. The result need not be text.
 pub(super) fn unescape(target: &[u8]) -> Vec<u8> {
     let mut found = Vec::with_capacity(target.len());
     let mut rest = target;
@@ -25,7 +25,7 @@ pub(super) fn unescape(target: &[u8]) -> Vec<u8> {
     found
 }
 
-/// The two bytes of `u0041`.
+/// Decodes `u0041` to its two bytes.
 fn wide(text: &[u8]) -> Option<[u8; 2]> {
     let digits = text.strip_prefix(b"u")?;
     Some([hex_byte(digits)?, hex_byte(digits.get(2..)?)?])

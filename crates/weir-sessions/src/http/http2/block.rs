@@ -1,22 +1,22 @@
-//! A header block: what HEADERS or PUSH_PROMISE and their CONTINUATIONs carry (RFC 9113 §4.3) → a head.
+//! A header block: the fragments of HEADERS or PUSH_PROMISE and their CONTINUATIONs (RFC 9113 §4.3) → a head.
 
 use super::frame::{CONTINUATION, Frame};
 use super::hpack::{Decoder, Unreadable};
 use crate::http::head::{Head, HeadBuilder, Version};
 
-/// Longest block that is kept, bytes: compressed, in however many frames. Beyond it nothing can be read any more.
+/// Maximum length of a block, compressed, in any number of frames. After a longer one nothing can be decoded.
 pub(super) const BLOCK_BYTES_MAX: usize = 64 * 1024;
-/// Most frames of a block: empty CONTINUATIONs cost nothing but time (CVE-2024-27316).
+/// Maximum number of frames of a block: empty CONTINUATIONs would take unbounded time (CVE-2024-27316).
 const BLOCK_FRAMES_MAX: u32 = 1024;
 
-/// What a block is.
+/// The type of a block.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// It has a `:method`.
+    /// Has a `:method`.
     Request(Head),
-    /// It has a `:status`.
+    /// Has a `:status`.
     Response(Head),
-    /// It has neither: trailers (RFC 9113 §8.1).
+    /// Has neither: trailers (RFC 9113 §8.1).
     Trailers,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// A frame of a block begins; whether it may stand here.
+    /// Begins with a frame of a block; returns whether the frame is allowed here.
     pub(super) fn begin(&mut self, frame: Frame) -> bool {
         self.frames += 1;
         if frame.kind == CONTINUATION {
@@ -43,7 +43,7 @@ impl Block {
         true
     }
 
-    /// Adds bytes of the block; whether they were not too many.
+    /// Adds bytes of the block; returns whether they fit the bound.
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         let fits = self.bytes.len() + bytes.len() <= BLOCK_BYTES_MAX;
         if fits {
@@ -57,19 +57,19 @@ impl Block {
         self.is_open
     }
 
-    /// The frame that began it.
+    /// The first frame of the block.
     pub(super) fn frame(&self) -> Frame {
         self.frame
     }
 
-    /// Reads the block, which is whole.
+    /// Decodes the complete block.
     pub(super) fn read(&mut self) -> Result<Kind, Unreadable> {
         self.is_open = false;
         let bytes = std::mem::take(&mut self.bytes);
         let mut builder = HeadBuilder::default();
         let (mut method, mut path, mut status) = (None, None, None);
         self.decoder.decode(&bytes, |name, value| {
-            // The first of each counts; more of them are not allowed (RFC 9113 §8.3).
+            // The first of each counts; repeated ones are invalid (RFC 9113 §8.3).
             match name {
                 b":method" if method.is_none() => method = Some(value.to_vec()),
                 b":path" if path.is_none() => path = Some(value.to_vec()),

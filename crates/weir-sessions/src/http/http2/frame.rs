@@ -1,12 +1,12 @@
-//! Frames of HTTP/2 (RFC 9113 §4.1): one direction's bytes → frames without their padding.
+//! HTTP/2 frames (RFC 9113 §4.1): splits one direction's bytes into frames without padding.
 //!
-//! Nothing is kept but a header of nine bytes and the few numbers that stand before the content.
+//! Only the nine-byte header and the fixed fields before the content are buffered.
 
 use crate::Probe;
 use crate::http::stream::Flaw;
 use weir_packet::Timestamp;
 
-/// What a client sends first (RFC 9113 §3.4).
+/// The client's connection preface (RFC 9113 §3.4).
 pub(in crate::http) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Frame types (RFC 9113 §6).
@@ -27,7 +27,7 @@ const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
-/// Whether bytes begin with the SETTINGS frame that each side sends first (RFC 9113 §3.4).
+/// Whether the bytes begin with the SETTINGS frame that each side sends first (RFC 9113 §3.4).
 pub(in crate::http) fn is_settings(bytes: &[u8]) -> Probe {
     let Some((header, rest)) = bytes.split_first_chunk::<9>() else {
         let shape = [0, 0, bytes.get(2).copied().unwrap_or(0), SETTINGS, 0, 0, 0, 0, 0];
@@ -38,7 +38,8 @@ pub(in crate::http) fn is_settings(bytes: &[u8]) -> Probe {
         [high, middle, flags] == [0; 3] && kind == SETTINGS && stream == [0; 4] && length.is_multiple_of(6);
     match rest {
         _ if !fits => Probe::NotForUs,
-        // Identifiers are small numbers, GREASE apart (RFC 8701 is for TLS, but some do it here, too).
+        // Setting identifiers are small, except for GREASE (RFC 8701 defines it for TLS; some HTTP/2 clients use it as
+        // well).
         [_, identifier, ..] if length > 0 => {
             if *identifier <= 0x10 || identifier & 0xf == 0xa {
                 Probe::Certain
@@ -51,15 +52,15 @@ pub(in crate::http) fn is_settings(bytes: &[u8]) -> Probe {
     }
 }
 
-/// The header of a frame, and the numbers that stand before its content.
+/// The header of a frame, and the fixed fields before its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Frame {
     pub(super) kind: u8,
     flags: u8,
     pub(super) stream_id: u32,
-    /// Of a PUSH_PROMISE, the stream that is promised.
+    /// The promised stream of a PUSH_PROMISE.
     pub(super) promised_id: u32,
-    /// When its first byte came.
+    /// Time of the first byte.
     pub(super) time: Option<Timestamp>,
 }
 
@@ -76,7 +77,7 @@ impl Frame {
         matches!(self.kind, DATA | HEADERS | PUSH_PROMISE) && self.flags & PADDED != 0
     }
 
-    /// Bytes before the content: length of the padding, priority (§6.2), promised stream (§6.6).
+    /// Length of the fields before the content: padding length, priority (§6.2), promised stream (§6.6).
     fn prefix_bytes(self) -> usize {
         let fixed = match self.kind {
             HEADERS if self.flags & PRIORITY != 0 => 5,
@@ -86,27 +87,27 @@ impl Frame {
         usize::from(self.is_padded()) + fixed
     }
 
-    /// Whether somebody reads its content, so that none of it may be missing.
+    /// Whether the content is read, so that no byte of it may be missing.
     fn is_read(self) -> bool {
         matches!(self.kind, HEADERS | RST_STREAM | PUSH_PROMISE | CONTINUATION)
     }
 }
 
-/// Some of a frame's content.
+/// A part of a frame's content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Content<'a> {
     pub(super) frame: Frame,
     pub(super) bytes: &'a [u8],
-    /// The content begins with them.
+    /// The content begins with these bytes.
     pub(super) is_first: bool,
-    /// The content ends with them.
+    /// The content ends with these bytes.
     pub(super) is_last: bool,
 }
 
-/// Where one direction stands in its frames.
+/// State of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// Bytes of the preface that came, if it began with one.
+    /// Number of preface bytes received, if the direction began with the preface.
     preface_bytes: usize,
     has_begun: bool,
     header: [u8; 9],
@@ -114,19 +115,19 @@ pub(super) struct Frames {
     frame: Frame,
     prefix: [u8; 6],
     prefix_bytes: usize,
-    /// Bytes that are still to come of the content, and behind it.
+    /// Bytes still missing of the content, and of the padding after it.
     content_left: u32,
     padding_left: u32,
     is_first: bool,
-    /// The end of the content is still to be told.
+    /// The end of the content was not returned yet.
     is_open: bool,
 }
 
 impl Frames {
-    /// Takes the next content off the front of `bytes`; `None` where more bytes are needed.
+    /// Takes the next part of a frame's content off the front of `bytes`; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// Where there is no preface though it began with one, or lengths don't fit each other.
+    /// If the preface or the first frame is invalid, or lengths contradict each other.
     pub(super) fn next<'a>(
         &mut self,
         bytes: &mut &'a [u8],
@@ -162,8 +163,8 @@ impl Frames {
         }
     }
 
-    /// Takes note that `length_bytes` bytes are missing. The frame within whose content they lie and how many of
-    /// them are content, where nothing is lost by that; else nobody knows where the next frame begins.
+    /// Skips missing bytes if they affect only content that is not read, and padding. Returns the frame and the number
+    /// of missing content bytes; `None` if the start of the next frame is then unknown.
     pub(super) fn skip(&mut self, length_bytes: u64) -> Option<(Frame, u64)> {
         let length = u32::try_from(length_bytes).ok()?;
         let content = if self.is_open { length.min(self.content_left) } else { 0 };
@@ -176,7 +177,7 @@ impl Frames {
         Some((self.frame, content.into()))
     }
 
-    /// Whether the preface was passed; `None` where more bytes are needed.
+    /// Skips the preface; returns whether it is valid, `None` if more bytes are needed.
     fn pass_preface(&mut self, bytes: &mut &[u8]) -> Option<bool> {
         loop {
             let (byte, tail) = bytes.split_first()?;
@@ -196,7 +197,7 @@ impl Frames {
         }
     }
 
-    /// Reads the header and the numbers before the content; `None` where more bytes are needed.
+    /// Reads the header and the fixed fields; `None` if more bytes are needed.
     fn read_header(&mut self, bytes: &mut &[u8], time: Timestamp) -> Option<Result<(), Flaw>> {
         while self.header_bytes < self.header.len() {
             let (byte, tail) = bytes.split_first()?;
@@ -237,7 +238,7 @@ impl Frames {
     }
 }
 
-/// Takes as many bytes off the front as are `left` at most.
+/// Takes up to `left` bytes off the front of `bytes`.
 fn take<'a>(bytes: &mut &'a [u8], left: &mut u32) -> &'a [u8] {
     let (head, tail) = bytes.split_at(bytes.len().min(*left as usize));
     *bytes = tail;

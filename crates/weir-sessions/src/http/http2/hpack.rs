@@ -1,20 +1,20 @@
-//! HPACK (RFC 7541): header blocks → names and values.
+//! HPACK (RFC 7541): decodes header blocks to names and values.
 //!
-//! Names and values in the dynamic table are shared, not copied, so that a block costs no more than its own length
-//! however often it refers to a long entry. The table follows the encoder's size updates up to
-//! [`TABLE_BYTES_MAX`]; the decoder's own settings bound the encoder, not us.
+//! Names and values in the dynamic table are shared, not copied, so the cost of a block is linear in its own length,
+//! even if it refers to long entries many times. The table follows the encoder's size updates up to
+//! [`TABLE_BYTES_MAX`], since the settings of the other side are not tracked.
 
 use super::huffman;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Largest dynamic table that is kept, bytes as RFC 7541 §4.1 counts them. Encoders use 4 096, few more.
+/// Maximum size of the dynamic table, as RFC 7541 §4.1 counts it. Most encoders use 4096 bytes.
 pub(super) const TABLE_BYTES_MAX: usize = 64 * 1024;
 
-/// What a table has before anything is said (RFC 9113 §6.5.2).
+/// Initial size of the dynamic table (RFC 9113 §6.5.2).
 const TABLE_BYTES_DEFAULT: usize = 4096;
 
-/// What an entry counts beside its name and value (RFC 7541 §4.1).
+/// Overhead of an entry besides its name and value (RFC 7541 §4.1).
 const ENTRY_BYTES: usize = 32;
 
 /// A name or a value.
@@ -33,7 +33,7 @@ impl Text {
     }
 }
 
-/// The block does not follow RFC 7541, or refers to what was not kept. Nothing behind it can be read.
+/// The block violates RFC 7541, or refers to an entry that was not kept. Later blocks cannot be decoded either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
@@ -52,7 +52,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Reads a whole block; each name and value is given to `emit`, in order.
+    /// Decodes a complete block; passes names and values to `emit`, in order.
     pub(super) fn decode(
         &mut self,
         block: &[u8],
@@ -85,7 +85,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Bytes held: what the table counts, which is about what it takes.
+    /// Approximate bytes held: the size of the table as RFC 7541 counts it.
     pub(super) fn held_bytes(&self) -> usize {
         self.size_bytes + self.entries.len() * 2 * size_of::<Text>()
     }
@@ -118,7 +118,7 @@ impl Decoder {
         }
     }
 
-    /// Makes room for `more_bytes` (RFC 7541 §4.3, §4.4).
+    /// Evicts entries until `more_bytes` fit (RFC 7541 §4.3, §4.4).
     fn evict(&mut self, more_bytes: usize) {
         while self.size_bytes + more_bytes > self.limit_bytes {
             let Some((name, value)) = self.entries.pop_back() else { return };
@@ -127,7 +127,7 @@ impl Decoder {
     }
 }
 
-/// An integer whose first byte has `prefix_bits` bits of it (RFC 7541 §5.1).
+/// Reads an integer with a prefix of `prefix_bits` bits (RFC 7541 §5.1).
 fn read_integer(rest: &mut &[u8], prefix_bits: u32) -> Result<usize, Unreadable> {
     let (first, mut tail) = rest.split_first().ok_or(Unreadable)?;
     let mask = (1_u32 << prefix_bits) - 1;
@@ -148,7 +148,7 @@ fn read_integer(rest: &mut &[u8], prefix_bits: u32) -> Result<usize, Unreadable>
     Ok(value as usize)
 }
 
-/// A string (RFC 7541 §5.2).
+/// Reads a string literal (RFC 7541 §5.2).
 fn read_string(rest: &mut &[u8]) -> Result<Text, Unreadable> {
     let is_huffman = rest.first().is_some_and(|first| first & 0x80 != 0);
     let length = read_integer(rest, 7)?;

@@ -1,6 +1,6 @@
-//! The Huffman code of HPACK (RFC 7541 §5.2, appendix B). It is canonical: lengths alone tell it.
+//! The Huffman code of HPACK (RFC 7541 §5.2, appendix B). The code is canonical: code lengths determine it.
 
-/// Bits of the code of each byte, and of the end of string (256).
+/// Code length of each byte, and of the end-of-string symbol (256).
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28,
     28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6,
@@ -17,13 +17,13 @@ const LENGTHS: [u8; 257] = [
 const LENGTH_MAX: usize = 30;
 const END_OF_STRING: u16 = 256;
 
-/// The codes in order of their lengths.
+/// The codes in order of length.
 struct Code {
     /// The first code of each length.
     first: [u32; LENGTH_MAX + 1],
-    /// How many codes of each length there are.
+    /// Number of codes of each length.
     count: [u32; LENGTH_MAX + 1],
-    /// Where the symbols of each length begin.
+    /// Index of the first symbol of each length.
     offset: [u32; LENGTH_MAX + 1],
     symbols: [u16; 257],
 }
@@ -57,8 +57,8 @@ const fn order_codes() -> Code {
     code
 }
 
-/// Decodes `bytes` to the end of `out`, which grows by no more than 8/5 of their number; `None` where they are no
-/// such code: the end of string in it, or no padding of ones at its end.
+/// Decodes `bytes` and appends the result to `out`, at most 8/5 of their number. `None` if the code is invalid: it
+/// contains the end-of-string symbol, or its padding is not all ones.
 pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     const TABLE: &Code = &CODE;
     let (mut code, mut length) = (0_u32, 0_usize);
@@ -79,7 +79,7 @@ pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
             }
         }
     }
-    // Padding is the beginning of the end of string, shorter than a byte (§5.2).
+    // Padding is a prefix of the end-of-string symbol, shorter than a byte (§5.2).
     (length < 8 && code == (1 << length) - 1).then_some(())
 }
 

@@ -1,13 +1,13 @@
-//! HTTP/2 (RFC 9113) in clear text: one exchange a stream.
+//! Unencrypted HTTP/2 (RFC 9113): one exchange per stream.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `frame` | bytes → frames |
 //! | `hpack`, `huffman` | header blocks → names and values |
 //! | `block` | frames of a header block → a head |
-//! | here | streams, and when each is over |
+//! | here | streams, and their ends |
 //!
-//! Header blocks depend on all that came before them, so a gap outside of DATA ends it.
+//! Header compression depends on all earlier blocks, so parsing stops at a gap outside of DATA frames.
 
 mod block;
 pub(super) mod frame;
@@ -22,12 +22,12 @@ use frame::{CONTINUATION, Content, DATA, Frames, HEADERS, PUSH_PROMISE, RST_STRE
 use std::collections::BTreeMap;
 use weir_packet::Timestamp;
 
-/// Most streams that are open at once.
+/// Maximum number of open streams.
 pub const STREAMS_MAX: usize = 256;
-/// Most bytes of their heads.
+/// Maximum size of their heads.
 pub const STREAMS_BYTES_MAX: usize = 256 * 1024;
 
-/// A stream that is not over.
+/// An open stream.
 #[derive(Debug)]
 struct Open {
     exchange: HttpExchange,
@@ -40,7 +40,7 @@ struct Open {
 struct Side {
     frames: Frames,
     block: Block,
-    /// The error code of a RST_STREAM, as far as it came.
+    /// The error code of a RST_STREAM, as far as received.
     reset: Vec<u8>,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct Http2 {
     client: Option<Direction>,
     streams: BTreeMap<u32, Open>,
     depth: u32,
-    /// The highest stream that a request began.
+    /// The highest stream number of a request.
     last_request: u32,
-    /// Stream 1 began with a request; behind `Upgrade: h2c` (RFC 7540 §3.2) its request is of HTTP/1.
+    /// Stream 1 began with an HTTP/2 request; after `Upgrade: h2c` (RFC 7540 §3.2) its request is in HTTP/1.
     has_first_request: bool,
     is_over: bool,
     cut_off: CutOff,
@@ -122,7 +122,7 @@ impl Http2 {
         let (frame, bytes) = (content.frame, content.bytes);
         let side = &mut self.sides[from as usize];
         if side.block.is_open() && content.is_first && frame.kind != CONTINUATION {
-            // Nothing may stand between the frames of a header block (RFC 9113 §6.10).
+            // No other frame may interrupt a header block (RFC 9113 §6.10).
             return self.end(Flaw::Malformed, sessions);
         }
         match frame.kind {
@@ -161,7 +161,7 @@ impl Http2 {
         }
     }
 
-    /// A header block is whole.
+    /// Takes a complete header block.
     fn take_block(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
         let block = &mut self.sides[from as usize].block;
         let frame = block.frame();
@@ -202,7 +202,7 @@ impl Http2 {
         message: HttpMessage,
         sessions: &mut Vec<Box<dyn Session>>,
     ) {
-        // Of a stream that is over, by a reset, something may still be under way.
+        // Ignore responses on a stream that was reset: they may still be in transit.
         let is_new = !self.streams.contains_key(&id);
         let is_upgraded = id == 1 && !self.has_first_request;
         let is_late = is_new && id <= self.last_request && !is_upgraded;
@@ -236,7 +236,7 @@ impl Http2 {
         self.streams.entry(id).or_insert_with(|| Open::new(depth, client, id))
     }
 
-    /// One side has said all on a stream; once both have, it is over.
+    /// Ends one side of a stream; once both have ended, the exchange is yielded.
     fn end_side(&mut self, id: u32, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
         let is_client = Some(from) == self.client;
         let Some(open) = self.streams.get_mut(&id) else { return };
@@ -257,7 +257,7 @@ impl Http2 {
         }
     }
 
-    /// Nothing more can be read: yields everything as it stands.
+    /// Stops parsing, and yields all streams as they are.
     fn end(&mut self, flaw: Flaw, sessions: &mut Vec<Box<dyn Session>>) {
         self.is_over = true;
         for mut open in std::mem::take(&mut self.streams).into_values() {
@@ -281,7 +281,7 @@ impl Open {
         Self { exchange, is_request_over: false, is_response_over: false }
     }
 
-    /// Notes why what is not over was not read to its end.
+    /// Marks the open messages of the stream as incomplete.
     fn mar(&mut self, flaw: Flaw) {
         if !self.is_request_over
             && let Some(request) = &mut self.exchange.request
