@@ -1,4 +1,4 @@
-//! [`ImapConnection`]: what was asked for on a connection, and how it went; and its fields.
+//! [`ImapConnection`]: commands and results of a connection, and its filter fields.
 
 use crate::session::session_fields;
 use crate::values::{text, texts};
@@ -6,36 +6,36 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// A connection of IMAP, up to where it went over to TLS or compression.
+/// An IMAP connection, up to the start of TLS or compression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImapConnection {
-    /// When its first line came.
+    /// Time of the first line.
     pub time: Timestamp,
-    /// Who sends commands: the originator of the connection, as a rule.
+    /// The client's direction: usually the originator of the connection.
     pub client: Direction,
-    /// The server's greeting: what follows `* OK`.
+    /// The server's greeting: the text after `* OK`.
     pub greeting: Option<String>,
-    /// The user, by LOGIN or AUTHENTICATE PLAIN.
+    /// The user name, from LOGIN or AUTHENTICATE PLAIN.
     pub user: Option<String>,
-    /// How the user authenticates itself: `LOGIN`, or the mechanism of AUTHENTICATE.
+    /// How the user authenticates: `LOGIN`, or the mechanism of AUTHENTICATE.
     pub auth_mechanism: Option<String>,
-    /// Whether the server let the user in.
+    /// Whether the login succeeded.
     pub is_logged_in: Option<bool>,
     /// Verbs of the commands, in order, each once.
     pub commands: Vec<String>,
-    /// Commands with how they went, `SELECT OK`, `LOGIN NO`, in order, each once.
+    /// Commands with their results, `SELECT OK`, `LOGIN NO`, in order, each once.
     pub results: Vec<String>,
-    /// The server's capabilities, as it told them last.
+    /// The server's last list of capabilities.
     pub capabilities: Vec<String>,
-    /// Mailboxes that were selected or examined, in order, each once.
+    /// Selected and examined mailboxes, in order, each once.
     pub mailboxes: Vec<String>,
-    /// What the client says of itself (ID, RFC 2971).
+    /// The client's identification (ID, RFC 2971).
     pub client_id: Option<String>,
-    /// What the server says of itself.
+    /// The server's identification.
     pub server_id: Option<String>,
-    /// What the server said with its last NO or BAD.
+    /// Text of the server's last NO or BAD.
     pub last_error: Option<String>,
-    /// Whether the connection went over to TLS.
+    /// Whether the connection switched to TLS.
     pub is_tls: bool,
 }
 
@@ -59,7 +59,7 @@ impl ImapConnection {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [
             &self.greeting,
@@ -88,7 +88,7 @@ session_fields! { ImapConnection;
     "imap.greeting" [] greeting: Text, "The server's greeting" => |i| text(i.greeting.as_deref());
     "imap.last_error" [] last_error: Text, "What the server said with its last NO or BAD" => |i| text(i.last_error.as_deref());
     "imap.tls" [] tls: Bool, "Whether the connection went over to TLS (STARTTLS)" => |i| Value::Bool(i.is_tls);
-    // Not in the log.
+    // Fields without a column in the log.
     "imap.request.command" ["imap.commands"] _: Texts, "Verbs of the commands, in order, each once" => |i| texts(&i.commands);
 }
 

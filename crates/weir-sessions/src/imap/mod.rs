@@ -1,11 +1,11 @@
-//! IMAP (RFC 9051, RFC 3501): one session a connection.
+//! IMAP (RFC 9051, RFC 3501): one session per connection.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it IMAP? |
-//! | `stream` | one direction's lines, and literals between them |
+//! | `probe` | detection |
+//! | `stream` | lines of one direction, and literals between them |
 //! | `parser` | commands and their results, STARTTLS |
-//! | `connection` | what comes out, and its names in filters |
+//! | `connection` | the session, and its filter fields |
 
 mod connection;
 mod parser;
@@ -33,7 +33,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: connection::FIELDS,
 };
 
-/// A greeting, or a tag.
+/// The start of a greeting, or of a tag.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte.is_ascii_alphanumeric() || b"*.-_:".contains(&byte)),

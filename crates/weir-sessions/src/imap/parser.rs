@@ -1,6 +1,6 @@
-//! [`ImapParser`]: lines of both directions in, one [`ImapConnection`] out.
+//! [`ImapParser`]: turns lines of both directions into one [`ImapConnection`].
 //!
-//! Results name the command that they are of by its tag (RFC 9051 §2.2.1).
+//! A result belongs to the command with its tag (RFC 9051 §2.2.1).
 
 use super::connection::ImapConnection;
 use super::stream::{Piece, Stream, read_literal};
@@ -9,14 +9,14 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
-/// Most commands that wait for their result.
+/// Maximum number of commands without a result.
 const WAITING_MAX: usize = 64;
-/// Most entries of a list.
+/// Maximum number of entries per list.
 const LIST_MAX: usize = 64;
-/// Longest text that is kept, bytes.
+/// Maximum bytes kept of a text.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// Verbs that are known; besides these, all that begin with X.
+/// Known verbs; all verbs that begin with X are also accepted.
 pub(super) const VERBS: &[&str] = &[
     "CAPABILITY",
     "NOOP",
@@ -63,19 +63,19 @@ pub(super) const VERBS: &[&str] = &[
     "UNAUTHENTICATE",
 ];
 
-/// A command that waits for its result.
+/// A command without its result.
 #[derive(Debug)]
 struct Waiting {
     tag: Vec<u8>,
     verb: String,
 }
 
-/// What a line of the server leads to.
+/// The consequence of a server's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     GoOn,
     Tls,
-    /// Compression (RFC 4978): nothing can be read any more.
+    /// Compression begins (RFC 4978): the rest cannot be parsed.
     Compressed,
 }
 
@@ -85,7 +85,7 @@ pub struct ImapParser {
     client: Option<Direction>,
     streams: [Stream; 2],
     waiting: VecDeque<Waiting>,
-    /// The next literal of the client is the name of its user.
+    /// The client's next literal is the user name.
     is_user_next: bool,
     connection: Option<Box<ImapConnection>>,
     cut_off: CutOff,
@@ -121,7 +121,7 @@ impl SessionParser for ImapParser {
             return Progress::Wanted;
         }
         self.streams[from as usize].skip(length_bytes);
-        // What is missing may be just the rest of a literal.
+        // The gap may have completed a literal.
         self.parse(&Data { from, time: Timestamp(0), bytes: &[], is_datagram: false }, sessions)
     }
 
@@ -148,7 +148,7 @@ impl SessionParser for ImapParser {
 }
 
 impl ImapParser {
-    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) behind STARTTLS.
+    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) after STARTTLS.
     fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
         rest.first() == Some(&22)
             && self.client == Some(from)
@@ -196,7 +196,7 @@ impl ImapParser {
         let (tag, rest) = split_word(line);
         let (verb, arguments) = split_word(rest);
         if verb.is_empty() {
-            // An answer to a challenge, or DONE (RFC 2177).
+            // The answer to a challenge, or DONE (RFC 2177).
             let is_answer = self.waiting.back().is_some_and(|last| last.verb == "AUTHENTICATE");
             if is_answer && connection.user.is_none() {
                 connection.user = read_plain_user(connection.auth_mechanism.as_deref(), tag);
@@ -208,7 +208,7 @@ impl ImapParser {
             return;
         }
         let verb = match &*verb {
-            // UID comes before the command that it changes (RFC 9051 §6.4.9).
+            // UID precedes the command that it modifies (RFC 9051 §6.4.9).
             "UID" => format!("UID {}", text(split_word(arguments).0, 32).to_ascii_uppercase()),
             _ => verb,
         };
@@ -229,7 +229,7 @@ impl ImapParser {
             _ => {}
         }
         if self.waiting.len() >= WAITING_MAX {
-            // Of a server that is not seen nobody waits for results.
+            // If the server is not captured, no results will arrive.
             self.waiting.pop_front();
         }
         self.waiting.push_back(Waiting { tag: tag[..tag.len().min(64)].to_vec(), verb });
@@ -289,13 +289,13 @@ fn set_capabilities(connection: &mut ImapConnection, list: &[u8]) {
     }
 }
 
-/// Whether a line is the server's: untagged, a continuation, or a result.
+/// Whether a line comes from a server: untagged, a continuation, or a result.
 fn is_response(line: &[u8]) -> bool {
     let (tag, rest) = split_word(line);
     matches!(tag, b"*" | b"+") || matches!(split_word(rest).0, b"OK" | b"NO" | b"BAD")
 }
 
-/// The first string of arguments: quoted, or up to white space.
+/// The first string of the arguments: quoted, or up to white space.
 fn read_string(arguments: &[u8]) -> String {
     let Some(quoted) = arguments.strip_prefix(b"\"") else {
         return text(split_word(arguments).0, TEXT_BYTES_MAX);

@@ -1,21 +1,21 @@
-//! Is it IMAP? The server's `* OK`, or a client's command behind a tag.
+//! Detects IMAP: the server's `* OK`, or a client's command after a tag.
 
 use crate::{Opening, Probe};
 use memchr::memchr;
 
-/// The port of servers: there a client's command is enough that other protocols may have, too.
+/// The server port, on which commands shared with other protocols are enough.
 const PORT: u16 = 143;
 
-/// Longest tag, bytes.
+/// Maximum length of a tag.
 const TAG_BYTES_MAX: usize = 32;
 
-/// Commands that say enough by themselves.
+/// Commands that are enough on any port.
 const TELLING: &[&[u8]] = &[b"CAPABILITY", b"LOGIN", b"AUTHENTICATE", b"STARTTLS", b"EXAMINE", b"NAMESPACE"];
 
-/// What looks like a tag and is a command of SMTP and POP3 before one of these: `AUTH LOGIN`, `HELP STARTTLS`.
+/// SMTP and POP3 commands that look like tags before these: `AUTH LOGIN`, `HELP STARTTLS`.
 const OF_OTHERS: &[&[u8]] = &[b"AUTH", b"HELP"];
 
-/// Looks at the first bytes of both directions.
+/// Checks the first bytes of both directions.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let [originator, responder] =
         [(opening.originator, opening.ports[0]), (opening.responder, opening.ports[1])];

@@ -1,31 +1,31 @@
-//! One direction of IMAP: lines, and literals between them (RFC 9051 §4.3): `{5}` at the end of a line says that five
-//! bytes follow, and then the line goes on.
+//! One direction of IMAP: lines, and literals between them (RFC 9051 §4.3). `{5}` at the end of a line announces a
+//! literal of five bytes, after which the line continues.
 
 use crate::line::Lines;
 use std::borrow::Cow;
 use weir_packet::Timestamp;
 
-/// Longest line that is kept, bytes; literals apart.
+/// Maximum bytes kept of a line, without its literals.
 pub const LINE_BYTES_MAX: usize = 8 * 1024;
-/// Bytes of a literal that are kept.
+/// Maximum bytes kept of a literal.
 const LITERAL_BYTES_MAX: usize = 256;
 
-/// What comes out of one direction.
+/// A piece of one direction.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// A line, or a part of one where literals are in it.
+    /// A line, or a part of a line with literals.
     Line {
         bytes: Cow<'a, [u8]>,
         time: Timestamp,
-        /// It begins a command or a response; else it goes on behind a literal.
+        /// Whether the piece begins a command or response; otherwise it continues after a literal.
         is_begin: bool,
         is_cut: bool,
     },
-    /// The first bytes of a literal, which is over.
+    /// The first bytes of a literal that has ended.
     Literal(Vec<u8>),
 }
 
-/// Where one direction stands.
+/// State of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     lines: Lines,
@@ -35,7 +35,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Takes the next piece off the front of `bytes`, which came at `time`; `None` where more bytes are needed.
+    /// Takes the next piece off the front of `bytes`, which arrived at `time`; `None` if more bytes are needed.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8], time: Timestamp) -> Option<Piece<'a>> {
         if let Some(left) = &mut self.literal_left {
             let take = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
@@ -57,7 +57,7 @@ impl Stream {
         Some(Piece::Line { bytes: line.bytes, time: line.time, is_begin, is_cut: line.is_cut })
     }
 
-    /// Bytes are missing: a literal bears that, what follows anything else is taken for a line.
+    /// Skips missing bytes. A literal continues after them; otherwise the next byte counts as the start of a line.
     pub(super) fn skip(&mut self, length_bytes: u64) {
         match &mut self.literal_left {
             Some(left) if *left >= length_bytes => *left -= length_bytes,
@@ -65,14 +65,14 @@ impl Stream {
         }
     }
 
-    /// The literal that was announced does not come (RFC 9051 §7.6): the other side refused it.
+    /// The other side refused the announced literal (RFC 9051 §7.6), so it is not sent.
     pub(super) fn refuse_literal(&mut self) {
         if self.literal_left.is_some() && self.literal.is_empty() {
             self.literal_left = None;
         }
     }
 
-    /// Whether it is between two lines.
+    /// Whether the next byte begins a line.
     pub(super) fn is_between(&self) -> bool {
         self.lines.is_between() && self.literal_left.is_none() && !self.is_behind_literal
     }
@@ -83,7 +83,7 @@ impl Stream {
     }
 }
 
-/// The length in `… {5}`, `… {5+}` (RFC 7888).
+/// The length in a line that ends in `{5}` or `{5+}` (RFC 7888).
 pub(super) fn read_literal(line: &[u8]) -> Option<u64> {
     let rest = line.strip_suffix(b"}")?;
     let open = memchr::memrchr(b'{', rest)?;
@@ -104,7 +104,7 @@ mod tests {
         let mut list = Vec::new();
         for chunk in chunks {
             let mut rest = chunk.as_bytes();
-            // A literal of no bytes needs none to be over.
+            // A literal of length zero ends without another byte.
             while let Some(piece) = stream.next(&mut rest, Timestamp(0)) {
                 list.push(match piece {
                     Piece::Line { bytes, is_begin, .. } => {

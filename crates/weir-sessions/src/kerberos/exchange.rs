@@ -1,4 +1,4 @@
-//! [`KerberosExchange`], and its fields.
+//! [`KerberosExchange`], and its filter fields.
 
 use super::message::{Kind, Message};
 use super::names::{self, cipher_name, error_name};
@@ -8,23 +8,23 @@ use crate::{Exchange, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// A request with its response. Either may be missing.
+/// A request with its response, or one of the two.
 pub type KerberosExchange = Exchange<Message>;
 
 impl KerberosExchange {
-    /// What the answer says, or else the request.
+    /// A value of the request, or else of the response.
     fn told<'a, T>(&'a self, read: impl Fn(&'a Message) -> Option<T>) -> Option<T> {
         self.request.as_ref().and_then(&read).or_else(|| self.response.as_ref().and_then(&read))
     }
 
-    /// Who asks, with the realm, as Zeek has it: `bob/EXAMPLE.COM`. A request for a further ticket does not say it.
+    /// The client's name with its realm, as in Zeek: `bob/EXAMPLE.COM`. A TGS request does not contain it.
     fn client_name(&self) -> Option<String> {
         let client = self.told(|message| message.client.as_deref())?;
         let realm = self.told(|message| message.client.as_ref().and(message.client_realm.as_deref()));
         Some(realm.map_or_else(|| client.to_owned(), |realm| format!("{client}/{realm}")))
     }
 
-    /// Whether it was given; none without an answer.
+    /// Whether the request succeeded; none without an answer.
     pub fn is_good(&self) -> Option<bool> {
         self.response.as_ref().map(|response| response.kind != Kind::Error)
     }
@@ -56,7 +56,7 @@ fn answered<'a>(exchange: &'a KerberosExchange, read: fn(&'a Message) -> Option<
     exchange.response.as_ref().and_then(read).unwrap_or(Value::Absent)
 }
 
-/// Cipher of the ticket that was given, or that a service was shown.
+/// Cipher of the ticket that was issued, or presented to a service.
 fn ticket_cipher(exchange: &KerberosExchange) -> Option<i32> {
     let is_shown = |message: &&Message| message.kind == Kind::ApRequest;
     let message = exchange.response.as_ref().or(exchange.request.as_ref().filter(is_shown));
@@ -67,13 +67,13 @@ fn ciphers(message: &Message) -> Value<'_> {
     owned_texts(message.ciphers.iter().map(|cipher| cipher_name(*cipher).into_owned()).collect())
 }
 
-/// Kinds of proof: negative ones are not registered, and left out.
+/// Types of pre-authentication data, without negative ones, which are not registered.
 fn proofs(message: &Message) -> Value<'_> {
     let proofs: Vec<u64> = message.proofs.iter().filter_map(|proof| u64::try_from(*proof).ok()).collect();
     crate::values::numbers(&proofs)
 }
 
-/// What can be asked for.
+/// All request types.
 const REQUEST_TYPES: Words = Words { list: || vec!["AS", "TGS", "AP"], others: &[] };
 
 session_fields! { KerberosExchange;
@@ -88,7 +88,7 @@ session_fields! { KerberosExchange;
     "kerberos.cipher" [] cipher: Text, "Cipher of the ticket: aes256-cts-hmac-sha1-96, rc4-hmac" => |k| name(ticket_cipher(k).map(cipher_name));
     "kerberos.forwardable" [] forwardable: Bool, "A ticket is wanted that can be forwarded" => |k| asked(k, |message| message.is_forwardable().map(Value::Bool));
     "kerberos.renewable" [] renewable: Bool, "A ticket is wanted that can be renewed" => |k| asked(k, |message| message.is_renewable().map(Value::Bool));
-    // Not in the log.
+    // Fields without a column in the log.
     "kerberos.realm" [] _: Text, "Realm of the service" => |k| text(k.told(|message| message.service_realm.as_deref()));
     "kerberos.rtime" [] _: Time, "Until when the ticket shall be renewable" => |k| asked(k, |message| message.renew_till.map(Value::Time));
     "kerberos.etype" ["kerberos.ciphers"] _: Texts in names::CIPHER_NAMES, "Ciphers that the client takes, the best first" => |k| asked(k, |message| Some(ciphers(message)));

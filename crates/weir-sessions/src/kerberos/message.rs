@@ -1,35 +1,35 @@
-//! A [`Message`] of Kerberos: what is in clear of it (RFC 4120 §5.4 to §5.9, the module of ASN.1 in its appendix A).
+//! The unencrypted part of a Kerberos [`Message`] (RFC 4120 §5.4 to §5.9, ASN.1 module in appendix A).
 
 use crate::der::{BITS, Elements, GENERAL_STRING, GENERALIZED_TIME, INTEGER, OCTETS, SEQUENCE, integer};
 use crate::line::text;
 use weir_packet::Timestamp;
 
-/// Bytes kept of a name or a text.
+/// Maximum bytes kept of a name or a text.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// Most parts of a name, ciphers, and kinds of proof that are kept of a message.
+/// Maximum number of name components, ciphers, and pre-authentication types kept per message.
 const PARTS_MAX: usize = 32;
 
-/// Forwardable and renewable (§5.4.1), in the first byte and the one behind.
+/// The flags forwardable and renewable (§5.4.1), in the first byte and the second.
 const FORWARDABLE: u32 = 1 << 30;
 const RENEWABLE: u32 = 1 << 23;
 
-/// What a message is, by the number of its tag.
+/// Message types, by application tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Asks the authentication service for a first ticket.
+    /// A request to the authentication service for a first ticket.
     AsRequest,
-    /// Its answer.
+    /// The answer to an AS request.
     AsReply,
-    /// Asks the ticket-granting service for one more.
+    /// A request to the ticket-granting service for another ticket.
     TgsRequest,
-    /// Its answer.
+    /// The answer to a TGS request.
     TgsReply,
-    /// Shows a ticket to a service.
+    /// A client presents a ticket to a service.
     ApRequest,
-    /// The service shows who it is.
+    /// The service authenticates itself to the client.
     ApReply,
-    /// It went wrong.
+    /// An error.
     Error,
 }
 
@@ -47,7 +47,7 @@ impl Kind {
         })
     }
 
-    /// Zeek's name of what is asked for: `AS`, `TGS`, `AP`.
+    /// Zeek's name of the request type: `AS`, `TGS`, `AP`.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::AsRequest | Self::AsReply => Some("AS"),
@@ -58,55 +58,55 @@ impl Kind {
     }
 }
 
-/// Whether a tag is that of a message.
+/// Whether a tag is a message type.
 pub(super) fn is_tag(tag: u8) -> bool {
     Kind::from_tag(tag).is_some()
 }
 
-/// What is in clear of a message.
+/// The unencrypted part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// What it is.
+    /// Message type.
     pub kind: Kind,
-    /// Who asks: `bob`.
+    /// Client name: `bob`.
     pub client: Option<String>,
-    /// Of which realm the one who asks is; in a request that of the service, too.
+    /// Realm of the client; in a request also the service's realm.
     pub client_realm: Option<String>,
-    /// What for: `krbtgt/EXAMPLE.COM`.
+    /// Service name: `krbtgt/EXAMPLE.COM`.
     pub service: Option<String>,
     /// The service's realm.
     pub service_realm: Option<String>,
-    /// Options of a request, bit 31 the first (§5.4.1).
+    /// Options of a request; bit 31 is the first (§5.4.1).
     pub options: Option<u32>,
-    /// From when on the ticket is wanted.
+    /// Requested start time of the ticket.
     pub from: Option<Timestamp>,
-    /// Until when.
+    /// Requested end time.
     pub till: Option<Timestamp>,
-    /// Until when it shall be renewable.
+    /// Requested end of renewal.
     pub renew_till: Option<Timestamp>,
-    /// A number that tells requests apart.
+    /// Random number that identifies the request.
     pub nonce: Option<i64>,
-    /// Ciphers that the client takes, the best first.
+    /// Ciphers that the client supports, by preference.
     pub ciphers: Vec<i32>,
-    /// Kinds of proof of who it is (IANA "Pre-authentication and Typed Data").
+    /// Types of pre-authentication data (IANA "Pre-authentication and Typed Data").
     pub proofs: Vec<i32>,
-    /// Cipher of the ticket: of an answer the one given, of a request the one shown.
+    /// Cipher of the ticket: the issued one in an answer, the presented one in a request.
     pub ticket_cipher: Option<i32>,
-    /// Cipher of what only the client can read of an answer.
+    /// Cipher of the part of an answer that only the client can read.
     pub cipher: Option<i32>,
-    /// Number of the error.
+    /// Error code.
     pub error: Option<i32>,
-    /// What the server says of it.
+    /// Error text of the server.
     pub error_text: Option<String>,
 }
 
 impl Message {
-    /// Reads a message; `None` where it is none, or not whole up to what tells.
+    /// Parses a message; `None` if it is invalid, or truncated before its decisive fields.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (tag, content) = Elements::new(bytes).next()?;
         let kind = Kind::from_tag(tag)?;
         let mut fields = Elements::new(Elements::new(content).next_of(SEQUENCE)?);
-        // Requests count from 1.
+        // Field tags of requests begin at 1.
         let first = if matches!(kind, Kind::AsRequest | Kind::TgsRequest) { 0xa1 } else { 0xa0 };
         let version = number(fields.next_of(first)?)?;
         let number_of_kind = number(fields.next_of(first + 1)?)?;
@@ -178,7 +178,7 @@ impl Message {
         Some(())
     }
 
-    /// Kinds of proof; a ticket among them is looked at (§5.2.7).
+    /// Types of pre-authentication data; a ticket among them is read (§5.2.7).
     fn take_proofs(&mut self, content: &[u8]) -> Option<()> {
         const TICKET: i32 = 1;
         let mut list = Elements::new(Elements::new(content).next_of(SEQUENCE)?);
@@ -244,12 +244,12 @@ impl Message {
         Some(())
     }
 
-    /// Whether a ticket is wanted that can be forwarded.
+    /// Whether a forwardable ticket is requested.
     pub fn is_forwardable(&self) -> Option<bool> {
         self.options.map(|options| options & FORWARDABLE != 0)
     }
 
-    /// Whether a ticket is wanted that can be renewed.
+    /// Whether a renewable ticket is requested.
     pub fn is_renewable(&self) -> Option<bool> {
         self.options.map(|options| options & RENEWABLE != 0)
     }
@@ -262,7 +262,7 @@ impl Message {
     }
 }
 
-/// What is in clear of a ticket (§5.3).
+/// The unencrypted part of a ticket (§5.3).
 struct Ticket {
     realm: Option<String>,
     service: Option<String>,
@@ -284,7 +284,7 @@ fn ticket(content: &[u8]) -> Option<Ticket> {
     Some(ticket)
 }
 
-/// The cipher of something encrypted (§5.2.9).
+/// The cipher of encrypted data (§5.2.9).
 fn cipher(content: &[u8]) -> Option<i32> {
     let mut fields = Elements::new(Elements::new(content).next_of(SEQUENCE)?);
     small(fields.next_of(0xa0)?)
@@ -302,7 +302,7 @@ fn string(content: &[u8]) -> Option<String> {
     Elements::new(content).next_of(GENERAL_STRING).map(|string| text(string, TEXT_BYTES_MAX))
 }
 
-/// A name in its parts (§5.2.2), with slashes between them.
+/// A name (§5.2.2), its components joined by slashes.
 fn name(content: &[u8]) -> Option<String> {
     let mut fields = Elements::new(Elements::new(content).next_of(SEQUENCE)?);
     fields.next_of(0xa0)?;
@@ -325,7 +325,7 @@ fn options(content: &[u8]) -> Option<u32> {
     bits.first_chunk().map(|bits| u32::from_be_bytes(*bits))
 }
 
-/// A time to the second (§5.2.3): `20371231235959Z`.
+/// A time in seconds (§5.2.3): `20371231235959Z`.
 fn time(content: &[u8]) -> Option<Timestamp> {
     let digits = Elements::new(content).next_of(GENERALIZED_TIME)?.strip_suffix(b"Z")?;
     if digits.len() != 14 || !digits.iter().all(u8::is_ascii_digit) {
@@ -338,7 +338,7 @@ fn time(content: &[u8]) -> Option<Timestamp> {
     if !(1..=12).contains(&month) {
         return None;
     }
-    // Days since 1970 of the Gregorian calendar, years beginning in March.
+    // Days since 1970 in the Gregorian calendar; years begin in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year.div_euclid(4) - year.div_euclid(100)
         + year.div_euclid(400)
@@ -347,7 +347,7 @@ fn time(content: &[u8]) -> Option<Timestamp> {
         - 1
         - 719_468;
     let seconds = days * 86_400 + read(8, 2) * 3600 + read(10, 2) * 60 + read(12, 2);
-    // What lies beyond the times that can be told is none.
+    // `None` if the time does not fit nanoseconds in 64 bits.
     seconds.checked_mul(1_000_000_000).map(Timestamp)
 }
 

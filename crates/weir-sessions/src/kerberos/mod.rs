@@ -1,14 +1,14 @@
-//! Kerberos 5 (RFC 4120), in datagrams and over TCP: one [`KerberosExchange`] for what is asked of a key distribution centre,
-//! with its answer.
+//! Kerberos 5 (RFC 4120) over UDP and TCP: one [`KerberosExchange`] per request to a key distribution centre and its
+//! answer.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `message` | what a message says in clear, and whether it is one |
-//! | `parser` | which answer is for which request; the probe |
-//! | `exchange` | what comes out, and its names in filters |
-//! | `names` | ciphers and errors |
+//! | `message` | the unencrypted part of messages, and their validity |
+//! | `parser` | matching of requests and answers; detection |
+//! | `exchange` | the session, and its filter fields |
+//! | `names` | names of ciphers and errors |
 //!
-//! Zeek leaves out the answer that the user must first prove who it is (KDC_ERR_PREAUTH_REQUIRED); here it is a row as others.
+//! Zeek omits exchanges whose answer only requires pre-authentication (KDC_ERR_PREAUTH_REQUIRED); they are rows here.
 
 mod exchange;
 mod message;
@@ -37,7 +37,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: exchange::FIELDS,
 };
 
-/// The tag of a message, over TCP behind its length.
+/// A message tag, over TCP after the length prefix.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match (place.at, place.is_datagram) {
         (0, true) | (4, false) => ByteSet::of(message::is_tag),

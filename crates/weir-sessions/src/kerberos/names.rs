@@ -25,7 +25,7 @@ pub fn cipher_name(cipher: i32) -> Cow<'static, str> {
     name.into()
 }
 
-/// Errors in the order of their numbers.
+/// Errors in numerical order.
 const ERRORS: &[(i32, &str)] = &[
     (0, "KDC_ERR_NONE"),
     (1, "KDC_ERR_NAME_EXP"),
@@ -107,10 +107,10 @@ pub fn error_name(error: i32) -> Cow<'static, str> {
     }
 }
 
-/// What errors can be called.
+/// All names of errors.
 pub(super) const ERROR_NAMES: Words =
     Words { list: || ERRORS.iter().map(|entry| entry.1).collect(), others: &["unknown-"] };
-/// What ciphers can be called.
+/// All names of ciphers.
 pub(super) const CIPHER_NAMES: Words =
     Words { list: || named(0..=i32::from(u8::MAX), cipher_name), others: &["unknown-"] };
 

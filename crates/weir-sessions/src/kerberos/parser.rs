@@ -1,4 +1,4 @@
-//! [`KerberosParser`]: bytes of both directions in, exchanges out; and the probe.
+//! [`KerberosParser`]: turns bytes of both directions into exchanges; and detection.
 
 use super::message::{Kind, Message, is_tag};
 use crate::frames::{Frames, Head, Next};
@@ -6,16 +6,16 @@ use crate::pairing::Pairing;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser};
 use weir_packet::Timestamp;
 
-/// Longest message that is read over TCP, bytes: a request has its tickets before what it asks for.
+/// Maximum length of a message over TCP. A TGS request has its tickets before its other fields.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// Most requests of a flow that wait for their answers.
+/// Maximum number of unanswered requests per flow.
 pub const WAITING_MAX: usize = 32;
 
-/// Bytes of the length before a message over TCP (RFC 4120 §7.2.2).
+/// Bytes of the length prefix over TCP (RFC 4120 §7.2.2).
 const LENGTH_BYTES: usize = 4;
 
-/// The length before a message, and its tag. The highest bit of the length is not used yet.
+/// Measures a message over TCP by its length prefix and tag. The highest bit of the length is reserved.
 fn measure(bytes: &[u8]) -> Head {
     match bytes {
         [0, a, b, c, tag, ..] if is_tag(*tag) => {
@@ -27,7 +27,7 @@ fn measure(bytes: &[u8]) -> Head {
     }
 }
 
-/// What follows the length of an element; or what is to be thought where there is none.
+/// The bytes after the length of an element; an error is the result of the probe.
 fn behind_length(bytes: &[u8]) -> Result<&[u8], Probe> {
     match bytes.split_first() {
         None => Err(Probe::Unsure),
@@ -37,7 +37,7 @@ fn behind_length(bytes: &[u8]) -> Result<&[u8], Probe> {
     }
 }
 
-/// What follows certain bytes.
+/// The bytes after the prefix `wanted`; an error is the result of the probe.
 fn behind<'a>(bytes: &'a [u8], wanted: &[u8]) -> Result<&'a [u8], Probe> {
     let known = bytes.len().min(wanted.len());
     match bytes[..known] == wanted[..known] {
@@ -46,7 +46,7 @@ fn behind<'a>(bytes: &'a [u8], wanted: &[u8]) -> Result<&'a [u8], Probe> {
     }
 }
 
-/// Whether a message begins so: its tag, a list, version 5, and the number of its tag.
+/// Whether the bytes begin a message: its tag, a sequence, version 5, and the message type of the tag.
 fn begin(bytes: &[u8]) -> Result<(), Probe> {
     let (tag, rest) = bytes.split_first().ok_or(Probe::Unsure)?;
     if !is_tag(*tag) {
@@ -59,7 +59,7 @@ fn begin(bytes: &[u8]) -> Result<(), Probe> {
 
 fn side(bytes: &[u8], is_datagram: bool) -> Probe {
     let told = if is_datagram {
-        // It comes whole, or is not for us.
+        // A datagram is complete, so a truncated message is not Kerberos.
         begin(bytes).map_err(|_| Probe::NotForUs)
     } else {
         match measure(bytes) {
@@ -71,7 +71,7 @@ fn side(bytes: &[u8], is_datagram: bool) -> Probe {
     told.err().unwrap_or(Probe::Certain)
 }
 
-/// Told from the first message of either side.
+/// Detects the first message of either side.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let [originator, responder] =
         [opening.originator, opening.responder].map(|bytes| side(bytes, opening.is_datagram));
@@ -142,7 +142,7 @@ impl SessionParser for KerberosParser {
 impl KerberosParser {
     fn take_message(&mut self, from: Direction, time: Timestamp, message: Message, sessions: &mut Sessions) {
         if matches!(message.kind, Kind::AsRequest | Kind::TgsRequest | Kind::ApRequest) {
-            // A request that is sent again has the number of the first.
+            // A retransmitted request has the nonce of the first.
             let is_again = |waiting: &Message, request: &Message| {
                 waiting.nonce.is_some() && (waiting.nonce, waiting.kind) == (request.nonce, request.kind)
             };
@@ -150,7 +150,7 @@ impl KerberosParser {
             return sessions.extend(oldest.map(|oldest| oldest as Box<dyn Session>));
         }
         let fits = |request: &Message, response: &Message| match response.kind {
-            // An error says for which service, but not to which request.
+            // An error names a service, but no request.
             Kind::Error => response.service.is_none() || response.service == request.service,
             kind => kind.name() == request.kind.name(),
         };
