@@ -1,4 +1,4 @@
-//! Modbus over TCP (Modbus Messaging on TCP/IP 1.0b): one [`ModbusTransaction`] for each request with its answer.
+//! Modbus over TCP (Modbus Messaging on TCP/IP 1.0b): one [`ModbusTransaction`] per request and answer.
 
 use crate::frames::{Frames, Head, Next};
 use crate::pairing::{Exchange, Pairing};
@@ -28,7 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// Protocol 0, and a length below 256.
+/// Protocol identifier 0, and a length below 256.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         2..=4 => ByteSet::of(|byte| byte == 0),
@@ -36,36 +36,36 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Port of controllers.
+/// Server port of controllers.
 const PORT: u16 = 502;
 
-/// Longest message, bytes (§4.1).
+/// Maximum length of a message (§4.1).
 const MESSAGE_BYTES_MAX: usize = 260;
 
-/// Most requests of a connection that wait for their answers: a controller takes up to 16 (§4.3.2).
+/// Maximum number of unanswered requests per connection: a controller accepts up to 16 (§4.3.2).
 pub const WAITING_MAX: usize = 64;
 
-/// A message: its head and what it is for.
+/// A message: its header and main fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// Number of the transaction.
+    /// Transaction identifier.
     pub transaction: u16,
-    /// Controller behind a gateway.
+    /// Unit identifier: the controller behind a gateway.
     pub unit: u8,
-    /// What is asked for; 0x80 more in an answer that says no.
+    /// Function code; plus 0x80 in an exception response.
     pub function: u8,
-    /// First register or coil of a request.
+    /// First register or coil in a request.
     pub address: Option<u16>,
-    /// How many of them.
+    /// Number of registers or coils.
     pub count: Option<u16>,
-    /// Why the answer is no.
+    /// Exception code.
     pub exception: Option<u8>,
 }
 
-/// A request with its response, or the one of them that was seen.
+/// A request with its response, or the only one seen.
 pub type ModbusTransaction = Exchange<Message>;
 
-/// What the form of a message says of it.
+/// Whether the form of a message is that of a request or response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Request,
@@ -74,7 +74,7 @@ enum Form {
 }
 
 impl Message {
-    /// Reads a whole message with its head.
+    /// Parses a complete message with its header.
     fn parse(bytes: &[u8]) -> Option<(Self, Form)> {
         let mut reader = Reader::new(bytes);
         let transaction = reader.u16()?;
@@ -104,13 +104,13 @@ impl Message {
         Some((message, form))
     }
 
-    /// What answer and request have in common.
+    /// The fields in which a request and its response agree.
     fn key(&self) -> (u16, u8, u8) {
         (self.transaction, self.unit, self.function & 0x7f)
     }
 }
 
-/// The head (§3.1.3): transaction, protocol 0, length of what follows.
+/// Measures a message by its header (§3.1.3): transaction, protocol 0, length of the rest.
 fn measure(bytes: &[u8]) -> Head {
     match bytes {
         [_, _, 0, 0, high, low, ..] => match u16::from_be_bytes([*high, *low]) {
@@ -122,7 +122,7 @@ fn measure(bytes: &[u8]) -> Head {
     }
 }
 
-/// On its port a message of a function that there is; elsewhere a request and its answer, both whole.
+/// Detects a message with a known function on the Modbus port; on other ports a complete request and its response.
 fn probe(opening: &Opening<'_>) -> Probe {
     let side = |bytes: &[u8]| match measure(bytes) {
         Head::Bytes(length) => match bytes.get(..length as usize) {
@@ -203,7 +203,7 @@ impl ModbusParser {
     ) {
         let client = *self.client.get_or_insert(if form == Form::Response { from.other() } else { from });
         if from == client {
-            // Clients that use one number for all requests send each once: TCP delivers it.
+            // Some clients use one number for all requests. Over TCP no request is a retransmission.
             let oldest = self.pairing.ask(from, time, message, |_, _| false);
             sessions.extend(oldest.map(|oldest| oldest as Box<dyn Session>));
         } else {
@@ -214,17 +214,17 @@ impl ModbusParser {
 }
 
 impl ModbusTransaction {
-    /// The message that says what was asked for.
+    /// The message with the function: the request, or else the response.
     fn message(&self) -> Option<&Message> {
         self.request.as_ref().or(self.response.as_ref())
     }
 
-    /// Name of what was asked for, as Zeek has it: `READ_HOLDING_REGISTERS`.
+    /// Name of the function, as in Zeek: `READ_HOLDING_REGISTERS`.
     pub fn function_name(&self) -> Option<Cow<'static, str>> {
         Some(function_name(self.message()?.function & 0x7f))
     }
 
-    /// Why the answer is no: `ILLEGAL_DATA_ADDRESS`.
+    /// Name of the exception: `ILLEGAL_DATA_ADDRESS`.
     pub fn exception_name(&self) -> Option<Cow<'static, str>> {
         Some(match self.response.as_ref()?.exception? {
             1 => "ILLEGAL_FUNCTION".into(),
@@ -281,7 +281,7 @@ fn function_name(function: u8) -> Cow<'static, str> {
     }
 }
 
-/// What can be asked for.
+/// All names of functions.
 const FUNCTIONS: Words = Words { list: || named(0..=0x7f, function_name), others: &["unknown-"] };
 
 session_fields! { ModbusTransaction;
@@ -290,7 +290,7 @@ session_fields! { ModbusTransaction;
     "modbus.func" [] func: Text in FUNCTIONS, "What is asked for: READ_HOLDING_REGISTERS" => |t| name(t.function_name());
     "modbus.pdu_type" [] pdu_type: Text, "The last message of it: REQ, RESP" => |t| text(Some(if t.response.is_some() { "RESP" } else { "REQ" }));
     "modbus.exception" [] exception: Text, "Why the answer is no: ILLEGAL_DATA_ADDRESS" => |t| name(t.exception_name());
-    // Not in the log.
+    // Fields without a column in the log.
     "modbus.func_code" [] _: Unsigned, "Number of what is asked for" => |t| unsigned(t.message().map(|m| m.function & 0x7f));
     "modbus.exception_code" [] _: Unsigned, "Number of why the answer is no" => |t| unsigned(t.response.and_then(|m| m.exception));
     "modbus.reference_num" ["modbus.address"] _: Unsigned, "First register or coil" => |t| unsigned(t.request.and_then(|m| m.address));

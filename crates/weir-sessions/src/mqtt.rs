@@ -1,4 +1,4 @@
-//! MQTT (3.1, 3.1.1, 5): one [`MqttConnection`] a connection: who connects, and what is published on which topics.
+//! MQTT (3.1, 3.1.1, 5): one [`MqttConnection`] per connection, with the client and the topics of published messages.
 
 use crate::frames::{Frame, Frames, Head, Next};
 use crate::line::{note, text as lossy};
@@ -28,7 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// CONNECT.
+/// The type of CONNECT.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte == 0x10),
@@ -36,43 +36,43 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Bytes kept of a packet.
+/// Maximum bytes kept of a packet.
 pub const PACKET_BYTES_MAX: usize = 4096;
 
-/// Most topics of a list.
+/// Maximum number of topics per list.
 pub const TOPICS_MAX: usize = 64;
 
-/// Bytes kept of a text.
+/// Maximum bytes kept of a text.
 const TEXT_BYTES_MAX: usize = 256;
 
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MqttConnection {
-    /// When its first packet came.
+    /// Time of the first packet.
     pub time: Timestamp,
-    /// Who connects.
+    /// The client's direction.
     pub client: Direction,
-    /// Name of the protocol: `MQTT`, `MQIsdp` in 3.1.
+    /// Protocol name: `MQTT`; `MQIsdp` in 3.1.
     pub protocol: Option<String>,
-    /// Its level: 3, 4 (3.1.1), 5.
+    /// Protocol level: 3, 4 (3.1.1), 5.
     pub level: Option<u8>,
-    /// Who connects, as it calls itself.
+    /// Client identifier.
     pub client_id: Option<String>,
-    /// The user.
+    /// User name.
     pub username: Option<String>,
-    /// Seconds between signs of life.
+    /// Keep-alive interval, seconds.
     pub keep_alive_secs: Option<u16>,
-    /// What the server answers (CONNACK).
+    /// Return or reason code of the server (CONNACK).
     pub reason: Option<u8>,
-    /// Topic of what the server is to say when the client dies.
+    /// Topic of the will message, which the server publishes if the client disconnects abnormally.
     pub will_topic: Option<String>,
-    /// What it is to say.
+    /// Payload of the will message.
     pub will_payload: Option<String>,
-    /// Messages the client published, and the server.
+    /// Number of messages published by the client, and by the server.
     pub published: [u64; 2],
-    /// Their topics, each once.
+    /// Topics of published messages, each once.
     pub topics: Vec<String>,
-    /// Topics the client subscribed to, each once.
+    /// Topic filters in the client's subscriptions, each once.
     pub subscriptions: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl MqttConnection {
         }
     }
 
-    /// CONNECT (§3.1), without the password.
+    /// Takes CONNECT (§3.1), without the password.
     fn take_connect(&mut self, body: &[u8]) -> Option<()> {
         let mut reader = Reader::new(body);
         let text = |bytes| Some(lossy(bytes, TEXT_BYTES_MAX));
@@ -117,7 +117,7 @@ impl MqttConnection {
         Some(())
     }
 
-    /// SUBSCRIBE (§3.8).
+    /// Takes SUBSCRIBE (§3.8).
     fn take_subscribe(&mut self, body: &[u8]) -> Option<()> {
         let mut reader = Reader::new(body);
         reader.u16()?;
@@ -138,7 +138,7 @@ impl MqttConnection {
             + texts.chain(lists).map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
     }
 
-    /// Name of the version: `3.1.1`.
+    /// Protocol version: `3.1.1`.
     pub fn version(&self) -> Option<Cow<'static, str>> {
         Some(match self.level? & 0x7f {
             3 => "3.1".into(),
@@ -148,7 +148,7 @@ impl MqttConnection {
         })
     }
 
-    /// How the server answers.
+    /// Meaning of the server's return or reason code.
     pub fn status(&self) -> Option<Cow<'static, str>> {
         let words = match self.reason? {
             0 => "Connection Accepted",
@@ -170,7 +170,7 @@ impl MqttConnection {
     }
 }
 
-/// Of version 5: properties with their length.
+/// Skips the properties of version 5, which have a length prefix.
 fn skip_properties(reader: &mut Reader<'_>, level: u8) -> Option<()> {
     if level & 0x7f == 5 {
         let (length, digits) = read_length(reader.rest())?;
@@ -179,19 +179,19 @@ fn skip_properties(reader: &mut Reader<'_>, level: u8) -> Option<()> {
     Some(())
 }
 
-/// A number in groups of seven bits, and how many bytes it has (§2.2.3); four at most.
+/// Reads a variable byte integer of at most four bytes; returns the number and its length (§2.2.3).
 fn read_length(bytes: &[u8]) -> Option<(u64, usize)> {
     let digits = bytes.iter().take(4).position(|byte| byte & 0x80 == 0)? + 1;
     let number = bytes[..digits].iter().rev().fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f));
     Some((number, digits))
 }
 
-/// A packet begins with its type and its length (§2.2).
+/// Measures a packet by its type and its length (§2.2).
 fn measure(bytes: &[u8]) -> Head {
     let Some((kind, rest)) = bytes.split_first() else { return Head::Short };
     let is_kind = match (kind >> 4, kind & 15) {
         (3, flags) => flags & 6 != 6,
-        // 3.1 sends these again with a flag.
+        // Version 3.1 sets the DUP flag on retransmissions.
         (6 | 8 | 10, flags) => flags & 0b0111 == 2,
         (kind, flags) => kind != 0 && flags == 0,
     };
@@ -203,7 +203,7 @@ fn measure(bytes: &[u8]) -> Head {
     }
 }
 
-/// A CONNECT from either side: it has the protocol's name.
+/// Detects a CONNECT from either side by the protocol name in it.
 fn probe(opening: &Opening<'_>) -> Probe {
     let side = |bytes: &[u8]| {
         let begins = |rest: &[u8], name: &[u8]| {
@@ -278,7 +278,7 @@ impl MqttParser {
         let kind = frame.bytes[0] >> 4;
         let Some((_, digits)) = read_length(&frame.bytes[1..]) else { return };
         let body = &frame.bytes[1 + digits..];
-        // These say who is the client; of others the originator is taken for it.
+        // These packets tell which side is the client; otherwise the originator counts as the client.
         let client = match kind {
             1 | 8 | 10 | 12 => from,
             2 | 9 | 11 | 13 => from.other(),
@@ -286,7 +286,7 @@ impl MqttParser {
         };
         let connection =
             self.connection.get_or_insert_with(|| Box::new(MqttConnection::new(frame.time, client)));
-        // Payloads are not wanted; of what else is longer something is lost.
+        // Truncated payloads of PUBLISH lose nothing; other truncated packets are counted.
         self.cut_off.parts += u64::from(kind != 3 && frame.length_bytes > PACKET_BYTES_MAX as u64);
         match kind {
             1 if connection.protocol.is_none() => {
@@ -330,7 +330,7 @@ session_fields! { MqttConnection;
     "mqtt.connect_status" [] connect_status: Text, "How the server answers" => |m| name(m.status());
     "mqtt.willtopic" ["mqtt.will_topic"] will_topic: Text, "Topic of what the server is to say when the client dies" => |m| text(m.will_topic.as_deref());
     "mqtt.willmsg" ["mqtt.will_payload"] will_payload: Text, "What it is to say" => |m| text(m.will_payload.as_deref());
-    // Not in Zeek's log.
+    // Fields without a column in Zeek's log.
     "mqtt.ver" [] _: Unsigned, "Level of the protocol: 3, 4, 5" => |m| unsigned(m.level);
     "mqtt.username" ["mqtt.user"] _: Text, "The user" => |m| text(m.username.as_deref());
     "mqtt.kalive" ["mqtt.keep_alive"] _: Unsigned, "Seconds between signs of life" => |m| unsigned(m.keep_alive_secs);

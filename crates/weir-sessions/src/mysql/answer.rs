@@ -1,12 +1,12 @@
-//! Where a server stands in its answer to a command.
+//! State of a server's answer to a command.
 //!
 //! ```text
 //! answer     = result, { more results, result } ;
 //! result     = ok | error | end | columns, column * n, [ end ], row *, ( end | ok that begins like an end | error ) ;
 //! ```
 //!
-//! Whether an end stands behind the columns the two sides agree on at login; here it is told from the packet itself, so
-//! that a connection whose login was not seen can be read, too.
+//! Whether an end packet follows the columns is negotiated at login. Here it is detected from the packet, so that
+//! connections whose login was not seen can also be parsed.
 
 use super::command::{
     BINLOG_DUMP, BINLOG_DUMP_GTID, CHANGE_USER, FIELD_LIST, STATEMENT_FETCH, STATEMENT_PREPARE, STATISTICS,
@@ -16,10 +16,10 @@ use super::packet::{capability, number, string};
 use crate::line::text;
 use crate::wire::Reader;
 
-/// Bytes kept of what a server says.
+/// Maximum bytes kept of a server's text.
 const RESPONSE_BYTES_MAX: usize = 512;
 
-/// Most columns of a result (MySQL's own bound).
+/// Maximum number of columns of a result (MySQL's own limit).
 const COLUMNS_MAX: u64 = 4096;
 
 const MORE_RESULTS: u16 = 8;
@@ -29,23 +29,23 @@ const CURSOR: u16 = 0x40;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet<'a> {
     pub(super) sequence: u8,
-    /// Bytes of the payload, not all of which need be there.
+    /// Length of the payload, which may be longer than the available bytes.
     pub(super) length_bytes: u64,
     pub(super) payload: &'a [u8],
 }
 
 impl Packet<'_> {
-    /// The end of columns or rows.
+    /// Whether the packet ends columns or rows.
     fn is_end(&self) -> bool {
         self.payload.first() == Some(&0xfe) && self.length_bytes < 9
     }
 
-    /// An end in its short form, which nothing else has.
+    /// Whether the packet is an end packet of five bytes, a form that no other packet has.
     fn is_short_end(&self) -> bool {
         self.payload.first() == Some(&0xfe) && self.length_bytes == 5
     }
 
-    /// State of the server, in an end.
+    /// Server status flags in an end packet.
     fn end_state(&self) -> u16 {
         match self.payload {
             [_, _, _, low, high, ..] => u16::from_le_bytes([*low, *high]),
@@ -54,50 +54,50 @@ impl Packet<'_> {
     }
 }
 
-/// What comes next.
+/// The next expected packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
     /// The first packet of a result.
     #[default]
     First,
-    /// So many columns.
+    /// This many column definitions.
     Columns(u32),
-    /// Rows, or the end behind the columns where that has not been seen.
+    /// Rows; or the end packet after the columns, if no row was seen.
     Rows { is_begun: bool },
-    /// Events without an end.
+    /// Binary log events, which have no end.
     Endless,
 }
 
-/// What a packet means for its command.
+/// The effect of a packet on its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// The answer goes on.
+    /// The answer continues.
     More,
-    /// It is over.
+    /// The answer is complete.
     Over,
-    /// The server wants a file of the client.
+    /// The server requests a file from the client.
     WantsFile,
 }
 
-/// Where the server stands.
+/// State of the server.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     place: Place,
-    /// Some of it has come, and it is not over.
+    /// The answer has begun, but is not complete.
     is_begun: bool,
-    /// Descriptions behind the answer to a preparation, still to come.
+    /// Number of outstanding parameter and column definitions after the answer to a PREPARE.
     descriptions: u32,
     last_sequence: u8,
 }
 
 impl Answer {
-    /// Whether this packet begins an answer although the last one was not at its end.
+    /// Whether this packet begins an answer although the previous one is incomplete.
     pub(super) fn is_cut_by(&self, packet: &Packet<'_>) -> bool {
-        // 1 behind 0 is a number that has gone round.
+        // Sequence 1 after 0 is a wrap-around.
         packet.sequence == 1 && self.last_sequence != 0 && self.is_begun
     }
 
-    /// Whether this packet still belongs to the answer before.
+    /// Whether this packet still belongs to the previous answer.
     pub(super) fn is_behind(&mut self, packet: &Packet<'_>) -> bool {
         let last = std::mem::replace(&mut self.last_sequence, packet.sequence);
         if self.is_begun {
@@ -115,12 +115,12 @@ impl Answer {
         is_description
     }
 
-    /// Whether some of it has come, and it is not over.
+    /// Whether an answer has begun, but is not complete.
     pub(super) fn is_begun(&self) -> bool {
         self.is_begun
     }
 
-    /// What was begun is given up.
+    /// Drops the current answer.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
@@ -171,7 +171,7 @@ impl Answer {
                 exchange.response = Some(text(packet.payload, RESPONSE_BYTES_MAX));
                 Taken::Over
             }
-            // Columns one by one, each for itself.
+            // Each packet is one column definition.
             (_, Some(FIELD_LIST)) => {
                 self.place = Place::Rows { is_begun: true };
                 exchange.rows = Some(1);
@@ -181,18 +181,18 @@ impl Answer {
         }
     }
 
-    /// How many columns there will be.
+    /// Takes the number of columns.
     fn take_columns(&mut self, packet: &Packet<'_>, exchange: &mut MysqlExchange) -> Taken {
         let mut reader = Reader::new(packet.payload);
         let has_flag = exchange.can(capability::OPTIONAL_METADATA);
         let flag = if has_flag { reader.u8() } else { None };
         let count = number(&mut reader).filter(|count| (1..=COLUMNS_MAX).contains(count));
-        // MySQL says before the number that no columns are told, MariaDB behind it.
+        // A flag says whether column definitions follow: in MySQL before the number, in MariaDB after it.
         let are_told = flag != Some(0) && reader.u8() != Some(0);
         match count {
             Some(count) if are_told => self.place = Place::Columns(count as u32),
             Some(_) => self.place = Place::Rows { is_begun: false },
-            // No answer that is known.
+            // Not a known answer.
             None => return Taken::Over,
         }
         exchange.rows.get_or_insert(0);
@@ -211,7 +211,7 @@ impl Answer {
                 exchange.is_good = Some(true);
                 return self.go_on(state);
             }
-            // A text that long is no end: it would fill its packet.
+            // A row that begins with 0xfe has a long text, and thus fills its packet.
             Some(0xfe) if packet.length_bytes < super::packet::LONG_BYTES => {
                 let state = read_ok(packet.payload).map_or(0, |ok| ok.state);
                 exchange.is_good = Some(true);
@@ -223,13 +223,13 @@ impl Answer {
         Taken::More
     }
 
-    /// A result is over; another one may follow.
+    /// Ends a result; another one may follow.
     fn go_on(&mut self, state: u16) -> Taken {
         self.place = Place::First;
         if state & MORE_RESULTS == 0 { Taken::Over } else { Taken::More }
     }
 
-    /// Number of a statement, and of the descriptions that follow.
+    /// Takes the statement's number, and the number of definitions that follow.
     fn take_prepared(&mut self, payload: &[u8], exchange: &mut MysqlExchange) {
         let [_, a, b, c, d, columns @ .., _, _, _] = payload.first_chunk::<12>().copied().unwrap_or([0; 12]);
         let [columns, parameters] =
@@ -240,7 +240,7 @@ impl Answer {
     }
 }
 
-/// What an answer without rows says.
+/// The contents of an OK packet.
 struct Ok<'a> {
     rows: u64,
     insert: u64,
@@ -256,7 +256,7 @@ fn read_ok(payload: &[u8]) -> Option<Ok<'_>> {
     Some(Ok { rows, insert, state, info: reader.rest() })
 }
 
-/// Takes an answer without rows; the state of the server.
+/// Takes an OK packet; returns the server status flags.
 pub(super) fn take_ok(payload: &[u8], exchange: &mut MysqlExchange) -> u16 {
     exchange.is_good = Some(true);
     let Some(ok) = read_ok(payload) else { return 0 };
@@ -265,7 +265,7 @@ pub(super) fn take_ok(payload: &[u8], exchange: &mut MysqlExchange) -> u16 {
     let mut reader = Reader::new(ok.info);
     let info = match string(&mut reader) {
         Some(info) if reader.is_empty() || exchange.can(capability::SESSION_TRACK) => info,
-        // Without a login nobody knows whether it is a text, or one of several things.
+        // Without capabilities the format of this field is unknown: a text, or a text and session state.
         _ if exchange.connection.capabilities.is_none() && ok.info.iter().any(u8::is_ascii_control) => &[],
         _ => ok.info,
     };
@@ -275,12 +275,12 @@ pub(super) fn take_ok(payload: &[u8], exchange: &mut MysqlExchange) -> u16 {
     ok.state
 }
 
-/// Takes an error: a number, `#` and five letters, a text.
+/// Takes an error packet: code, `#` and SQL state, message.
 pub(super) fn take_error(payload: &[u8], exchange: &mut MysqlExchange) -> Taken {
     let mut reader = Reader::new(payload.get(1..).unwrap_or_default());
     let code = reader.array().map(u16::from_le_bytes);
     if code == Some(0xffff) {
-        // How far it is with it (MariaDB).
+        // A progress report (MariaDB).
         return Taken::More;
     }
     exchange.is_good = Some(false);

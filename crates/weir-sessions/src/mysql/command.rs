@@ -1,4 +1,4 @@
-//! Commands by their number: what they are called, what they say, whether they are answered.
+//! Commands by number: their names, their arguments, and whether they are answered.
 
 use super::packet::{capability, number, string, until_zero};
 use crate::line::text;
@@ -22,10 +22,10 @@ pub(super) const BINLOG_DUMP_GTID: u8 = 30;
 pub(super) const RESET_CONNECTION: u8 = 31;
 pub(super) const STATEMENT_BULK_EXECUTE: u8 = 250;
 
-/// Bytes kept of what a command says.
+/// Maximum bytes kept of an argument.
 pub(super) const ARGUMENT_BYTES_MAX: usize = 1024;
 
-/// Zeek's names, in the order of the numbers.
+/// Zeek's names, in numerical order.
 const NAMES: [&str; 32] = [
     "sleep",
     "quit",
@@ -70,19 +70,19 @@ pub(super) fn name(command: u8) -> Cow<'static, str> {
     }
 }
 
-/// What can be asked for: beside commands a login, and TLS.
+/// All names of requests: commands, login, and TLS.
 pub(super) const WORDS: Words = Words {
     list: || named(0..=u8::MAX, name).into_iter().chain(["login", "ssl_request"]).collect(),
     others: &["unknown-"],
 };
 
-/// Whether there is such a command.
+/// Whether the command exists.
 pub(super) fn is_known(command: u8) -> bool {
     usize::from(command) < NAMES.len() || matches!(command, STATEMENT_BULK_EXECUTE | 254)
 }
 
-/// Whether what stands in a command's place is none, but the rest of a head of the compressed protocol (three bytes of the
-/// length unpacked, 0 of what is not packed) and what is packed: clients never send the command 0.
+/// Whether the payload is not a command, but the rest of a compressed packet: three bytes of uncompressed length (0 if
+/// the packet is not compressed), then its data. Clients never send command 0.
 pub(super) fn is_packed(payload: &[u8]) -> bool {
     matches!(
         payload,
@@ -90,18 +90,18 @@ pub(super) fn is_packed(payload: &[u8]) -> bool {
     )
 }
 
-/// Whether the server says something to it.
+/// Whether the server answers the command.
 pub(super) fn is_answered(command: u8) -> bool {
     !matches!(command, QUIT | STATEMENT_CLOSE | STATEMENT_LONG_DATA)
 }
 
-/// The number of the statement that a command is for.
+/// The number of the prepared statement that a command refers to.
 pub(super) fn statement(command: u8, body: &[u8]) -> Option<u32> {
     let has_one = matches!(command, STATEMENT_EXECUTE..=26 | STATEMENT_FETCH | STATEMENT_BULK_EXECUTE);
     has_one.then(|| Reader::new(body).array().map(u32::from_le_bytes)).flatten()
 }
 
-/// What a command says: the query, the database, the table, the user; `None` where that is nothing to read.
+/// The argument of a command: query, database, table, user, or thread; `None` if it has none that is text.
 pub(super) fn argument(command: u8, body: &[u8], capabilities: Option<u64>) -> Option<String> {
     let said = match command {
         QUERY => query(body, capabilities).unwrap_or_default(),
@@ -112,14 +112,14 @@ pub(super) fn argument(command: u8, body: &[u8], capabilities: Option<u64>) -> O
         }
         _ => return None,
     };
-    // Some clients send the zero at the end of their text, too.
+    // Some clients also send the terminating zero.
     let said = said.strip_suffix(&[0]).unwrap_or(said);
     Some(text(said, ARGUMENT_BYTES_MAX)).filter(|said| !said.is_empty())
 }
 
-/// The text of a query, behind its attributes where the two sides have agreed on such.
+/// The text of a query, after its attributes if these were negotiated.
 fn query(body: &[u8], capabilities: Option<u64>) -> Option<&[u8]> {
-    // No query begins so: there are no attributes, once.
+    // No query text begins with these bytes: they announce no attributes, in one set.
     if let [0, 1, query @ ..] = body {
         return Some(query);
     }
@@ -132,7 +132,7 @@ fn query(body: &[u8], capabilities: Option<u64>) -> Option<&[u8]> {
     let nulls = reader.take(count.div_ceil(8))?;
     let mut kinds = Vec::new();
     if reader.u8()? == 1 {
-        // Each has three bytes at least, so that the body bounds their number.
+        // Each attribute has at least three bytes, so the length of the body bounds the loop.
         for _ in 0..count {
             kinds.push(reader.array::<2>()?[0]);
             string(&mut reader)?;
@@ -164,7 +164,7 @@ mod tests {
         let both = Some(capability::QUERY_ATTRIBUTES);
         assert_eq!(argument(QUERY, b"select 1\0", None).as_deref(), Some("select 1"));
         assert_eq!(argument(QUERY, b"\x00\x01select 1", both).as_deref(), Some("select 1"));
-        // Two: a number of one byte, and nothing.
+        // Two attributes: a one-byte number, and NULL.
         let body = b"\x02\x01\x02\x01\x01\x00\x01a\x06\x00\x01b\x07select 1";
         assert_eq!(argument(QUERY, body, both).as_deref(), Some("select 1"));
         assert_eq!(argument(QUERY, &body[..9], both), None);

@@ -1,29 +1,29 @@
-//! The compressed protocol, which follows the login where both sides can: packets of its own carry those of the usual one,
-//! which begin and end in them anywhere. Three bytes of length, a number, three bytes of the length that it has
-//! unpacked (0: it is not packed), then zlib's.
+//! The compressed protocol, which follows the login if both sides support it. Its packets carry packets of the plain
+//! protocol, which may begin and end anywhere in them. A packet has three bytes of length, a sequence number, three
+//! bytes of uncompressed length (0: not compressed), then zlib data.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Bytes before what is packed.
+/// Length of the header.
 const HEADER_BYTES: usize = 7;
 
-/// Bytes that are unpacked at a time.
+/// Maximum number of bytes decompressed at a time.
 const PIECE_BYTES: usize = 8 * 1024;
 
-/// What zlib keeps of one direction, about: its window and tables.
+/// Approximate memory of zlib per direction: its window and tables.
 const STATE_BYTES: usize = 48 * 1024;
 
-/// Where one direction stands. Nothing of what is packed is kept but what zlib needs.
+/// State of one direction. Compressed bytes are not buffered, except in zlib's state.
 #[derive(Default)]
 pub(super) struct Unpacker {
     header: Vec<u8>,
-    /// Bytes of the packet that are still to come.
+    /// Remaining compressed bytes of the packet.
     packed_bytes: u32,
-    /// Bytes that are still to come out of it; `None`: it is not packed.
+    /// Remaining uncompressed bytes of the packet; `None`: it is not compressed.
     unpacked_bytes: Option<u32>,
     zlib: Option<Box<Decompress>>,
     piece: Vec<u8>,
-    /// Nothing of the packet has come out yet.
+    /// No byte of the packet has been returned yet.
     is_new: bool,
     is_wrong: bool,
 }
@@ -34,19 +34,19 @@ impl std::fmt::Debug for Unpacker {
     }
 }
 
-/// What comes out of some bytes.
+/// The result of decompression.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unpacked<'a> {
-    /// Bytes of the usual protocol; whether they are the first of their packet.
+    /// Bytes of the plain protocol; whether they are the first of their compressed packet.
     Bytes(&'a [u8], bool),
     /// More bytes are needed.
     More,
-    /// It is not what it should be.
+    /// The data is invalid.
     Wrong,
 }
 
 impl Unpacker {
-    /// Takes bytes off the front of `bytes`, as many as the next piece takes.
+    /// Takes bytes off the front of `bytes`, and decompresses the next piece.
     pub(super) fn next<'s, 'b: 's>(&'s mut self, bytes: &mut &'b [u8]) -> Unpacked<'s> {
         if self.is_wrong {
             return Unpacked::Wrong;
@@ -76,7 +76,7 @@ impl Unpacker {
             *bytes = rest;
             return Unpacked::Bytes(packed, is_new);
         };
-        // No more comes out than was told: one byte beyond would show that it lied.
+        // Bounds the output by the announced length; one byte more would prove the length wrong.
         self.piece.resize(PIECE_BYTES.min(*wanted as usize + 1), 0);
         let before = (zlib.total_in(), zlib.total_out());
         let status = zlib.decompress(packed, &mut self.piece, FlushDecompress::None);
@@ -85,12 +85,12 @@ impl Unpacker {
         *bytes = &bytes[taken as usize..];
         let is_right = match status {
             Ok(Status::StreamEnd) => made == u64::from(*wanted) && self.packed_bytes == 0,
-            // Where nothing is taken nor made it would never end.
+            // Without progress, the loop of the caller would never end.
             Ok(_) => made <= u64::from(*wanted) && (taken, made) != (0, 0) && self.packed_bytes > 0,
             Err(_) => false,
         };
         self.is_wrong = !is_right;
-        // What came before it went wrong is handed on, however the bytes are cut.
+        // Return the output before the error, so that the result does not depend on segmentation.
         let made = made.min((*wanted).into()) as u32;
         if self.is_wrong && made == 0 {
             return Unpacked::Wrong;
@@ -106,7 +106,7 @@ impl Unpacker {
     }
 }
 
-/// A packet of the compressed protocol.
+/// Builds a packet of the compressed protocol.
 #[cfg(test)]
 pub(super) fn packed(content: &[u8]) -> Vec<u8> {
     use std::io::Write;
@@ -121,7 +121,7 @@ pub(super) fn packed(content: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// What comes out of pieces of this size; whether all of it was right.
+    /// Decompresses pieces of this size; returns the output, and whether all of it was valid.
     fn unpacked(bytes: &[u8], size: usize) -> (Vec<u8>, bool) {
         let (mut unpacker, mut out) = (Unpacker::default(), vec![]);
         for mut piece in bytes.chunks(size) {

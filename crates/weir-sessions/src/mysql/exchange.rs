@@ -1,4 +1,4 @@
-//! [`MysqlExchange`], and its fields.
+//! [`MysqlExchange`], and its filter fields.
 
 use super::command;
 use super::packet::capability;
@@ -10,30 +10,30 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use weir_packet::{Timestamp, Value};
 
-/// Who talks to what: what greeting and login said.
+/// Properties of a connection, from greeting and login.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MysqlConnection {
     /// Version of the server: `8.0.36`, `11.4.2-MariaDB`.
     pub version: Option<String>,
-    /// The server's number of the connection.
+    /// Thread ID: the server's number of the connection.
     pub thread: Option<u32>,
-    /// The user.
+    /// User name.
     pub user: Option<String>,
-    /// The database in use.
+    /// Current database.
     pub database: Option<String>,
-    /// How the user is authenticated: `caching_sha2_password`.
+    /// Authentication plugin: `caching_sha2_password`.
     pub plugin: Option<String>,
-    /// Name of the client's program: `mysqldump`.
+    /// Name of the client program: `mysqldump`.
     pub program: Option<String>,
-    /// What both sides can do, as far as it was said; `None`: the login was not seen.
+    /// Common capabilities of both sides, as far as known; `None`: the login was not seen.
     pub capabilities: Option<u64>,
 }
 
-/// What [`MysqlConnection::compression`] says where zlib is used.
+/// The result of [`MysqlConnection::compression`] for zlib.
 pub(super) const ZLIB: &str = "zlib";
 
 impl MysqlConnection {
-    /// How what follows the login is compressed, as both sides can: `zlib`; `zstd`, which is not read.
+    /// The negotiated compression after the login: `zlib`; or `zstd`, which is not supported.
     pub fn compression(&self) -> Option<&'static str> {
         let can = |capability| self.capabilities.is_some_and(|capabilities| capabilities & capability != 0);
         if can(capability::COMPRESS) {
@@ -48,10 +48,10 @@ impl MysqlConnection {
     }
 }
 
-/// What a client asks for.
+/// A request of the client that is not a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// To be let in.
+    /// Login.
     Login,
     /// TLS.
     Tls,
@@ -60,29 +60,29 @@ pub(super) enum Asked {
 /// A command with its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MysqlExchange {
-    /// When its first byte came.
+    /// Time of the first byte.
     pub time: Timestamp,
-    /// Who talks to what.
+    /// Properties of the connection.
     pub connection: Arc<MysqlConnection>,
-    /// What comes before commands.
+    /// The request, if it is not a command.
     pub(super) asked: Option<Asked>,
-    /// Number of the command; none of a login, and where only the answer was seen.
+    /// Command number; none for a login, or if only the answer was seen.
     pub command: Option<u8>,
-    /// What it says: the query, that of the statement that is executed, the database, the user.
+    /// Argument: the query, the query of the executed statement, the database, the user.
     pub argument: Option<Arc<str>>,
-    /// Whether it was done.
+    /// Whether the command succeeded.
     pub is_good: Option<bool>,
-    /// Rows that came, or that it changed.
+    /// Number of rows returned or changed.
     pub rows: Option<u64>,
-    /// What the server says of it: the error, else what it did.
+    /// The server's text: the error message, or information about the result.
     pub response: Option<String>,
-    /// Number of the error: 1045.
+    /// Error code: 1045.
     pub error: Option<u16>,
-    /// Its class: `28000`.
+    /// SQL state of the error: `28000`.
     pub sql_state: Option<String>,
-    /// Number of a prepared statement.
+    /// Number of the prepared statement.
     pub statement: Option<u32>,
-    /// Number of the row that was inserted.
+    /// Number of the inserted row.
     pub insert: Option<u64>,
 }
 
@@ -104,12 +104,12 @@ impl MysqlExchange {
         }
     }
 
-    /// Whether both sides are known to be able to do something.
+    /// Whether both sides are known to support a capability.
     pub(super) fn can(&self, capability: u64) -> bool {
         self.connection.capabilities.is_some_and(|capabilities| capabilities & capability != 0)
     }
 
-    /// Zeek's name of what is asked for: `login`, `query`.
+    /// Zeek's name of the request: `login`, `query`.
     pub fn command_name(&self) -> Option<Cow<'static, str>> {
         match self.asked {
             Some(Asked::Login) => Some("login".into()),
@@ -120,7 +120,7 @@ impl MysqlExchange {
 
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.response, &self.sql_state].into_iter().flatten().map(String::capacity);
-        // What is shared is counted once for each nevertheless.
+        // Shared data is counted once per exchange nevertheless.
         size_of::<Self>()
             + self.connection.held_bytes()
             + self.argument.as_ref().map_or(0, |argument| argument.len())
@@ -142,7 +142,7 @@ impl Session for MysqlExchange {
     }
 }
 
-/// How a connection can be compressed.
+/// All names of compressions.
 const COMPRESSIONS: Words = Words { list: || vec![ZLIB, "zstd"], others: &[] };
 
 session_fields! { MysqlExchange;
@@ -152,7 +152,7 @@ session_fields! { MysqlExchange;
     "mysql.affected_rows" ["mysql.rows"] rows: Unsigned, "Rows that came, or that were changed" => |m| unsigned(m.rows);
     "mysql.message" ["mysql.response", "mysql.error.message"] response: Text, "What the server says of it: the error, else what it did" => |m| text(m.response.as_deref());
     "mysql.compression" [] compression: Text in COMPRESSIONS, "How what follows the login is compressed: zlib; zstd, which is not read" => |m| text(m.connection.compression());
-    // Not in the log.
+    // Fields without a column in the log.
     "mysql.user" [] _: Text, "Who is logged in" => |m| text(m.connection.user.as_deref());
     "mysql.schema" ["mysql.database"] _: Text, "Database in use" => |m| text(m.connection.database.as_deref());
     "mysql.version" [] _: Text, "Version of the server: 8.0.36, 11.4.2-MariaDB" => |m| text(m.connection.version.as_deref());

@@ -1,18 +1,18 @@
-//! MySQL and MariaDB (the client/server protocol, version 10): one [`MysqlExchange`] for the login, and for each
-//! command with its answer. From the bytes up:
+//! MySQL and MariaDB (client/server protocol, version 10): one [`MysqlExchange`] for the login, and one per command and
+//! answer. Bottom up:
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it MySQL? |
-//! | `packet` | packets, and what the greeting and the login say |
-//! | `command` | names of commands, and what they are for |
-//! | `answer` | where the server stands in its answer: columns, rows, the next result |
-//! | `compressed` | what is packed → packets |
-//! | `parser` | the order of it all: which answer is for which command |
-//! | `exchange` | what comes out, and its names in filters |
+//! | `probe` | detection |
+//! | `packet` | packets; contents of greeting and login |
+//! | `command` | names and arguments of commands |
+//! | `answer` | state of the server's answer: columns, rows, next result |
+//! | `compressed` | compressed packets → plain packets |
+//! | `parser` | matching of answers and commands |
+//! | `exchange` | the session, and its filter fields |
 //!
-//! Passwords are passed over, rows are counted and skipped. TLS is handed over. What zlib compressed is unpacked as it comes;
-//! what Zstandard compressed is not read: the connection is given up behind its login, and counted.
+//! Passwords are skipped; rows are counted and skipped. TLS is handed over. Data compressed with zlib is decompressed
+//! on the fly; Zstandard is not supported: the connection is given up after its login, and counted.
 
 mod answer;
 mod command;
@@ -44,7 +44,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: exchange::FIELDS,
 };
 
-/// The first or the second packet, shorter than 64 KiB.
+/// The header of the first or second packet, shorter than 64 KiB.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         2 => ByteSet::of(|byte| byte == 0),

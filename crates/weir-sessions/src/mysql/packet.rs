@@ -1,19 +1,19 @@
-//! Packets: three bytes of length, a number that counts up within a command, a payload. Numbers are in the order of
-//! Intel. And the two that begin a connection: [`Greeting`] and [`Login`].
+//! Packets: three bytes of length, a sequence number within the command, a payload. Integers are little-endian. Also
+//! the two packets that begin a connection: [`Greeting`] and [`Login`].
 
 use crate::frames::Head;
 use crate::line::text;
 use crate::wire::Reader;
 
-/// Bytes before a payload.
+/// Length of the header.
 pub(super) const HEADER_BYTES: usize = 4;
 
-/// A payload of this length goes on in the next packet.
+/// A payload of this length continues in the next packet.
 pub(super) const LONG_BYTES: u64 = 0xff_ffff;
 
-/// What both sides can do.
+/// Capability flags.
 pub(super) mod capability {
-    /// Not of MariaDB, which has a few capabilities more.
+    /// Unset in MariaDB, which has some capabilities of its own.
     pub(in super::super) const MYSQL: u64 = 1;
     pub(in super::super) const CONNECT_WITH_DATABASE: u64 = 1 << 3;
     pub(in super::super) const COMPRESS: u64 = 1 << 5;
@@ -29,13 +29,13 @@ pub(super) mod capability {
     pub(in super::super) const QUERY_ATTRIBUTES: u64 = 1 << 27;
 }
 
-/// Bytes kept of a name: user, database, plugin.
+/// Maximum bytes kept of a name: user, database, plugin.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Most attributes of a connection that are looked at.
+/// Maximum number of connection attributes that are read.
 const ATTRIBUTES_MAX: usize = 64;
 
-/// The length of a packet, its header included.
+/// The length of a packet, including its header.
 pub(super) fn measure(bytes: &[u8]) -> Head {
     match bytes {
         [a, b, c, _, ..] => Head::Bytes(HEADER_BYTES as u64 + u64::from(u32::from_le_bytes([*a, *b, *c, 0]))),
@@ -43,7 +43,7 @@ pub(super) fn measure(bytes: &[u8]) -> Head {
     }
 }
 
-/// A number whose first byte says how many follow.
+/// A length-encoded integer: the first byte is the value, or gives the number of bytes that follow.
 pub(super) fn number(reader: &mut Reader<'_>) -> Option<u64> {
     match reader.u8()? {
         short @ 0..=0xfa => Some(short.into()),
@@ -54,13 +54,13 @@ pub(super) fn number(reader: &mut Reader<'_>) -> Option<u64> {
     }
 }
 
-/// Bytes with such a number before them.
+/// A string with a length-encoded length.
 pub(super) fn string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = number(reader)?;
     reader.take(usize::try_from(length).ok()?)
 }
 
-/// Bytes up to a zero, or to the end.
+/// Bytes up to a zero byte, or to the end.
 pub(super) fn until_zero<'a>(reader: &mut Reader<'a>) -> &'a [u8] {
     let rest = reader.rest();
     let end = memchr::memchr(0, rest).unwrap_or(rest.len());
@@ -68,12 +68,12 @@ pub(super) fn until_zero<'a>(reader: &mut Reader<'a>) -> &'a [u8] {
     &rest[..end]
 }
 
-/// A name, where there is one.
+/// A name, unless it is empty.
 fn name(bytes: &[u8]) -> Option<String> {
     (!bytes.is_empty()).then(|| text(bytes, NAME_BYTES_MAX))
 }
 
-/// What a server says first.
+/// The server's first packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Greeting {
     pub(super) version: String,
@@ -83,7 +83,7 @@ pub(super) struct Greeting {
 }
 
 impl Greeting {
-    /// Reads a payload; `None` where it is no greeting of version 9 or 10.
+    /// Parses a payload; `None` if it is no greeting of version 9 or 10.
     pub(super) fn parse(payload: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(payload);
         let protocol = reader.u8().filter(|protocol| matches!(protocol, 9 | 10))?;
@@ -92,16 +92,16 @@ impl Greeting {
         let mut greeting =
             Self { version: text(version, NAME_BYTES_MAX), thread, capabilities: 0, plugin: None };
         if protocol == 10 {
-            // Old servers end anywhere behind here.
+            // Old servers may omit any of the following fields.
             let _ = greeting.take_capabilities(&mut reader);
         }
         Some(greeting)
     }
 
     fn take_capabilities(&mut self, reader: &mut Reader<'_>) -> Option<()> {
-        reader.take(9)?; // the first part of the salt, a zero
+        reader.take(9)?; // the first part of the salt, a zero byte
         self.capabilities = u16::from_le_bytes(reader.array()?).into();
-        reader.take(3)?; // letters, state
+        reader.take(3)?; // character set, status flags
         self.capabilities |= u64::from(u16::from_le_bytes(reader.array()?)) << 16;
         let salt_bytes = usize::from(reader.u8()?);
         reader.take(6)?;
@@ -115,27 +115,27 @@ impl Greeting {
     }
 }
 
-/// What a client says first.
+/// The client's login packet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Login {
     pub(super) capabilities: u64,
-    /// It only asks for TLS; all else follows there.
+    /// The packet only requests TLS; the login itself is encrypted.
     pub(super) is_tls: bool,
     pub(super) user: Option<String>,
     pub(super) database: Option<String>,
     pub(super) plugin: Option<String>,
-    /// Name of the program: `mysqldump`.
+    /// Name of the client program: `mysqldump`.
     pub(super) program: Option<String>,
 }
 
 impl Login {
-    /// Reads a payload that is `length_bytes` long; `None` where it is none.
+    /// Parses a payload of `length_bytes` bytes; `None` if it is no login.
     pub(super) fn parse(payload: &[u8], length_bytes: u64) -> Option<Self> {
         let mut reader = Reader::new(payload);
         let low = u64::from(u16::from_le_bytes(reader.array()?));
         let mut login = Self { capabilities: low, ..Self::default() };
         if low & capability::PROTOCOL_41 == 0 {
-            // Before version 4.1.
+            // The format before version 4.1.
             login.is_tls = low & capability::TLS != 0 && length_bytes <= 5;
             reader.take(3)?;
             login.user = name(until_zero(&mut reader));
@@ -146,14 +146,14 @@ impl Login {
             return Some(login);
         }
         login.capabilities |= u64::from(u16::from_le_bytes(reader.array()?)) << 16;
-        reader.take(4 + 1 + 19)?; // longest packet, letters, nothing
+        reader.take(4 + 1 + 19)?; // maximum packet size, character set, filler
         let more = u64::from(u32::from_le_bytes(reader.array()?));
         if login.capabilities & capability::MYSQL == 0 {
             login.capabilities |= more << 32;
         }
         login.is_tls = length_bytes == 32 && login.capabilities & capability::TLS != 0;
         if !login.is_tls {
-            // What the capture or our bound cut off is left out.
+            // Names may be truncated by the capture or by our bound.
             let _ = login.take_names(&mut reader);
         }
         Some(login)

@@ -1,4 +1,4 @@
-//! [`MysqlParser`]: bytes of both directions in, exchanges out.
+//! [`MysqlParser`]: turns bytes of both directions into exchanges.
 
 use super::answer::{Answer, Packet, Taken, take_error, take_ok};
 use super::command::{self, ARGUMENT_BYTES_MAX};
@@ -11,28 +11,28 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes kept of a packet.
+/// Maximum bytes kept of a packet.
 pub const PACKET_BYTES_MAX: usize = 2048;
 
-/// Most commands of a connection that wait for their answers.
+/// Maximum number of unanswered commands per connection.
 pub const WAITING_MAX: usize = 64;
 
-/// Most prepared statements of a connection whose queries are known.
+/// Maximum number of prepared statements per connection whose queries are kept.
 pub const STATEMENTS_MAX: usize = 64;
 
-/// Where one direction stands.
+/// State of one direction.
 #[derive(Debug, Default)]
 struct Side {
     frames: Frames,
-    /// Where a packet begins is not known; all is passed over until the other side tells.
+    /// The start of the next packet is unknown: bytes are skipped until the other side allows to resume.
     is_lost: bool,
-    /// Bytes are missing: what follows must look like a command.
+    /// Bytes are missing: the next packet must look like a command.
     is_doubtful: bool,
-    /// The last packet goes on in the next.
+    /// The last packet continues in the next one.
     is_long: bool,
 }
 
-/// Commands and answers that a packet of the compressed protocol yields at most: clients wait for answers.
+/// Maximum number of sessions from one packet of the compressed protocol: clients wait for answers.
 const UNPACKED_SESSIONS_MAX: usize = 256;
 
 /// Parses one connection.
@@ -41,21 +41,21 @@ pub struct MysqlParser {
     sides: [Side; 2],
     client: Option<Direction>,
     connection: Arc<MysqlConnection>,
-    /// What the server can do.
+    /// Capabilities of the server.
     server_capabilities: Option<u64>,
-    /// Whoever is client has logged in, or this is the middle of a connection.
+    /// The login is over, or the capture began after it.
     is_in: bool,
     waiting: Waiting<MysqlExchange, WAITING_MAX>,
     answer: Answer,
-    /// Bytes of the client are missing, so that what it sent behind them comes late: the server may have answered it already.
+    /// The client's bytes after a gap may be delivered late: the server may have answered them already.
     is_client_late: bool,
     /// The client sends a file.
     sends_file: bool,
     /// Queries of prepared statements, oldest first.
     statements: VecDeque<(u32, Arc<str>)>,
-    /// What unpacks either direction, where all behind the login is packed.
+    /// Decompression of both directions, once everything after the login is compressed.
     unpackers: Option<[Unpacker; 2]>,
-    /// Sessions that came of the packet that either unpacks.
+    /// Number of sessions from the current compressed packet of each direction.
     unpacked_sessions: [usize; 2],
     cut_off: CutOff,
 }
@@ -84,7 +84,7 @@ impl SessionParser for MysqlParser {
 
     fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Sessions) -> Progress {
         if self.unpackers.is_some() && length_bytes > 0 {
-            // Where the next packet begins nobody can tell.
+            // The start of the next compressed packet is unknown.
             self.cut_off.sessions += 1;
             self.finish(sessions);
             return Progress::Done;
@@ -94,17 +94,17 @@ impl SessionParser for MysqlParser {
             return Progress::Wanted;
         }
         side.is_long = false;
-        // Which answer is for which command is not known any more.
+        // Answers can no longer be matched to commands.
         sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
         self.answer.reset();
         self.sends_file = false;
         if self.client == Some(from) {
-            // A command seldom has more than one segment: most likely another one follows.
+            // Most commands fit one segment, so the next segment most likely begins with a command.
             side.is_doubtful = true;
             self.is_client_late = true;
             return Progress::Wanted;
         }
-        // An answer often has many. The next one follows the client's next command.
+        // Answers often have many segments. The next answer begins after the client's next command.
         side.is_lost = true;
         self.settle()
     }
@@ -130,7 +130,7 @@ impl SessionParser for MysqlParser {
     }
 }
 
-/// As [`measure`], where it may be no packet: a command of less than a mebibyte is.
+/// Like [`measure`], but after a gap, where the bytes may be no packet: accepts only commands shorter than 1 MiB.
 fn measure_command(bytes: &[u8]) -> Head {
     match bytes {
         [_, _, 16..=255, ..] | [0, 0, 0, ..] | [_, _, _, 1..=255, ..] => Head::Wrong,
@@ -141,7 +141,7 @@ fn measure_command(bytes: &[u8]) -> Head {
 }
 
 impl MysqlParser {
-    /// Takes bytes of the usual protocol off the front of `rest`: all, or those before what is packed.
+    /// Parses plain packets from the front of `rest`: all, or those before the start of compression.
     fn parse_plain(&mut self, data: &Data<'_>, rest: &mut &[u8], sessions: &mut Sessions) -> Progress {
         let was_packed = self.unpackers.is_some();
         loop {
@@ -162,7 +162,7 @@ impl MysqlParser {
             if progress != Progress::Wanted || self.unpackers.is_some() != was_packed {
                 return progress;
             }
-            // A few bytes may unpack to millions of answers that nobody asked for.
+            // Few compressed bytes may contain millions of unsolicited answers.
             let unpacked = &mut self.unpacked_sessions[data.from as usize];
             *unpacked += sessions.len() - before;
             if was_packed && *unpacked > UNPACKED_SESSIONS_MAX {
@@ -172,7 +172,7 @@ impl MysqlParser {
         }
     }
 
-    /// Takes bytes of the compressed protocol.
+    /// Parses packets of the compressed protocol.
     fn parse_packed(
         &mut self,
         data: &Data<'_>,
@@ -217,7 +217,7 @@ impl MysqlParser {
         if goes_on {
             return Progress::Wanted;
         }
-        // Only a server begins with the number 0, but for one that is met in the middle.
+        // Only a server sends sequence 0 with these bytes first, unless the capture began in the middle.
         let is_server = sequence == 0 && matches!(payload.first(), Some(9 | 10 | 0xff));
         let client = *self.client.get_or_insert(if is_server { from.other() } else { from });
         if client != from {
@@ -229,7 +229,8 @@ impl MysqlParser {
             return Progress::Wanted;
         }
         if sequence == 0 {
-            // Behind the login all is packed. Where login or the answer to it are missing, nobody said that it begins.
+            // After the login all packets are compressed. Without the login or its answer, compression was not
+            // announced.
             let is_agreed = self.unpackers.is_none() && self.connection.compression().is_some();
             if is_agreed || (self.connection.capabilities.is_none() && command::is_packed(payload)) {
                 self.cut_off.sessions += 1;
@@ -241,11 +242,11 @@ impl MysqlParser {
             self.is_in = true;
             return self.take_login(frame, &packet, rest_bytes);
         }
-        // Else the proof of who the user is.
+        // Other packets carry authentication data.
         Progress::Wanted
     }
 
-    /// Where neither side's packets can be told, nothing more is to be had.
+    /// Gives up once both directions have lost the start of their packets.
     fn settle(&mut self) -> Progress {
         if self.sides.iter().all(|side| side.is_lost) {
             self.cut_off.sessions += 1;
@@ -276,7 +277,7 @@ impl MysqlParser {
             return Progress::HandOver { rest_bytes };
         }
         if both & (capability::COMPRESS | capability::ZSTD) != 0 && self.server_capabilities.is_none() {
-            // The server will not say when it begins.
+            // The server's answer, after which compression begins, is not captured.
             self.cut_off.sessions += 1;
             return Progress::Done;
         }
@@ -287,7 +288,7 @@ impl MysqlParser {
         let Some((command, body)) = payload.split_first() else { return };
         let server = &mut self.sides[self.client.map_or(1, |client| client.other() as usize)];
         if server.is_lost {
-            // What it sends from here on is the answer.
+            // The server's next bytes are the answer to this command.
             *server = Side::default();
         }
         let mut exchange = MysqlExchange::new(frame.time, &self.connection);
@@ -307,7 +308,7 @@ impl MysqlParser {
             (None, _) => {}
         }
         let over = match *command {
-            // Part of what is executed afterwards.
+            // The data is an argument of a later execution.
             command::STATEMENT_LONG_DATA => None,
             command if command::is_answered(command) => self.waiting.push(exchange),
             _ => Some(exchange),
@@ -331,7 +332,7 @@ impl MysqlParser {
             return Progress::Wanted;
         }
         if !self.answer.is_begun() && self.is_client_late {
-            // Clients seldom ask again before they are answered: it is for the last of them.
+            // Clients seldom pipeline: the answer belongs to the last command.
             while self.waiting.iter().count() > 1 {
                 self.is_client_late = false;
                 sessions.extend(self.waiting.take(|_| true).map(|late| Box::new(late) as Box<dyn Session>));
@@ -354,7 +355,7 @@ impl MysqlParser {
         Progress::Wanted
     }
 
-    /// A greeting, or what comes in its place; whether it was one.
+    /// Takes a greeting, or an error in its place; returns whether it was a greeting.
     fn take_greeting(&mut self, frame: &Frame<'_>, payload: &[u8]) -> bool {
         let Some(greeting) = Greeting::parse(payload) else {
             if payload.first() == Some(&0xff) {
@@ -379,7 +380,7 @@ impl MysqlParser {
         }
     }
 
-    /// What the server says to a login: it may want to be shown more, several times.
+    /// Takes an answer to the login, which may request more authentication data several times.
     fn take_login_answer(&mut self, packet: &Packet<'_>, sessions: &mut Sessions) -> Progress {
         let Some(exchange) = self.waiting.find(|_| true) else { return Progress::Wanted };
         match packet.payload.split_first() {
@@ -410,12 +411,12 @@ impl MysqlParser {
         Progress::Wanted
     }
 
-    /// What a command that is over means for those that follow.
+    /// Applies a completed command to the state of the connection.
     fn conclude(&mut self, over: &MysqlExchange) {
         let client = self.client.unwrap_or(Direction::Originator);
         let side = &mut self.sides[client as usize];
         if side.is_lost && self.waiting.find(|_| true).is_none() {
-            // What it sends from here on is a command.
+            // The client's next bytes are a command.
             *side = Side { is_doubtful: true, ..Side::default() };
         }
         self.sends_file = false;
@@ -432,7 +433,7 @@ impl MysqlParser {
                 Arc::make_mut(&mut self.connection).user = over.argument.as_deref().map(str::to_owned);
             }
             (Some(command::STATEMENT_PREPARE), Some(number)) => {
-                // The server may count anew where its end was not seen.
+                // The server may reuse a number if its reset was not seen.
                 self.statements.retain(|(known, _)| *known != number);
                 if self.statements.len() == STATEMENTS_MAX {
                     self.statements.pop_front();

@@ -1,12 +1,12 @@
-//! Is it MySQL? Told from the server's greeting, or from the client's login.
+//! Detects MySQL by the server's greeting or the client's login.
 
 use super::packet::HEADER_BYTES;
 use crate::{Opening, Probe};
 
-/// Longest version of a server.
+/// Maximum length of a server version.
 const VERSION_BYTES_MAX: usize = 120;
 
-/// Looks at the first bytes of both directions. Either side may be the server.
+/// Checks the first bytes of both directions. Either side may be the server.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     match (side(opening.originator), side(opening.responder)) {
         (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
@@ -17,7 +17,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
 
 fn side(bytes: &[u8]) -> Probe {
     let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-        // The third byte of the length: no first packet is that long.
+        // The third byte of the length: a first packet is shorter than 64 KiB.
         return if bytes.get(2).is_none_or(|byte| *byte == 0) { Probe::Unsure } else { Probe::NotForUs };
     };
     let length = usize::from(u16::from_le_bytes([header[0], header[1]]));
@@ -30,7 +30,7 @@ fn side(bytes: &[u8]) -> Probe {
     }
 }
 
-/// A version in letters, and the zero behind eight bytes of salt.
+/// A greeting: a printable version, and a zero byte after eight bytes of salt.
 fn greeting(length: usize, payload: &[u8]) -> Probe {
     if !(20..=512).contains(&length) {
         return Probe::NotForUs;
@@ -40,7 +40,7 @@ fn greeting(length: usize, payload: &[u8]) -> Probe {
     let end = memchr::memchr(0, seen).unwrap_or(seen.len());
     let is_version =
         seen[..end].iter().all(u8::is_ascii_graphic) && seen.first().is_none_or(u8::is_ascii_digit);
-    // The number of the connection, the salt.
+    // After the version: the thread ID and the salt.
     let behind = end + 1 + 4 + 8;
     match version.get(behind) {
         _ if !is_version || end == 0 && !seen.is_empty() => Probe::NotForUs,
@@ -51,12 +51,12 @@ fn greeting(length: usize, payload: &[u8]) -> Probe {
     }
 }
 
-/// An error instead of a greeting: too many connections, a host that is not let in.
+/// An error in place of a greeting: too many connections, or a rejected host.
 fn refusal(length: usize, payload: &[u8]) -> Probe {
     let [_, low, high, message @ ..] = payload else { return Probe::Unsure };
     let code = u16::from_le_bytes([*low, *high]);
     let is_known = matches!(code, 1040 | 1129 | 1130 | 1053 | 1077 | 1203 | 1226);
-    // As much of it as is enough: what follows changes nothing.
+    // Only the first 16 bytes of the message count, so that the result does not depend on segmentation.
     let rest = message.len().min(length.saturating_sub(3)).min(16);
     if !is_known || length > 512 || !message[..rest].iter().all(|byte| matches!(byte, b' '..=b'~')) {
         return Probe::NotForUs;
@@ -64,7 +64,7 @@ fn refusal(length: usize, payload: &[u8]) -> Probe {
     if rest == 16 || rest + 3 == length { Probe::Certain } else { Probe::Unsure }
 }
 
-/// Capabilities with that of version 4.1, the longest packet, letters, and nineteen zeros.
+/// A login: capabilities including version 4.1, maximum packet size, character set, and 19 zero bytes.
 fn login(payload: &[u8]) -> Probe {
     let is_41 = payload.get(1).is_none_or(|byte| byte & 2 != 0);
     let zeros = payload.get(9..payload.len().min(28)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Conversations as ladders: what client and server say, and what comes out.
+//! Ladders of connections: the packets of client and server, and the resulting rows.
 
 use super::PROTOCOL;
 use super::compressed::packed;
@@ -8,7 +8,7 @@ use crate::wire::hex;
 const LOG: &[&str] = &["cmd", "arg", "success", "rows", "response"];
 const DEPRECATE_END: u32 = 1 << 24;
 
-/// A packet: who sends it, its number, its payload.
+/// A packet with its sender, sequence number and payload.
 fn packet(side: char, sequence: u8, payload: &[u8]) -> String {
     let length = &(payload.len() as u32).to_le_bytes()[..3];
     format!("{side} {}\n", hex(&[length, &[sequence], payload].concat()))
@@ -34,7 +34,7 @@ fn login(capabilities: u32) -> String {
     )
 }
 
-/// A login, with what the two can do beside the usual.
+/// A login with these capabilities in addition to the usual ones.
 fn logged_in(capabilities: u32) -> String {
     greeting(capabilities | 0x008f_a209) + &login(capabilities) + &packet('<', 2, b"\0\0\0\x02\0\0\0")
 }
@@ -47,7 +47,7 @@ const COLUMN: &[u8] = b"\x03def\0\0\0\x01a\0\x0c\x3f\0\x01\0\0\0\x08\0\0\0\0\0";
 const END: &[u8] = b"\xfe\0\0\x02\0";
 const OK_END: &[u8] = b"\xfe\0\0\x02\0\0\0";
 
-/// What the server says in a row.
+/// Several packets of the server in sequence.
 fn answer(payloads: &[&[u8]]) -> String {
     payloads.iter().enumerate().map(|(at, payload)| packet('<', at as u8 + 1, payload)).collect()
 }
@@ -222,7 +222,7 @@ fn what_is_compressed_is_unpacked_or_said_to_be_unread() {
     let answers = [&[1][..], COLUMN, END, b"\x01a", b"\x01b", END];
     let answer: Vec<u8> =
         answers.iter().enumerate().flat_map(|(at, payload)| packet(at as u8 + 1, payload)).collect();
-    // A packet may go on in the next of those that carry it.
+    // A plain packet may continue in the next compressed packet.
     let talk = compressed('>', &packet(0, b"\x03select a"))
         + &compressed('<', &answer[..30])
         + &compressed('<', &answer[30..])
@@ -239,12 +239,12 @@ fn what_is_compressed_is_unpacked_or_said_to_be_unread() {
     );
     let zstd = logged_in(1 << 26) + &talk;
     assert_eq!(rows(&PROTOCOL, &zstd, &names), ["login | bob | true | 0 | - | zstd"]);
-    // What is not packed as it was agreed ends it.
+    // An uncompressed packet after compression was negotiated ends the session.
     let plain = logged_in(0x20) + &command(b"\x03one") + "> ffffffffffffffffffffffff\n";
     assert_eq!(rows(&PROTOCOL, &plain, &names).len(), 1);
 }
 
-/// Kilobytes that unpack to millions of packets which nobody asked for.
+/// A few kilobytes that decompress to millions of unsolicited packets.
 #[test]
 fn few_bytes_unpack_to_few_answers() {
     let zeros = vec![0; 1 << 20];
@@ -333,7 +333,7 @@ fn what_is_packed_is_no_command_where_the_login_is_not_whole() {
     let small = "> 1f000000 000000 1b000000 03 \"select 1\"\n";
     let large = "> 2f000000 030100 789c 0102030405\n";
     let start = greeting(COMPRESS | 0x008f_a209);
-    // Bytes that are no text: the length of one, of the state of the session, and this.
+    // Bytes that are no text: the length of a text, the length of the session state, and the state.
     let ok = packet('<', 2, b"\0\0\0\x02\x40\0\0\0\x07\x01\x05\x04shop");
     for packed in [small, large] {
         let talk = start.clone() + &ok + "> gap 90\n" + packed;
