@@ -1,5 +1,5 @@
 //! The control socket of `weir run`: it adds, lists and removes questions during the run. Each request and each answer
-//! is one line of JSON. `weir ctl` is one client; any other program may be another.
+//! is one line of JSON. `weir ctl` is one client; other programs may also connect.
 //!
 //! ```text
 //! {"do":"add","question":{"name":"com","ask":"tls","filter":"tls.sni contains \"com\"","output":"com.json"}}
@@ -110,7 +110,7 @@ fn serve(stream: &UnixStream, control: &Control, board: &QuestionSet) {
     loop {
         let mut line = String::new();
         match (&mut reader).take(REQUEST_BYTES_MAX).read_line(&mut line) {
-            // The last line may lack its line end. A longer line is not a request.
+            // The last line may lack its line end. A line longer than the bound is not a request.
             Ok(bytes @ 1..) if line.ends_with('\n') || (bytes as u64) < REQUEST_BYTES_MAX => {}
             _ => return,
         }

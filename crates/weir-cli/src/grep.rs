@@ -13,7 +13,7 @@ pub struct Grep {
 
 /// Columns of a line, in its order.
 const SHOWN: [&str; 9] = ["src_h", "src_p", "dst_h", "dst_p", "proto", "offset", "before", "match", "after"];
-/// The first of these columns identify the stream; rows of streams have no others.
+/// Number of these columns that identify the stream. Rows of streams have no others.
 const ENDS: usize = 5;
 
 impl Grep {

@@ -25,12 +25,12 @@ pub struct QuestionSet {
     pub compiler: Compiler,
     /// Shared faults and counts of the outputs.
     pub told: Told,
-    /// How to resolve questions, by command name, in the order of the list.
+    /// How to resolve questions, by command name, in the order of the subcommand list.
     kinds: Vec<(&'static str, QuestionKind)>,
     stdout: Stdout,
 }
 
-/// A question that is ready to subscribe.
+/// A question ready for subscription.
 pub struct Prepared {
     /// The questions for the engine.
     pub questions: Vec<Question>,
@@ -87,7 +87,7 @@ impl QuestionSet {
         let files = spec.files.as_deref().map_or(Ok(()), output::check_directory);
         let (filter, rows) = match (self.kind(&spec.ask), self.resolve(spec)) {
             (_, Ok((resolved, form))) => (self.check_filters(&resolved), check_rows(spec, &resolved, form)),
-            // A question of unknown type still has its filter checked.
+            // Also check the filter of a question of unknown type.
             (None, Err(wrong)) => (self.check_filter(&spec.filter), Err(wrong)),
             (Some(_), Err(wrong)) => (Ok(()), Err(wrong)),
         };
@@ -147,7 +147,7 @@ impl QuestionSet {
     }
 }
 
-/// Checks that the format can hold such rows, and that it is allowed for the output.
+/// Checks that the format can hold the question's rows, and that it is allowed for the output.
 fn check_rows(spec: &QuestionSpec, resolved: &Resolved, form: Form) -> Result<(), Failure> {
     let Form::Rows(format) = form else { return Ok(()) };
     if let Some(directory) = spec.output.as_deref().filter(|path| output::is_directory(path)) {

@@ -109,8 +109,8 @@ const SERVICES: &[(&str, &[u16])] = &[
     ("wireguard", &[51820]),
 ];
 
-/// A stream's class must be known at its first packet, but its session protocol is not; a protocol name stands for its
-/// ports.
+/// A stream's class must be known at its first packet, when its session protocol is not known yet. So the name of a
+/// protocol stands for its ports.
 fn service(name: &str, bpf: bool) -> Option<String> {
     let (_, ports) = SERVICES.iter().find(|(service, _)| *service == name)?;
     if bpf {

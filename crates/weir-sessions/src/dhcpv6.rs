@@ -74,7 +74,7 @@ pub struct Message {
     pub addresses: Vec<Ipv6Addr>,
     /// Prefixes with their lengths, requested or delegated.
     pub prefixes: Vec<(Ipv6Addr, u8)>,
-    /// Shortest valid lifetime of these, seconds.
+    /// Shortest valid lifetime of the addresses and prefixes, seconds.
     pub valid_seconds: Option<u32>,
     /// Fully qualified name of the client (RFC 4704).
     pub client_fqdn: Option<String>,
@@ -86,16 +86,16 @@ pub struct Message {
     pub domains: Vec<String>,
     /// Requested options (§21.7), in the client's order.
     pub requested: Vec<u16>,
-    /// Status code (§21.13) and message of the server, if it is not success.
+    /// The server's status code (§21.13) and its text; `None` on success.
     pub status: Option<(u16, String)>,
 }
 
 /// The messages of one transaction in one flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dhcpv6Transaction {
-    /// When the first message came.
+    /// Time of the first message.
     pub time: Timestamp,
-    /// When the last one came.
+    /// Time of the last message.
     pub last_time: Timestamp,
     /// The messages in order of arrival, at least one.
     pub messages: Vec<Message>,
@@ -274,7 +274,7 @@ pub fn kind_name(kind: u8) -> Cow<'static, str> {
     name.map_or_else(|| format!("unknown-{kind}").into(), |name| Cow::Borrowed(*name))
 }
 
-/// On its ports, detects a message whose options parse completely.
+/// On DHCPv6 ports, detects any message whose options parse completely.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_known = opening.is_datagram && opening.ports.iter().any(|port| PORTS.contains(port));
     let is_dhcp = |datagram| Message::parse(datagram).is_some();

@@ -148,8 +148,8 @@ pub(crate) fn note(list: &mut Vec<String>, text: String, list_max: usize) {
     }
 }
 
-/// The user name in a base64 answer of a SASL mechanism without encryption: PLAIN (RFC 4616 §2) has it between two zero
-/// bytes, LOGIN alone.
+/// The user name in a base64 answer of a SASL mechanism without encryption: PLAIN (RFC 4616 §2) sends it between two
+/// zero bytes, LOGIN sends it alone.
 pub(crate) fn read_plain_user(mechanism: Option<&str>, answer: &[u8]) -> Option<String> {
     let mechanism = mechanism?;
     let decoded = base64::engine::general_purpose::STANDARD.decode(answer).ok()?;
@@ -191,7 +191,7 @@ impl Replies {
                 self.open = (!is_last).then_some(code);
                 Some(Reply { code, text, is_last })
             }
-            // Some servers end a reply with another code. A line that is a complete reply also ends the unfinished one.
+            // Some servers end a reply with another code, so any complete reply line ends the unfinished reply.
             (Some(_), Some((code, true, text))) => {
                 self.open = None;
                 Some(Reply { code, text, is_last: true })

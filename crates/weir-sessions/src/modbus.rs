@@ -62,7 +62,7 @@ pub struct Message {
     pub exception: Option<u8>,
 }
 
-/// A request with its response, or the only one seen.
+/// A request with its response, or one of them if the other was not seen.
 pub type ModbusTransaction = Exchange<Message>;
 
 /// Whether the form of a message is that of a request or response.

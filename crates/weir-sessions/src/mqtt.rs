@@ -191,7 +191,7 @@ fn measure(bytes: &[u8]) -> Head {
     let Some((kind, rest)) = bytes.split_first() else { return Head::Short };
     let is_kind = match (kind >> 4, kind & 15) {
         (3, flags) => flags & 6 != 6,
-        // Version 3.1 sets the DUP flag on retransmissions.
+        // In version 3.1 retransmissions of these packets have the DUP flag.
         (6 | 8 | 10, flags) => flags & 0b0111 == 2,
         (kind, flags) => kind != 0 && flags == 0,
     };
@@ -286,7 +286,7 @@ impl MqttParser {
         };
         let connection =
             self.connection.get_or_insert_with(|| Box::new(MqttConnection::new(frame.time, client)));
-        // Truncated payloads of PUBLISH lose nothing; other truncated packets are counted.
+        // A truncated PUBLISH lacks only payload, which is not used; other truncated packets are counted.
         self.cut_off.parts += u64::from(kind != 3 && frame.length_bytes > PACKET_BYTES_MAX as u64);
         match kind {
             1 if connection.protocol.is_none() => {

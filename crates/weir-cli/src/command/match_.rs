@@ -181,7 +181,7 @@ impl StreamHandler for Finder {
     fn data(&mut self, state: &mut State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
         let new = &chunk.bytes[chunk.overlap..];
         let offset = chunk.offset + chunk.overlap as u64;
-        // Bytes are missing, or came before the connection matched the filter.
+        // Bytes are missing, or arrived before the connection matched the filter.
         if offset > state.end {
             self.patterns.gap(&mut state.search, offset - state.end);
             state.recent.clear();

@@ -1,6 +1,6 @@
 //! DNS messages (RFC 1035 §4): header, questions, records; the OPT pseudo-record of EDNS (RFC 6891 §6).
 //!
-//! A truncated message is read up to its end.
+//! The available part of a truncated message is parsed.
 
 use super::name;
 use super::record::{Record, RecordData, read_data};
@@ -60,9 +60,9 @@ pub struct Question {
     pub name: String,
     /// The name as sent, if it has upper-case letters: some resolvers mix cases against spoofing.
     pub sent_name: Option<String>,
-    /// The type in question.
+    /// The queried type.
     pub kind: u16,
-    /// The class in question. In multicast DNS the top bit requests a unicast answer.
+    /// The queried class. In multicast DNS the top bit requests a unicast answer.
     pub class: u16,
     /// Whether the question belongs to the NetBIOS name service (RFC 1002 §4.2), which shares the format of DNS.
     pub is_netbios: bool,

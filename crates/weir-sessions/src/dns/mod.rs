@@ -5,7 +5,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it DNS? |
+//! | `probe` | detection |
 //! | `name` | labels and pointers → text |
 //! | `record` | contents of records, and how a log shows them |
 //! | `message` | header, questions, records, EDNS |

@@ -54,7 +54,7 @@ pub(super) fn read(message: &[u8], at: usize) -> Option<(String, usize)> {
     Some((text, behind.unwrap_or(at + 1)))
 }
 
-/// The offset behind the name at `at`, without following pointers.
+/// The offset after the name at `at`, without following pointers.
 pub(super) fn skip(message: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let length = usize::from(*message.get(at)?);

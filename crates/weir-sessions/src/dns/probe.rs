@@ -51,8 +51,8 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
-/// Over TCP each message has a length prefix (RFC 1035 §4.2.2). On a known port nothing after the first question
-/// counts, and on other ports only the whole message does; so the result does not depend on segmentation.
+/// Over TCP each message has a length prefix (RFC 1035 §4.2.2). On a known port, bytes after the first question do not
+/// matter; on other ports, only the complete message counts. So the result does not depend on segmentation.
 fn stream(bytes: &[u8], is_port_known: bool) -> Fit {
     let Some(([high, low], rest)) = bytes.split_first_chunk::<2>() else { return Fit::Open };
     let length = usize::from(u16::from_be_bytes([*high, *low]));

@@ -1,4 +1,4 @@
-//! [`DnsTransaction`]: a query with its answer, or the only one seen; and its filter fields.
+//! [`DnsTransaction`]: a query with its answer, or one of them if the other was not seen; and its filter fields.
 
 use super::message::{Edns, Message, Question};
 use super::names;
@@ -39,7 +39,7 @@ impl DnsTransaction {
         self.asking().map(|message| message.header.id)
     }
 
-    /// The name in question. For an answer alone without question, the owner name of its first record.
+    /// The queried name. For a response without question whose query was not seen, the owner name of its first record.
     pub fn name(&self) -> Option<&str> {
         match self.question() {
             Some(question) => Some(&question.name),
@@ -57,7 +57,7 @@ impl DnsTransaction {
         self.response.as_ref().map(|response| response.header.rcode())
     }
 
-    /// Whether the answer is useless: it has no record, or is an error without question. Zeek's `rejected`.
+    /// Whether the response has no records, or, if it has no question, an error code. Zeek's `rejected`.
     pub fn is_rejected(&self) -> bool {
         self.response.as_ref().is_some_and(|response| {
             let [questions, records @ ..] = response.header.counts;

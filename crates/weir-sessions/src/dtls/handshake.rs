@@ -84,7 +84,7 @@ session_fields! { DtlsHandshake;
     "dtls.handshake.ja3_full" ["dtls.ja3_full"] _: Text, "The text that JA3 is the hash of" => |d| of_client(&d.handshake, |c| owned(fingerprint::ja3_text(c)));
     "dtls.handshake.ja3s_full" ["dtls.ja3s_full"] _: Text, "The text that JA3S is the hash of" => |d| d.handshake.server_hello.as_ref().map_or(Value::Absent, |s| owned(fingerprint::ja3s_text(s)));
     "dtls.handshake.ja4_r" ["dtls.ja4_r"] _: Text, "JA4 with its lists in place of their hashes" => |d| of_client(&d.handshake, |c| owned(fingerprint::ja4_raw(c, Transport::Dtls)));
-    // Certificates: the side's own one, unless the name says otherwise.
+    // Certificates: the first of each chain, unless the name says otherwise.
     "dtls.cert.san" [] _: Texts, "DNS names and addresses of the server's certificate" => |d| of_certificate(&d.handshake, |c| Value::Texts(c.alternative_names().into()));
     "dtls.cert.serial" [] _: Text, "Serial number of the server's certificate, hexadecimal" => |d| of_certificate(&d.handshake, |c| text(Some(&c.serial)));
     "dtls.cert.not_before" [] _: Time, "Start of validity of the server's certificate" => |d| of_certificate(&d.handshake, |c| Value::Time(c.not_before));

@@ -3,7 +3,7 @@
 //! Messages are read once they are complete, in any order of their fragments. Retransmitted messages are recognised by
 //! their number and ignored. The handshake ends, and is yielded, when
 //! * both sides have sent encrypted records;
-//! * a fatal alert or close_notify was seen in clear;
+//! * an unencrypted fatal alert or close_notify arrives;
 //! * one side encrypts but the other sends nothing, or no further message can be read;
 //! * the flow ends.
 

@@ -16,7 +16,7 @@ pub enum Transport {
 pub struct DataChannel {
     /// Which side opens it.
     pub transport: Transport,
-    /// Address of the listening side. EPSV has none (RFC 2428 §3): it is the server's own.
+    /// Address of the listening side. `None` for EPSV (RFC 2428 §3): the server's own address.
     pub address: Option<IpAddr>,
     /// Port of the listening side.
     pub port: u16,

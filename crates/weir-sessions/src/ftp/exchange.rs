@@ -7,7 +7,7 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// A command with its final reply, or the only one seen of the two.
+/// A command with its final reply, or one of them if the other was not seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FtpExchange {
     /// Time of the command, or else of the reply.

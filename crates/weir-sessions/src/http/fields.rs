@@ -203,7 +203,7 @@ fn unescaped_target(message: &HttpMessage) -> Value<'_> {
     }
 }
 
-/// A reason phrase. HTTP/1 always has one, if empty; HTTP/2 has none.
+/// A reason phrase. HTTP/1 always has one, which may be empty; HTTP/2 has none.
 fn phrase(version: Version, phrase: &[u8]) -> Value<'_> {
     if version.0 > 1 { Value::Absent } else { text(phrase) }
 }

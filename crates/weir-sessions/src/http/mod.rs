@@ -14,8 +14,8 @@
 //! | `exchange`, `fields`, `media` | the session, its filter fields, its media types |
 //! | `files` | bodies as files |
 //!
-//! After 101 (Upgrade) and a successful CONNECT another protocol follows; HTTP/2 after `Upgrade: h2c` is handled here
-//! again.
+//! After 101 (Upgrade) or a successful CONNECT the connection is handed over to another protocol. HTTP/2 after
+//! `Upgrade: h2c` returns to this parser.
 
 mod chunked;
 mod exchange;

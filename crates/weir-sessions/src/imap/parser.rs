@@ -70,7 +70,7 @@ struct Waiting {
     verb: String,
 }
 
-/// The consequence of a server's line.
+/// How parsing continues after a line of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     GoOn,
@@ -229,7 +229,7 @@ impl ImapParser {
             _ => {}
         }
         if self.waiting.len() >= WAITING_MAX {
-            // If the server is not captured, no results will arrive.
+            // If the server is not captured, no result removes commands: drop the oldest.
             self.waiting.pop_front();
         }
         self.waiting.push_back(Waiting { tag: tag[..tag.len().min(64)].to_vec(), verb });

@@ -5,8 +5,8 @@
 //! result     = ok | error | end | columns, column * n, [ end ], row *, ( end | ok that begins like an end | error ) ;
 //! ```
 //!
-//! Whether an end packet follows the columns is negotiated at login. Here it is detected from the packet, so that
-//! connections whose login was not seen can also be parsed.
+//! Client and server negotiate at login whether an end packet follows the columns. This parser detects the end packet
+//! by its form, so it can parse connections whose login was not seen.
 
 use super::command::{
     BINLOG_DUMP, BINLOG_DUMP_GTID, CHANGE_USER, FIELD_LIST, STATEMENT_FETCH, STATEMENT_PREPARE, STATISTICS,

@@ -24,7 +24,8 @@ pub const STATEMENTS_MAX: usize = 64;
 #[derive(Debug, Default)]
 struct Side {
     frames: Frames,
-    /// The start of the next packet is unknown: bytes are skipped until the other side allows to resume.
+    /// The start of the next packet is unknown. Bytes are skipped until a packet of the other side shows where the next
+    /// one begins.
     is_lost: bool,
     /// Bytes are missing: the next packet must look like a command.
     is_doubtful: bool,

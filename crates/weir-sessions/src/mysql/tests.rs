@@ -333,7 +333,7 @@ fn what_is_packed_is_no_command_where_the_login_is_not_whole() {
     let small = "> 1f000000 000000 1b000000 03 \"select 1\"\n";
     let large = "> 2f000000 030100 789c 0102030405\n";
     let start = greeting(COMPRESS | 0x008f_a209);
-    // Bytes that are no text: the length of a text, the length of the session state, and the state.
+    // Not a plain text: an empty text with its length, then the session state with its length.
     let ok = packet('<', 2, b"\0\0\0\x02\x40\0\0\0\x07\x01\x05\x04shop");
     for packed in [small, large] {
         let talk = start.clone() + &ok + "> gap 90\n" + packed;

@@ -24,7 +24,7 @@ use weir_packet::Timestamp;
 
 /// Maximum number of open streams.
 pub const STREAMS_MAX: usize = 256;
-/// Maximum size of their heads.
+/// Maximum size of the heads of all open streams.
 pub const STREAMS_BYTES_MAX: usize = 256 * 1024;
 
 /// An open stream.
