@@ -138,7 +138,7 @@ fn page_of_parts(name: &str) -> Option<String> {
     Some(page)
 }
 
-/// Lists the values of enumerated fields.
+/// Appends the lists of values of fields that have few.
 fn words(page: &mut String, fields: &[Field]) {
     let lists = fields.iter().filter_map(|field| Some((field.name, field.words?)));
     for (place, (name, words)) in lists.enumerate() {

@@ -12,8 +12,8 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     files.map(|file| Box::new(file) as Box<dyn Session>).collect()
 }
 
-/// The number of a body among the files of its connection, made of time, exchange and direction. Exchanges are numbered
-/// anew after a CONNECT.
+/// The number of a body among the files of its connection, derived from time, exchange and direction. Exchanges are
+/// numbered anew after a CONNECT.
 pub(super) fn number(exchange: &HttpExchange, message: &HttpMessage) -> u64 {
     let time = exchange.time().map_or(0, |time| time.0 as u64);
     time << 12 ^ u64::from(exchange.depth) << 1 ^ u64::from(!message.head.is_request())

@@ -85,7 +85,7 @@ impl Unpacker {
         *bytes = &bytes[taken as usize..];
         let is_right = match status {
             Ok(Status::StreamEnd) => made == u64::from(*wanted) && self.packed_bytes == 0,
-            // Without progress, the loop of the caller would never end.
+            // Without progress the caller's loop would never end.
             Ok(_) => made <= u64::from(*wanted) && (taken, made) != (0, 0) && self.packed_bytes > 0,
             Err(_) => false,
         };
