@@ -7,8 +7,9 @@
 //! tail would hold most of the head. What else they share is in each of them.
 
 use crate::CompileError;
-use weir_ir::abi::{FUELS_MAX, KEY_WORDS, LIVE_VALUES_MAX, OUTS_MAX};
+use weir_ir::abi::{FUELS_MAX, LIVE_VALUES_MAX, OUTS_MAX};
 use weir_ir::graph::{Block, Graph, Op, Target, Terminator, Type, Value};
+use weir_ir::key::KEY_WORDS_MAX;
 use weir_ir::liveness::{Crossing, Kept, live_words};
 use weir_ir::range::Ranges;
 use weir_ir::verify::Verified;
@@ -93,7 +94,7 @@ impl Plan {
         }
         for block in graph.block_ids() {
             let data = graph.block(block);
-            if matches!(&data.terminator, Terminator::Lookup { key, .. } if key.len() > KEY_WORDS) {
+            if matches!(&data.terminator, Terminator::Lookup { key, .. } if key.len() > KEY_WORDS_MAX) {
                 return Err(CompileError::KeyTooLong(block));
             }
             let beyond = |op: &Op| matches!(op, Op::Store { out, .. } if out.index() >= OUTS_MAX);

@@ -434,7 +434,7 @@ fn table(b: &mut Builder) -> Table {
         observed: true,
         asked: false,
         part: None,
-        hosts: Default::default(),
+        key: Default::default(),
         delivers: true,
         timeout_ms: None,
     });
@@ -483,7 +483,7 @@ fn values_buffers_and_loops_live_across_lookups_and_variables_are_kept() {
     b.push(Op::Set { flow, var: wide_var, side: None, value: length });
     let again = b.one(Op::Get { flow, var: narrow_var, side: Some(responder) });
     b.push(Op::Store { out: Out(0), value: again });
-    let [flow, _, _] = lookup(&mut b, tcp, vec![again]);
+    let [flow, _, _] = lookup(&mut b, tcp, vec![again, two]);
     let wide = b.one(Op::Get { flow, var: wide_var, side: None });
     let narrow_length = b.one(Op::Length(narrow));
     for (out, value) in [(1, wide), (2, narrow_length), (3, two), (4, short), (5, new)] {
@@ -495,18 +495,18 @@ fn values_buffers_and_loops_live_across_lookups_and_variables_are_kept() {
 
     for program in by_effort(&graph) {
         let (packet, frame, mut k) = (PacketMeta::default(), vec![9; 10], Continuation::default());
-        k.key = [77; 5];
+        k.set_key([77; 5]);
         let mut data = vec![0; program.layout().size(tcp)];
         data[0] = 200;
         data[program.layout().stride(tcp)] = 100;
         assert_eq!(program.head(&packet, &frame, &mut k), Step::Lookup);
-        assert_eq!((k.key, k.table, k.swap), ([10, 2, 0, 0, 0], 0, 1), "unused words are 0");
+        assert_eq!((k.key(), k.table, k.swap), (&[10, 2][..], 0, 1), "the words before are gone");
         let mut go_on = |k: &mut Continuation, responder, new| {
             let flow = FlowRecord { id: 5, data: &mut data };
             program.resume(&mut Notes::default(), resume(&packet, &frame, flow, [responder, new]), k)
         };
         assert_eq!(go_on(&mut k, true, true), Step::Lookup);
-        assert_eq!(k.key, [144, 0, 0, 0, 0], "(100 + 300) mod 256");
+        assert_eq!(k.key(), [144, 2], "(100 + 300) mod 256");
         assert_eq!(go_on(&mut k, false, false), Step::Done(None));
         assert_eq!(
             (k.terms, &k.outs[..6]),
@@ -545,7 +545,7 @@ fn a_loop_around_a_lookup_is_bounded_per_packet() {
         let (packet, mut k) = (PacketMeta::default(), Continuation::default());
         let mut step = program.head(&packet, &[], &mut k);
         for round in 0..3 {
-            assert_eq!((step, k.key[0]), (Step::Lookup, round));
+            assert_eq!((step, k.key()[0]), (Step::Lookup, round));
             let flow = FlowRecord { id: 0, data: &mut [] };
             step = program.resume(&mut Notes::default(), resume(&packet, &[], flow, [false, false]), &mut k);
         }

@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 use std::time::Instant;
-use weir_engine::table::{Birth, FlowTable, Key};
+use weir_engine::table::{Birth, FlowTable};
 
 const FLOWS: u64 = 1_000_000;
 const LOOKUPS: u64 = 8_000_000;
@@ -24,7 +24,7 @@ fn below(bound: u64, state: &mut u64) -> u64 {
     ((u128::from(random(state)) * u128::from(bound)) >> 64) as u64
 }
 
-fn key_of(flow: u64) -> Key {
+fn key_of(flow: u64) -> [u64; 5] {
     [0x0a00_0000 + (flow & 0xffff), 0xc0a8_0000 + (flow >> 16), 1024 + flow % 50_000, 443, 0]
 }
 
@@ -88,7 +88,7 @@ fn main() {
     let lines = vec![[1u64; 8]; 2 * FLOWS as usize];
     for data_bytes in [48, 160] {
         let before = resident_bytes();
-        let mut table = FlowTable::new(data_bytes, 2 * FLOWS as usize, 42);
+        let mut table = FlowTable::new(5, data_bytes, 2 * FLOWS as usize, 42);
         let begin = Instant::now();
         run(&mut table, FLOWS, 2, 1);
         println!("{data_bytes} bytes of variables, entries of {} bytes", table.entry_bytes());
@@ -103,7 +103,7 @@ fn main() {
             }
             best[3] = best[3].min(floor(&lines, round + 2));
         }
-        let mut few = FlowTable::new(data_bytes, 1_000, 42);
+        let mut few = FlowTable::new(5, data_bytes, 1_000, 42);
         let near = (0..3).map(|round| run(&mut few, 1_000, 2, round)).fold(f64::MAX, f64::min);
         let best = best.into_iter().chain([near]);
         for (what, seconds) in [

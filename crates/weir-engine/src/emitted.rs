@@ -1,14 +1,14 @@
 //! What the program emitted on the current packet.
 
 use crate::subscriber::EventView;
-use crate::table::Header;
+use crate::table::OwnedHeader;
 use weir_ir::graph::{Event, Table};
 use weir_packet::PacketMeta;
 
 /// Events of one packet, in the order in which they happened.
 #[derive(Default)]
 pub(crate) struct Emitted {
-    events: Vec<(Event, Table, Header, usize)>,
+    events: Vec<(Event, Table, OwnedHeader, usize)>,
     /// The words of all columns, one event after the other.
     values: Vec<u64>,
     /// The bytes of columns, and where each one's end.
@@ -23,7 +23,7 @@ pub(crate) struct Emitted {
 pub const COLUMN_BYTES_MAX: usize = 1 << 20;
 
 impl Emitted {
-    pub fn push(&mut self, event: Event, table: Table, header: Header, values: &[u64]) {
+    pub fn push(&mut self, event: Event, table: Table, header: OwnedHeader, values: &[u64]) {
         self.events.push((event, table, header, self.values.len()));
         self.values.extend_from_slice(values);
     }

@@ -2,11 +2,12 @@
 
 use crate::flow_ref::FlowRef;
 pub use crate::recognised::Recognised;
-use crate::table::{FlowId, Header};
+use crate::table::{FlowId, Header, OwnedHeader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_ir::abi::{Layout, Program};
 use weir_ir::engine_var::{EngineVar, VarName};
 use weir_ir::graph::{Graph, Table, VarKind};
+use weir_ir::key::{KeyEnds, KeyLayout};
 use weir_packet::{Direction, Timestamp};
 
 /// Why a flow ended.
@@ -49,7 +50,7 @@ pub struct FlowView<'a> {
     /// The session protocols that were recognised in it; only known where it has ended or a session is handed over.
     pub recognised: Recognised,
     /// The connections that it runs in, outermost first; only known where it has ended.
-    pub outer: &'a [(Table, Header)],
+    pub outer: &'a [(Table, OwnedHeader)],
 }
 
 impl std::fmt::Debug for FlowView<'_> {
@@ -80,9 +81,14 @@ impl<'a> FlowView<'a> {
         &self.graph.tables[self.table.index()].name
     }
 
+    /// The layout of its key.
+    pub fn key_layout(&self) -> &'a KeyLayout {
+        &self.graph.tables[self.table.index()].key
+    }
+
     /// Originator and responder.
     pub fn endpoints(&self) -> (Endpoint, Endpoint) {
-        endpoints(self.header)
+        endpoints(self.key_layout().ends(), self.header)
     }
 
     /// Time of its first packet.
@@ -151,31 +157,30 @@ pub(crate) fn write_number(data: &mut [u8], at: usize, bits: u8, value: u64) {
     data[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
 }
 
-/// Originator and responder of a two-sided flow.
-pub fn endpoints(header: &Header) -> (Endpoint, Endpoint) {
-    let key = header.key();
-    let first = Endpoint { address: address(key[0], key[1]), port: (key[4] >> 32) as u32 };
-    let second = Endpoint { address: address(key[2], key[3]), port: key[4] as u32 };
-    if header.swap { (second, first) } else { (first, second) }
+/// Originator and responder of a flow, read from its key. Addresses and ports that the key does not contain are 0.
+pub fn endpoints(ends: &KeyEnds, header: &Header) -> (Endpoint, Endpoint) {
+    let [originator, responder] = Direction::BOTH.map(|direction| {
+        let side = key_side(header, direction);
+        let [high, low] = ends.address(side, header.key());
+        Endpoint { address: address(high, low), port: ends.port(side, header.key()) }
+    });
+    (originator, responder)
 }
 
-/// Who is sent what one side of a flow sends.
-///
-/// Keys without sides, those of fragments, begin with source and destination: two words each, or, of IPv4, both in the
-/// first word, and then nothing from the third on (`weir-compile`'s `lower/key.rs`).
-pub(crate) fn receiver(header: &Header, two_sided: bool, side: Direction) -> IpAddr {
-    let key = header.key();
-    if two_sided {
-        let (originator, responder) = endpoints(header);
-        return match side {
-            Direction::Originator => responder.address,
-            Direction::Responder => originator.address,
-        };
-    }
-    match key[2] | key[3] {
-        0 => IpAddr::V4(Ipv4Addr::from(key[0] as u32)),
-        _ => address(key[2], key[3]),
-    }
+/// The port of the originator or the responder.
+pub(crate) fn port(ends: &KeyEnds, header: &Header, direction: Direction) -> u32 {
+    ends.port(key_side(header, direction), header.key())
+}
+
+/// The side of the key (0 or 1) that belongs to the originator or the responder.
+fn key_side(header: &Header, direction: Direction) -> usize {
+    usize::from(header.swap != direction.is_responder())
+}
+
+/// The address to which one direction of a flow sends.
+pub(crate) fn receiver(ends: &KeyEnds, header: &Header, direction: Direction) -> IpAddr {
+    let [high, low] = ends.address(key_side(header, direction.other()), header.key());
+    address(high, low)
 }
 
 /// An address from the words of a key: IPv4 is mapped into IPv6 there.

@@ -12,7 +12,7 @@ use crate::sequence::{Passed, Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
 use crate::stream::FlowStreams;
 use crate::subscriber::TrackedPacket;
-use crate::table::{Birth, FlowId, Header};
+use crate::table::{Birth, FlowId, OwnedHeader};
 use crate::tables::{TableState, TailFlow};
 use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
@@ -34,7 +34,7 @@ pub(crate) struct Flows {
     /// When the packet before came of the flow that was found last.
     before: i64,
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
-    pub(crate) outer: HashMap<FlowRef, Vec<(Table, Header)>>,
+    pub(crate) outer: HashMap<FlowRef, Vec<(Table, OwnedHeader)>>,
     /// Where a packet's record has what it comes to before the connection that was found last.
     outer_terms_at: Option<usize>,
     /// Some question is about streams.
@@ -116,7 +116,7 @@ impl Flows {
             return;
         }
         let mut all = self.outer.get(&outer.flow()).cloned().unwrap_or_default();
-        all.push((outer.table(), *self.tables[outer.table().index()].flows.entry(outer.id()).0));
+        all.push((outer.table(), self.tables[outer.table().index()].flows.entry(outer.id()).0.into()));
         self.outer.insert(inner.flow(), all);
     }
 
@@ -131,7 +131,7 @@ impl Flows {
     /// Hashes the key that a program asked for.
     #[inline]
     pub fn hash(&self, k: &mut Continuation) {
-        k.hash = self.tables[k.table as usize].flows.hash(&k.key);
+        k.hash = self.tables[k.table as usize].flows.hash(k.key());
     }
 
     /// Fetches the bucket that a key lies in; it has been hashed.
@@ -164,7 +164,7 @@ impl Flows {
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
         let (swap, _) = k.sender();
-        let Some(id) = state.flows.find(&k.key, k.hash, likely) else { return Lookup::Unknown };
+        let Some(id) = state.flows.find(k.key(), k.hash, likely) else { return Lookup::Unknown };
         let (header, data) = state.flows.entry_mut(id);
         let timeout_ns = state.facts.timeouts.ns(data);
         let is_over = effects.is_over(FlowRef::new(table, id));
@@ -181,7 +181,7 @@ impl Flows {
     pub fn known(&self, k: &Continuation) -> Option<FlowHit> {
         let table = Table(k.table);
         let flows = &self.tables[table.index()].flows;
-        let id = flows.find(&k.key, k.hash, None)?;
+        let id = flows.find(k.key(), k.hash, None)?;
         let responder = k.sender().0 != flows.entry(id).0.swap;
         Some(FlowHit::new(table, id, responder, false))
     }
@@ -190,7 +190,7 @@ impl Flows {
     pub fn restarted(&mut self, k: &Continuation) -> Option<FlowRef> {
         let table = Table(k.table);
         let flows = &mut self.tables[table.index()].flows;
-        let id = flows.find(&k.key, k.hash, None)?;
+        let id = flows.find(k.key(), k.hash, None)?;
         flows.entry_mut(id).0.last_time = self.before;
         Some(FlowRef::new(table, id))
     }
@@ -207,7 +207,7 @@ impl Flows {
         let state = &mut self.tables[table.index()];
         let (swap, responder) = k.sender();
         let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };
-        let Ok(id) = state.flows.insert(&k.key, k.hash, birth) else {
+        let Ok(id) = state.flows.insert(k.key(), k.hash, birth) else {
             counters.flows_refused += 1;
             return None;
         };

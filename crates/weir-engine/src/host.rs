@@ -1,7 +1,7 @@
 //! What the tail of a program may ask for: sequences, messages and sessions of the current flow.
 
 use crate::delivery::{Delivery, with_session};
-use crate::flow::{FlowView, endpoints, read_number, receiver, write_number};
+use crate::flow::{FlowView, port, read_number, receiver, write_number};
 use crate::matcher::FlowVerdict;
 use crate::messages::{self, MessageCarrier};
 use crate::packet_ctx::PacketCtx;
@@ -56,10 +56,9 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let SeqInsert { sequence, flow, direction, at, bytes, claimed_bytes, span, metas } = offer;
         let policies = &self.flow.plan.policies;
         let own = self.flow.streams.as_ref().and_then(|streams| streams.policy(direction));
-        let policy = own.or_else(|| policies.uniform()).unwrap_or_else(|| {
-            let two_sided = self.at.program.graph().tables[self.flow.table.index()].two_sided;
-            policies.of(receiver(self.flow.header, two_sided, direction))
-        });
+        let policy = own
+            .or_else(|| policies.uniform())
+            .unwrap_or_else(|| policies.of(receiver(&self.flow.facts.ends, self.flow.header, direction)));
         // Of a segment that nobody sees only its place is kept.
         let is_kept = self.flow.facts.keeps_bytes || self.flow.facts.wants_bytes(flow.data, direction);
         let kept = if is_kept { bytes } else { &[] };
@@ -115,7 +114,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
 
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
         let side = of.direction.is_responder();
-        let carrier = MessageCarrier { table: self.flow.table, header: *self.flow.header };
+        let carrier = MessageCarrier { table: self.flow.table, header: (&*self.flow.header).into() };
         let sequence = self.flow.facts.sequence;
         let waits =
             sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, of.flow.data, side));
@@ -140,7 +139,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
-        let own = MessageCarrier { table: self.flow.table, header: *self.flow.header };
+        let own = MessageCarrier { table: self.flow.table, header: (&*self.flow.header).into() };
         let MessageCarrier { table, header } = match flow {
             Some(_) => own,
             None => self.flow.messages.carrier().unwrap_or(own),
@@ -176,8 +175,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let began = delivery.stages.begin();
     let counters = &mut delivery.counters.session;
     let from = next.side;
-    let (originator, responder) = endpoints(flow.header);
-    let ports = [originator, responder].map(|end| end.port as u16);
+    let ports = Direction::BOTH.map(|side| port(&flow.facts.ends, flow.header, side) as u16);
     let is_datagram = flow.facts.sequence.is_none();
     let carrier = Carrier { plan, probed: &flow.facts.probed, ports, is_datagram };
     sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);

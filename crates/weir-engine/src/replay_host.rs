@@ -7,7 +7,7 @@ use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
 use crate::messages::{MessageCarrier, Messages};
 use crate::packet_ctx::PacketCtx;
-use crate::table::{FlowId, Header};
+use crate::table::{Birth, FlowId, OwnedHeader};
 use weir_ir::abi::{
     Continuation, FlowRecord, FlowSide, Host, Resume, SEQ_RETRANSMITTED, SeqInsert, SeqInserted, Slice, Step,
 };
@@ -36,7 +36,7 @@ impl Host for ReplayHost<'_> {
 
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
         match self.is_read {
-            true => self.messages.first(self.flow, of.direction, self.carrier, None),
+            true => self.messages.first(self.flow, of.direction, self.carrier.clone(), None),
             false => Slice::default(),
         }
     }
@@ -80,7 +80,7 @@ pub(crate) fn retrace(
     };
     let (header, data) = flows.tables[found.table().index()].flows.entry_mut(found.id());
     let before = data.to_vec();
-    let carrier = MessageCarrier { table: found.table(), header: *header };
+    let carrier = MessageCarrier { table: found.table(), header: (&*header).into() };
     let is_read = matches!(retraced, Retraced::Carrier(_));
     let mut host =
         ReplayHost { messages: &mut flows.messages, emitted, flow: found.flow(), carrier, is_read };
@@ -95,7 +95,7 @@ pub(crate) fn retrace(
 fn retrace_gone(flows: &mut Flows, at: &PacketCtx<'_>, k: &mut Continuation, emitted: &mut Emitted) -> Step {
     let table = Table(k.table);
     let mut data = vec![0; flows.program.layout().size(table)];
-    let carrier = MessageCarrier { table, header: Header::born(k.key, 0, 0, false) };
+    let carrier = MessageCarrier { table, header: OwnedHeader::born(k.key(), Birth::default()) };
     let flow = FlowRef::new(table, FlowId(0));
     let mut host = ReplayHost { messages: &mut flows.messages, emitted, flow, carrier, is_read: false };
     let record = FlowRecord { id: 0, data: &mut data };

@@ -14,6 +14,7 @@ use crate::timer::TimerWheel;
 use weir_ir::abi::{TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
+use weir_ir::key::KeyEnds;
 use weir_sessions::ProtocolSet;
 
 use weir_packet::Direction;
@@ -33,6 +34,8 @@ pub(crate) struct TableState {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableLayout {
     pub timeouts: Timeouts,
+    /// Places of addresses and ports in a key.
+    pub ends: KeyEnds,
     /// Where variables of the engine lie among the flow's: what is wanted of it, terms that it fulfils, what is
     /// decided. `None` where the passes took it out.
     pub wants_at: Option<usize>,
@@ -78,6 +81,7 @@ impl TableLayout {
         }
         let sequence = graph.sequences.iter().position(|s| s.table == table).map(|s| Sequence(s as u32));
         Self {
+            ends: *declared.key.ends(),
             timeouts: Timeouts {
                 declared_ms: match declared.timeout_ms {
                     // Of these nobody wants anything: each ends with its packet.
@@ -131,8 +135,9 @@ impl TableState {
     /// No flows yet.
     pub fn of(table: Table, plan: &Plan) -> Self {
         let data_bytes = plan.program.layout().size(table);
+        let key_words = plan.program.graph().key_words(table);
         Self {
-            flows: FlowTable::new(data_bytes, plan.limits.flows_max, plan.limits.seed),
+            flows: FlowTable::new(key_words, data_bytes, plan.limits.flows_max, plan.limits.seed),
             wheel: TimerWheel::default(),
             sessions: vec![],
             streams: StreamSlots::default(),

@@ -5,11 +5,10 @@
 //! program says [`Step::Done`]. While it runs, a program calls back through [`Host`].
 
 use crate::graph::{Event, Graph, Sequence, Table, Var, VarKind};
+use crate::key::KEY_WORDS_MAX;
 use std::sync::Arc;
 use weir_packet::{Block, Direction, DropReason, PacketMeta};
 
-/// The most words of a flow key.
-pub const KEY_WORDS: usize = 5;
 /// The most values that live across a lookup.
 pub const LIVE_VALUES_MAX: usize = 96;
 /// Added to [`Continuation::swap`]: if the flow is made for this packet, the sender is its responder.
@@ -279,14 +278,14 @@ pub enum Step {
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Continuation {
-    /// The key asked for; unused words are 0.
-    pub key: [u64; KEY_WORDS],
     /// The table asked for.
     pub table: u32,
     /// Where the program goes on.
     pub(crate) resume: u32,
     /// 1 where the sender stands second in the key, and [`REVERSED`].
     pub swap: u32,
+    /// Number of words of the requested key.
+    pub(crate) key_words: u32,
     /// Packets in a row that left the straight way, and packets that do not try it.
     detours: u16,
     pause: u16,
@@ -298,6 +297,8 @@ pub struct Continuation {
     bound: [u64; 3],
     /// Buffers that must live until the packet is done.
     pub(crate) buffers: Vec<Slice>,
+    /// The requested key: the first `key_words` words. Keys of up to five words end within the second cache line.
+    pub(crate) key: [u64; KEY_WORDS_MAX],
     /// Values that live across the lookup (a buffer takes two: address or number, and length).
     pub(crate) live: [u64; LIVE_VALUES_MAX],
     /// The packet's record.
@@ -309,24 +310,27 @@ pub struct Continuation {
 impl std::fmt::Debug for Continuation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Continuation");
-        shown.field("key", &self.key).field("table", &self.table).field("terms", &self.terms);
+        shown.field("key", &self.key()).field("table", &self.table).field("terms", &self.terms);
         shown.finish_non_exhaustive()
     }
 }
 
+const _: () = assert!(Continuation::KEY_OFFSET + 5 * 8 <= 128);
+
 impl Default for Continuation {
     fn default() -> Self {
         Self {
-            key: [0; KEY_WORDS],
             table: 0,
             resume: 0,
             swap: 0,
+            key_words: 0,
             detours: 0,
             pause: 0,
             hash: 0,
             terms: 0,
             bound: [0; 3],
             buffers: Vec::new(),
+            key: [0; KEY_WORDS_MAX],
             live: [0; LIVE_VALUES_MAX],
             outs: [0; OUTS_MAX],
             fuels: [0; FUELS_MAX],
@@ -339,6 +343,29 @@ impl Continuation {
     pub const RESUME_OFFSET: usize = std::mem::offset_of!(Self, resume);
     /// Where native code stores the values that live across the lookup.
     pub const LIVE_OFFSET: usize = std::mem::offset_of!(Self, live);
+
+    /// Where native code stores the words of a key.
+    pub const KEY_OFFSET: usize = std::mem::offset_of!(Self, key);
+    /// Where native code stores the number of these words.
+    pub const KEY_WORDS_OFFSET: usize = std::mem::offset_of!(Self, key_words);
+
+    /// The words of the requested key, in the table's [`KeyLayout`](crate::key::KeyLayout).
+    #[inline]
+    pub fn key(&self) -> &[u64] {
+        &self.key[..(self.key_words as usize).min(KEY_WORDS_MAX)]
+    }
+
+    /// Sets the requested key.
+    ///
+    /// # Panics
+    /// If it has more than [`KEY_WORDS_MAX`] words.
+    pub fn set_key(&mut self, words: impl IntoIterator<Item = u64>) {
+        self.key_words = 0;
+        for word in words {
+            self.key[self.key_words as usize] = word;
+            self.key_words += 1;
+        }
+    }
 
     /// The place in [`crate::liveness::lookups`] at which the program goes on.
     pub fn resume(&self) -> usize {

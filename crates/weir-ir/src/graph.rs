@@ -34,7 +34,7 @@
 //! repeated, `x,*` with commas between; `v`, `table`, `block` and so on stand for `v7`, `table0`, `block3`.
 //! ```text
 //! declaration = graph "NAME"
-//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME]
+//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME] [key (KEY_PART,*)] [timeout_ms NUMBER]
 //!             | varN table VAR (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
 //!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [wholes COUNT] [retain] [headers_only] [overwrite] [distinct] [tells]
 //!             | eventN NAME [wanted]
@@ -72,6 +72,7 @@
 //!             | rejoin [lookup NUMBER (v,*) entered (fuel,*)]
 //! target      = block [(v,*)]
 //! ```
+//! KEY_PART is `NAME (address | mac | number | port | other) BITS [first | second]` ([`crate::key`]).
 //! VAR is the NAME of a layer's variable, or the quoted text of a [`crate::engine_var::EngineVar`], which begins with `$`.
 //! A NAME that is not letters, digits, `_` and `.` is quoted; in quotes, `\"`, `\\` and `\xNN` (a byte)
 //! are what they are elsewhere. Unreachable blocks are printed like others.
@@ -89,7 +90,9 @@
 //! 5. Integers are unsigned and 64 bits wide; shifts by 64 or more give 0.
 //! 6. `rejoin` occurs in straight graphs only ([`crate::straight`]), which are run before their whole graph. That
 //!    what they save there is what it goes on with, `weir-codegen` makes sure: it takes both.
-//! 7. The bounds of [`crate::abi`] hold: words of a key, values across a lookup, slots of the record.
+//! 7. A key has as many words as its table's layout. If a table declares no layout, all its lookups have keys of the
+//!    same size.
+//! 8. The bounds of [`crate::abi`] and [`crate::key`] hold: words of a key, values across a lookup, slots of the record.
 
 mod op;
 mod operands;
@@ -98,6 +101,7 @@ pub use op::Op;
 pub use operands::{Touch, Touches};
 
 use crate::engine_var::{EngineVar, VarName};
+use crate::key::KeyLayout;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use weir_packet::DropReason;
@@ -318,7 +322,7 @@ pub enum Terminator {
     Lookup {
         /// The table.
         table: Table,
-        /// Up to five ints, the sides in canonical order where the table is two-sided.
+        /// The key's words (ints) in the table's [`KeyLayout`]. In a two-sided table the lesser side comes first.
         key: Vec<Value>,
         /// A bool: the sender stands second in the key.
         swap: Value,
@@ -375,35 +379,11 @@ pub struct TableDecl {
     /// A flow is part of a connection of that name, with the same key: it has no record of its own, and packets are
     /// those of the connection, where that is looked up before it.
     pub part: Option<String>,
-    /// What stands in the wide part of its keys, where there are two sides.
-    pub hosts: Hosts,
+    /// The layout of its flows' keys.
+    pub key: KeyLayout,
     /// Instances end when idle for so long, milliseconds; where that hangs on their state their variable
     /// [`EngineVar::TimeoutMs`](crate::engine_var::EngineVar::TimeoutMs) has it instead.
     pub timeout_ms: Option<u32>,
-}
-
-/// What the ends of a table's flows are, beside their ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Hosts {
-    /// Addresses of IPv6, those of IPv4 mapped into it.
-    #[default]
-    Addresses,
-    /// MAC addresses, in the low 48 bits.
-    Macs,
-    /// Numbers.
-    Numbers,
-    /// Nothing: a port alone.
-    Nothing,
-}
-
-impl Hosts {
-    /// All, by the word that the text of a graph has for them.
-    pub const ALL: [(Hosts, &str); 4] = [
-        (Hosts::Addresses, "addresses"),
-        (Hosts::Macs, "macs"),
-        (Hosts::Numbers, "numbers"),
-        (Hosts::Nothing, "nothing"),
-    ];
 }
 
 /// The kind of a flow variable.
@@ -523,6 +503,19 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// The number of words of a table's keys.
+    pub fn key_words(&self, table: Table) -> usize {
+        let declared = &self.tables[table.index()].key;
+        let mut lookups = self.blocks.iter().filter_map(|block| match &block.terminator {
+            Terminator::Lookup { table: of, key, .. } if *of == table => Some(key.len()),
+            _ => None,
+        });
+        match declared.is_undeclared() {
+            true => lookups.next().unwrap_or(0),
+            false => declared.words(),
+        }
+    }
+
     /// A new value of a type.
     pub fn value(&mut self, ty: Type) -> Value {
         self.values.push(ty);

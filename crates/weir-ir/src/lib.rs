@@ -8,7 +8,7 @@
 //! * What these share: [`dominators`] (order, dominance, loops), [`liveness`] (what lives across lookups),
 //!   [`range`](mod@range) (how large values get), [`lengths`] (which bytes are there), [`patterns`] (searching).
 //! * [`abi`]: the contract between a program made from a graph and whoever runs it; [`engine_var`]: the
-//!   variables of flow records that both touch; [`sequence`]: the state of sequences among them.
+//!   variables of flow records that both touch; [`key`]: the layout of flow keys; [`sequence`]: the state of sequences among them.
 #![forbid(unsafe_code)]
 
 pub mod abi;
@@ -19,6 +19,7 @@ pub mod engine_var;
 pub mod excerpt;
 pub mod graph;
 pub mod interpret;
+pub mod key;
 pub mod lengths;
 mod lists;
 pub mod liveness;

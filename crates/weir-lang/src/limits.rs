@@ -38,7 +38,7 @@ pub const CHECKED: &[Limit] = &[
     Limit::new("operators of a table lookup, rows included", LOOKUP_NODES_MAX as u64, REFUSED),
     Limit::new("fields of a header, including those of runs and `if`s", FIELDS_MAX as u64, REFUSED),
     Limit::new("derived values (`let`) of a protocol", LETS_MAX as u64, REFUSED),
-    Limit::new("bits of a one-sided key", KEY_WORDS_MAX as u64 * 64, REFUSED),
+    Limit::new("bits of a key, both sides of it", KEY_WORDS_MAX as u64 * 64, REFUSED),
     Limit::new("variables of a protocol, of 64 bits at most", VARS_MAX as u64, REFUSED),
     Limit::new("states of a protocol", STATES_MAX as u64, REFUSED),
     Limit::new("different fields used with `ordered.` in a protocol", ORDERED_FIELDS_MAX as u64, REFUSED),

@@ -10,8 +10,8 @@ pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
 use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
-pub use weir_ir::graph::Hosts;
 use weir_ir::graph::{Graph, Table};
+pub use weir_ir::key::Hosts;
 use weir_packet::{Timestamp, Value};
 use weir_sessions::SessionRegistry;
 
@@ -146,7 +146,7 @@ impl Connection {
         Self {
             ts: flow.first_time(),
             uid: flow_id::uid(flow.graph, flow.table, flow.header),
-            hosts: flow.graph.tables[flow.table.index()].hosts,
+            hosts: flow.key_layout().ends().hosts,
             orig_h: orig.address,
             orig_p,
             resp_h: resp.address,

@@ -105,11 +105,11 @@ impl EventRows {
         let (table, header) = view.flow;
         let declared = &graph.tables[table.index()];
         if declared.two_sided {
-            let (originator, responder) = endpoints(header);
+            let (originator, responder) = endpoints(declared.key.ends(), header);
             values[3] = Value::Text(flow_id::uid(graph, table, header).into());
-            values[4] = flow_id::host(declared.hosts, originator.address);
+            values[4] = flow_id::host(declared.key.ends().hosts, originator.address);
             values[5] = Value::Unsigned(u64::from(originator.port));
-            values[6] = flow_id::host(declared.hosts, responder.address);
+            values[6] = flow_id::host(declared.key.ends().hosts, responder.address);
             values[7] = Value::Unsigned(u64::from(responder.port));
         }
         let columns = self.events[index].columns.iter().zip(&self.places[index]);

@@ -4,7 +4,8 @@ use base64::Engine as _;
 use sha1::{Digest, Sha1};
 use std::net::IpAddr;
 use weir_engine::table::Header;
-use weir_ir::graph::{Graph, Hosts, Table};
+use weir_ir::graph::{Graph, Table};
+use weir_ir::key::Hosts;
 use weir_packet::Value;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -25,8 +26,18 @@ pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
         state = (product >> 64) as u64 ^ product as u64 ^ word.rotate_left(29);
         state
     };
-    for &word in header.key() {
-        mix(word);
+    let (key, ends) = (header.key(), declared.key.ends());
+    if declared.two_sided {
+        // Addresses and ports come first in the same way whatever their size is, so an id does not hang on the layout.
+        for word in [0, 1].into_iter().flat_map(|side| ends.address(side, key)) {
+            mix(word);
+        }
+        mix(u64::from(ends.port(0, key)) << 32 | u64::from(ends.port(1, key)));
+    }
+    if !declared.two_sided || !declared.key.is_ends_alone() {
+        for &word in key {
+            mix(word);
+        }
     }
     mix(header.first_time as u64);
     spelled('C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)))

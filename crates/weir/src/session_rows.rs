@@ -273,7 +273,7 @@ struct Origin {
 impl Origin {
     fn of(flow: &FlowView<'_>, protocol: usize, session: &dyn Session) -> Self {
         let (orig, resp) = flow.endpoints();
-        let hosts = flow.graph.tables[flow.table.index()].hosts;
+        let hosts = flow.key_layout().ends().hosts;
         Self {
             uid: flow_id::uid(flow.graph, flow.table, flow.header),
             protocol,

@@ -64,7 +64,7 @@ impl Stream<'_, '_> {
     /// Who sends and who receives, as rows have them: where its layer has no addresses of IP, what it has in their place.
     pub fn hosts(&self) -> [Value<'static>; 2] {
         let flow = self.handle.flow;
-        let hosts = flow.graph.tables[flow.table.index()].hosts;
+        let hosts = flow.key_layout().ends().hosts;
         self.endpoints().map(|(address, _)| flow_id::host(hosts, address))
     }
 

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{self, InstBuilder, types};
 use cranelift_frontend::Switch;
 use std::collections::HashSet;
 use std::mem::offset_of;
-use weir_ir::abi::{Continuation, KEY_WORDS, REVERSED};
+use weir_ir::abi::{Continuation, REVERSED};
 use weir_ir::graph::{Block, Target, Terminator, Value};
 
 /// From this many cases on, a search tree with tables instead of one comparison after the other.
@@ -40,14 +40,12 @@ impl Lowering<'_> {
             }
             Terminator::Lookup { table, key, swap, reversed, then } => {
                 let k = self.arguments.k;
-                for word in 0..KEY_WORDS {
-                    let value = match key.get(word) {
-                        Some(&value) => self.one(value),
-                        None => self.b.ins().iconst(types::I64, 0),
-                    };
-                    let offset = offset_of!(Continuation, key) + 8 * word;
+                for (word, &value) in key.iter().enumerate() {
+                    let value = self.one(value);
+                    let offset = Continuation::KEY_OFFSET + 8 * word;
                     self.b.ins().store(of_run(), value, k, offset as i32);
                 }
+                self.store_number(key.len() as u32, Continuation::KEY_WORDS_OFFSET);
                 let swap = self.one(*swap);
                 let mut swap = self.b.ins().uextend(types::I32, swap);
                 if let Some(reversed) = reversed {

@@ -166,7 +166,7 @@ impl Lower<'_> {
             name: protocol.declared.clone(),
             two_sided,
             part: self.whole_of(id).filter(|_| two_sided),
-            hosts: self.hosts_of(id, instance),
+            key: self.key_layout(id, instance),
             asked: two_sided && self.asked[usize::from(id.0)],
             observed: two_sided && (self.need.connections || delivers),
             delivers,

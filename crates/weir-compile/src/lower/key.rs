@@ -1,10 +1,28 @@
-//! Keys of instances: their words, and whose part an instance is by its key.
+//! Keys of instances: their layout, their words, and whose part an instance is by its key.
 
 use super::Lower;
 use crate::types::value_type;
-use weir_ir::graph::{BinaryOp, CompareOp, Hosts, Op, Value};
+use weir_ir::graph::{BinaryOp, CompareOp, Op, Value};
+use weir_ir::key::{KeyLayout, KeyPart, KeyRole, KeySide};
 use weir_lang::model::{self, Expr, FieldId, FieldType, LayerId};
 use weir_packet::ValueType;
+
+/// Maximum size of a number that shares one word of a two-sided key with the other side's number.
+const SMALL_BITS: u16 = 32;
+
+/// A part of an instance's key.
+struct PlannedPart {
+    /// Index among the parts in the instance's declaration.
+    at: usize,
+    /// Name in the layer; for two-sided keys, the name on the sender's side.
+    name: String,
+    bits: u16,
+    role: KeyRole,
+    /// Only used for one-sided keys.
+    side: KeySide,
+    /// The part is the address of a side of a two-sided key. IPv4 addresses are mapped into IPv6 there.
+    is_end_of_two: bool,
+}
 
 impl Lower<'_> {
     /// The protocol whose connections the instances are part of: those are kept for the same ends, which are those
@@ -86,85 +104,205 @@ impl Lower<'_> {
         found
     }
 
-    /// What the wide part of a side's key is: an address where it may be one on some way down.
-    pub(super) fn hosts_of(&self, id: LayerId, instance: &model::Instance) -> Hosts {
-        let Some(place) = self.address_of(id, &instance.source) else { return Hosts::Nothing };
-        match value_type(self.stack, id, &instance.source[place]) {
-            ValueType::Mac => Hosts::Macs,
-            ValueType::Unsigned => Hosts::Numbers,
-            _ => Hosts::Addresses,
-        }
-    }
-
-    /// The part of a side's key that stands where addresses do: the one that is wide, or else the first address of IPv4.
+    /// Index of the part that is the side's address: the first IP address, or else the first MAC address, or else the
+    /// first number of more than 32 bits.
     fn address_of(&self, id: LayerId, parts: &[Expr]) -> Option<usize> {
-        let is_ipv4 = |part: &Expr| {
-            let Expr::Field(field) = part else { return false };
-            matches!(self.layer(id).protocol.fields[usize::from(field.0)].ty, FieldType::Ipv4)
+        let find = |is_it: &dyn Fn(&Expr, ValueType) -> bool| {
+            parts.iter().position(|part| is_it(part, value_type(self.stack, id, part)))
         };
-        let wide = parts.iter().position(|part| self.key_bits(id, part) > 32);
-        wide.or_else(|| parts.iter().position(is_ipv4))
+        find(&|_, ty| matches!(ty, ValueType::Ipv4 | ValueType::Ipv6 | ValueType::Address))
+            .or_else(|| find(&|_, ty| ty == ValueType::Mac))
+            .or_else(|| find(&|part, ty| ty == ValueType::Unsigned && self.key_bits(id, part) > 32))
     }
 
-    /// Key words, and whether the sender stands second.
-    ///
-    /// Two-sided: the lesser (address, small part) first; words 0 and 1 its address, 2 and 3 the other's,
-    /// 4 the small parts (32 bits each). One-sided: addresses take two words each, small parts are packed.
+    /// The parts of an instance's keys, in the order of their words: parts too large to share a word come first.
+    fn plan_key(&self, id: LayerId, instance: &model::Instance) -> Vec<PlannedPart> {
+        let two_sided = !instance.destination.is_empty();
+        let parts: Vec<PlannedPart> = match two_sided {
+            true => self.plan_side(id, instance),
+            false => self.plan_one_sided(id, &instance.source),
+        };
+        let most = if two_sided { SMALL_BITS } else { 64 };
+        let (mut wide, small): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.bits > most);
+        wide.sort_by_key(|part| !part.is_end_of_two);
+        wide.into_iter().chain(small).collect()
+    }
+
+    /// The parts of both sides of a two-sided key.
+    fn plan_side(&self, id: LayerId, instance: &model::Instance) -> Vec<PlannedPart> {
+        let address = self.address_of(id, &instance.source);
+        let mut has_port = false;
+        let both = instance.source.iter().zip(&instance.destination).enumerate();
+        both.map(|(at, (part, other))| {
+            let bits = self.key_bits(id, part).max(self.key_bits(id, other)) as u16;
+            let is_end_of_two = address == Some(at);
+            let (bits, role) = match value_type(self.stack, id, part) {
+                ValueType::Mac if is_end_of_two => (48, KeyRole::Mac),
+                ValueType::Unsigned if is_end_of_two => (bits, KeyRole::Number),
+                _ if is_end_of_two => (128, KeyRole::Address),
+                ValueType::Bytes | ValueType::Text => (bits.max(SMALL_BITS), KeyRole::Other),
+                _ if bits > SMALL_BITS => (bits, KeyRole::Other),
+                _ if std::mem::replace(&mut has_port, true) => (SMALL_BITS, KeyRole::Other),
+                _ => (SMALL_BITS, KeyRole::Port),
+            };
+            PlannedPart {
+                at,
+                name: self.part_name(id, part),
+                bits,
+                role,
+                side: KeySide::First,
+                is_end_of_two,
+            }
+        })
+        .collect()
+    }
+
+    /// The parts of a one-sided key. The first address is the sender's, the second one the receiver's.
+    fn plan_one_sided(&self, id: LayerId, parts: &[Expr]) -> Vec<PlannedPart> {
+        let mut sides = KeySide::BOTH.into_iter();
+        let plan = |(at, part): (usize, &Expr)| {
+            let role = match value_type(self.stack, id, part) {
+                ValueType::Ipv4 | ValueType::Ipv6 | ValueType::Address => KeyRole::Address,
+                ValueType::Mac => KeyRole::Mac,
+                _ => KeyRole::Other,
+            };
+            let side = match role {
+                KeyRole::Other => KeySide::Neither,
+                _ => sides.next().unwrap_or(KeySide::Neither),
+            };
+            let (name, bits) = (self.part_name(id, part), self.key_bits(id, part) as u16);
+            PlannedPart { at, name, bits, role, side, is_end_of_two: false }
+        };
+        parts.iter().enumerate().map(plan).collect()
+    }
+
+    /// The name of a part in its layer.
+    fn part_name(&self, id: LayerId, part: &Expr) -> String {
+        let protocol = &self.layer(id).protocol;
+        match part {
+            Expr::Field(field) => protocol.fields[usize::from(field.0)].path.clone(),
+            Expr::Let(value) => protocol.lets[usize::from(value.0)].name.clone(),
+            Expr::Below(name) => name.clone(),
+            _ => "value".to_owned(),
+        }
+    }
+
+    /// The layout of an instance's keys.
+    pub(super) fn key_layout(&self, id: LayerId, instance: &model::Instance) -> KeyLayout {
+        let two_sided = !instance.destination.is_empty();
+        let sides: &[KeySide] = if two_sided { &KeySide::BOTH } else { &[KeySide::Neither] };
+        let of_side = |part: &PlannedPart, side: KeySide| KeyPart {
+            name: part.name.clone(),
+            bits: part.bits,
+            role: part.role,
+            side: if two_sided { side } else { part.side },
+        };
+        let plan = self.plan_key(id, instance);
+        KeyLayout::of(
+            plan.iter().flat_map(|part| sides.iter().map(move |&side| of_side(part, side))).collect(),
+        )
+    }
+
+    /// Key words in the order of [`key_layout`](Self::key_layout), and whether the sender is the second side.
     pub(super) fn lower_key(&mut self, id: LayerId, instance: &model::Instance) -> (Vec<Value>, Value) {
+        let plan = self.plan_key(id, instance);
         if instance.destination.is_empty() {
-            let mut words = vec![];
-            let mut packed: Option<(Value, u32)> = None;
-            for part in &instance.source {
-                let bits = self.key_bits(id, part);
-                let (high, low) = self.key_part(id, part);
-                if bits > 64 {
-                    words.extend([high, low]);
-                    continue;
-                }
-                packed = Some(match packed {
-                    Some((word, used)) if used + bits <= 64 => {
-                        let shift = self.b.int(u64::from(bits));
-                        let word = self.b.binary(BinaryOp::Shl, word, shift);
-                        (self.b.binary(BinaryOp::Or, word, low), used + bits)
-                    }
-                    Some((word, _)) => {
-                        words.push(word);
-                        (low, bits)
-                    }
-                    None => (low, bits),
-                });
-            }
-            words.extend(packed.map(|(word, _)| word));
-            return (words, self.b.bool(false));
+            let parts: Vec<(u16, Vec<Value>)> = plan
+                .iter()
+                .map(|part| (part.bits, self.part_words(id, &instance.source[part.at], part)))
+                .collect();
+            return (self.pack_words(parts), self.b.bool(false));
         }
-        let ends = [&instance.source, &instance.destination].map(|parts| {
-            let mut end = (self.b.int(0), self.b.int(0), self.b.int(0));
-            let address = self.address_of(id, parts);
-            for (place, part) in parts.iter().enumerate() {
-                // One wide part and one of 32 bits: the checker has seen to it.
-                match address == Some(place) {
-                    false => end.2 = self.key_part(id, part).1,
-                    true => (end.0, end.1) = self.key_pair(id, part),
-                }
-            }
-            end
+        let [sender, receiver] = [&instance.source, &instance.destination].map(|parts| {
+            let words = plan.iter().map(|part| self.part_words(id, &parts[part.at], part));
+            words.collect::<Vec<Vec<Value>>>()
         });
-        let [a, b] = ends;
-        // Greater, from the least significant word up.
-        let mut swap = self.b.compare(CompareOp::Lt, b.2, a.2);
-        for (x, y) in [(a.1, b.1), (a.0, b.0)] {
-            let equal = self.b.compare(CompareOp::Eq, x, y);
-            let greater = self.b.compare(CompareOp::Lt, y, x);
-            let tie = self.b.binary(BinaryOp::And, equal, swap);
-            swap = self.b.binary(BinaryOp::Or, greater, tie);
+        let swap = self.lower_swap(&sender.concat(), &receiver.concat());
+        let mut parts = vec![];
+        for (part, (of_sender, of_receiver)) in plan.iter().zip(sender.iter().zip(&receiver)) {
+            for (stays, comes) in [(of_sender, of_receiver), (of_receiver, of_sender)] {
+                let words = stays.iter().zip(comes);
+                let words = words.map(|(&stays, &comes)| self.b.one(Op::Select(swap, comes, stays)));
+                parts.push((part.bits, words.collect()));
+            }
         }
-        let mut pick = |x, y| self.b.one(Op::Select(swap, x, y));
-        let mut words = vec![pick(b.0, a.0), pick(b.1, a.1), pick(a.0, b.0), pick(a.1, b.1)];
-        let (first, second) = (pick(b.2, a.2), pick(a.2, b.2));
-        let shift = self.b.int(32);
-        let upper = self.b.binary(BinaryOp::Shl, first, shift);
-        words.push(self.b.binary(BinaryOp::Or, upper, second));
-        (words, swap)
+        (self.pack_words(parts), swap)
+    }
+
+    /// Whether the sender's words are greater than the receiver's. Both begin with the most significant word.
+    fn lower_swap(&mut self, sender: &[Value], receiver: &[Value]) -> Value {
+        let mut swap = None;
+        for (&a, &b) in sender.iter().zip(receiver).rev() {
+            let greater = self.b.compare(CompareOp::Lt, b, a);
+            swap = Some(match swap {
+                None => greater,
+                Some(swap) => {
+                    let equal = self.b.compare(CompareOp::Eq, a, b);
+                    let tie = self.b.binary(BinaryOp::And, equal, swap);
+                    self.b.binary(BinaryOp::Or, greater, tie)
+                }
+            });
+        }
+        swap.unwrap_or_else(|| self.b.bool(false))
+    }
+
+    /// Packs parts (their size and their words) into the words of a key, as [`weir_ir::key`] defines.
+    fn pack_words(&mut self, parts: Vec<(u16, Vec<Value>)>) -> Vec<Value> {
+        let (mut words, mut used) = (vec![], 64);
+        for (bits, part) in parts {
+            match (words.last_mut(), &part[..]) {
+                (Some(word), &[low]) if used + bits <= 64 => {
+                    let shift = self.b.int(u64::from(bits));
+                    let shifted = self.b.binary(BinaryOp::Shl, *word, shift);
+                    *word = self.b.binary(BinaryOp::Or, shifted, low);
+                    used += bits;
+                }
+                _ => {
+                    used = if part.len() > 1 { 64 } else { bits };
+                    words.extend(part);
+                }
+            }
+        }
+        words
+    }
+
+    /// The words of a part, the most significant first.
+    fn part_words(&mut self, id: LayerId, part: &Expr, planned: &PlannedPart) -> Vec<Value> {
+        if let Expr::Field(field) = part
+            && let FieldType::Bytes(_) | FieldType::Text(_) =
+                self.layer(id).protocol.fields[usize::from(field.0)].ty
+        {
+            return self.byte_words(id, *field, u64::from(planned.bits) / 8);
+        }
+        let (high, low) = match planned.is_end_of_two {
+            true => self.key_pair(id, part),
+            false => self.key_part(id, part),
+        };
+        if planned.bits > 64 { vec![high, low] } else { vec![low] }
+    }
+
+    /// The first `bytes` bytes of a field as a big-endian number. Bytes missing in the packet count as 0.
+    fn byte_words(&mut self, id: LayerId, field: FieldId, bytes: u64) -> Vec<Value> {
+        let (at, length) = self.vars(id).field_at[usize::from(field.0)];
+        let [buf, at, length] = [self.buf, at, length].map(|variable| self.b.read(variable));
+        let mut words = vec![];
+        let mut done = 0;
+        while done < bytes {
+            // The first word takes the remainder that does not fill a whole word.
+            let count = match bytes % 8 {
+                rest @ 1.. if done == 0 => rest,
+                _ => 8,
+            };
+            let [before, count_value] = [done, count].map(|number| self.b.int(number));
+            let offset = self.b.binary(BinaryOp::Add, at, before);
+            let left = self.b.binary(BinaryOp::SubSat, length, before);
+            let length = self.b.binary(BinaryOp::Min, left, count_value);
+            let word = self.b.one(Op::Excerpt { buf, offset, length });
+            let shift = self.b.int(64 - 8 * count);
+            words.push(self.b.binary(BinaryOp::Shr, word, shift));
+            done += count;
+        }
+        words
     }
 
     /// A part of a key. What is calculated is cut to the bits that it takes there, or it would reach into others.
@@ -192,6 +330,9 @@ impl Lower<'_> {
             Expr::Below(_) => 128,
             Expr::Field(f) => match &self.layer(id).protocol.fields[f.0 as usize].ty {
                 FieldType::Ipv6 => 128,
+                FieldType::Bytes(Expr::Number(bytes)) | FieldType::Text(Expr::Number(bytes)) => {
+                    8 * *bytes as u32
+                }
                 FieldType::Bytes(_) | FieldType::Text(_) => 64,
                 other => super::header::static_field_bits(other).unwrap_or(64),
             },

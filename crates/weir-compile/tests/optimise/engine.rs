@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use weir_ir::abi::{
-    Continuation, FlowRecord, FlowSide, Host, KEY_WORDS, Layout, MESSAGES_LOST, METAS_MAX, OUTS_MAX, Ordered,
+    Continuation, FlowRecord, FlowSide, Host, Layout, MESSAGES_LOST, METAS_MAX, OUTS_MAX, Ordered,
     OrderedBytes, Program, Resume, SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED,
     SeqInsert, SeqInserted, SeqSide, Slice, Step,
 };
@@ -18,7 +18,7 @@ const PIECES_MAX: usize = 3;
 const STEPS_MAX: usize = 12;
 
 /// A table and a key in it.
-type Key = (u32, [u64; KEY_WORDS]);
+type Key = (u32, Vec<u64>);
 
 /// All that can be seen of a run from outside.
 #[derive(Debug, PartialEq)]
@@ -70,7 +70,7 @@ pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome 
         k.outs = [0; OUTS_MAX];
         let mut step = program.head(packet, frame, &mut k);
         for _ in 0..STEPS_MAX {
-            let place = (k.table, k.key);
+            let place = (k.table, k.key().to_vec());
             let is_restart = step == Step::Restart;
             match step {
                 Step::Done(_) => break,
@@ -103,7 +103,10 @@ pub fn run(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome 
     }
     let observed = flows.into_iter().filter(|((table, _), _)| graph.tables[*table as usize].observed);
     let flows = observed
-        .map(|(place, flow)| (place, observed_vars(graph, layout, Table(place.0), &flow.data)))
+        .map(|(place, flow)| {
+            let vars = observed_vars(graph, layout, Table(place.0), &flow.data);
+            (place, vars)
+        })
         .collect();
     Outcome { packets: outcomes, flows }
 }

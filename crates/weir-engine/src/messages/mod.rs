@@ -19,7 +19,7 @@ mod run;
 use crate::counters::MessageCounters;
 use crate::flow_ref::FlowRef;
 use crate::sequence::{FrameRef, within};
-use crate::table::{BuildIdHasher, FlowId, Header};
+use crate::table::{BuildIdHasher, FlowId, OwnedHeader};
 
 use run::{Bytes, Run};
 use std::collections::{HashMap, VecDeque};
@@ -127,10 +127,10 @@ struct CurrentRun {
 }
 
 /// The flow that carries messages.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct MessageCarrier {
     pub table: Table,
-    pub header: Header,
+    pub header: OwnedHeader,
 }
 
 /// What all directions of a worker have unfinished.
@@ -415,7 +415,7 @@ impl Messages {
 
     /// The flow that what happens is of, where it is not the one found last.
     pub fn carrier(&self) -> Option<MessageCarrier> {
-        self.carrier.filter(|_| self.current.is_some() && !self.is_inside)
+        self.carrier.as_ref().filter(|_| self.current.is_some() && !self.is_inside).cloned()
     }
 
     fn give(&mut self, direction: u64) -> Slice {

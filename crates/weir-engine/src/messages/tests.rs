@@ -1,6 +1,7 @@
 //! What is read of runs and of wholes.
 
 use super::*;
+use crate::table::Birth;
 
 const FLOW: FlowRef = FlowRef { table: Table(0), id: FlowId(7) };
 
@@ -14,7 +15,7 @@ fn segment(block: &Arc<Block>) -> Segment<'_> {
 }
 
 fn carrier() -> MessageCarrier {
-    MessageCarrier { table: Table(0), header: Header::born([0; weir_ir::abi::KEY_WORDS], 0, 0, false) }
+    MessageCarrier { table: Table(0), header: OwnedHeader::born(&[0; 5], Birth::default()) }
 }
 
 /// Messages of one digit that says how many bytes follow, read as programs read them.

@@ -29,7 +29,7 @@ pub(super) fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             delivers: true,
             asked: false,
             part: None,
-            hosts: Default::default(),
+            key: Default::default(),
             timeout_ms: None,
         }],
         vars: vec![

@@ -6,35 +6,36 @@
 //! misses overlap, and a lookup costs a fraction of one.
 //!
 //! * `hash`: keys to 64 bits, with a secret.  `buckets`: hashes to ids.
-//! * `slab`: ids to entries, which never move.  `memory`: huge pages, prefetching.
+//! * `slab`: ids to entries, which never move.  `header`: times and key, in front of the variables.
+//! * `memory`: huge pages, prefetching.
 //!
-//! Memory: an entry takes its header (72 bytes) and variables, rounded up to 64 bytes; the index 9 to
+//! Memory: an entry takes its header (32 bytes), its key and its variables, rounded up to 64 bytes; the index 9 to
 //! 18 bytes per flow at its peak. Memory of ended flows is reused, not given back.
 
 mod buckets;
 mod hash;
+mod header;
 mod memory;
 mod slab;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use hash::BuildIdHasher;
+pub use header::{Header, OwnedHeader};
 pub(crate) use memory::prefetch;
-pub use slab::Header;
 
 use buckets::Buckets;
 use hash::KeyHash;
 use slab::Slab;
 use std::fmt;
-use weir_ir::abi::KEY_WORDS;
 
-/// A flow key; unused words are 0.
-pub type Key = [u64; KEY_WORDS];
-
-/// Whether two keys are equal: in line, where `==` on arrays of this size would call `bcmp`.
+/// Whether two keys are equal. Inlined for five words, the usual size: `==` would call `bcmp`.
 #[inline(always)]
-fn is_same(a: &Key, b: &Key) -> bool {
-    a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+fn is_same(a: &[u64], b: &[u64]) -> bool {
+    match (<&[u64; 5]>::try_from(a), <&[u64; 5]>::try_from(b)) {
+        (Ok(a), Ok(b)) => a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0,
+        _ => a == b,
+    }
 }
 
 /// Number of a flow in its table. Given to another flow after the flow has ended.
@@ -74,13 +75,13 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// A table of flows with `data_bytes` bytes of variables (`Layout::size`), at most `flows_max` of
-    /// them at a time. `seed` is secret and the same for all workers.
-    pub fn new(data_bytes: usize, flows_max: usize, seed: u64) -> Self {
+    /// A table of flows with keys of `key_words` words and `data_bytes` bytes of variables (`Layout::size`), at most
+    /// `flows_max` of them at a time. `seed` is secret and the same for all workers.
+    pub fn new(key_words: usize, data_bytes: usize, flows_max: usize, seed: u64) -> Self {
         Self {
             keys: KeyHash::new(seed),
             buckets: Buckets::with_room(0).expect("there is a page of memory"),
-            slab: Slab::new(data_bytes),
+            slab: Slab::new(key_words, data_bytes),
             free: Vec::new(),
             live: 0,
             live_peak: 0,
@@ -90,7 +91,7 @@ impl FlowTable {
 
     /// The hash of a key, which the other methods want: computed once, used three times.
     #[inline(always)]
-    pub fn hash(&self, key: &Key) -> u64 {
+    pub fn hash(&self, key: &[u64]) -> u64 {
         self.keys.hash(key)
     }
 
@@ -110,8 +111,8 @@ impl FlowTable {
     /// The flow of a key, if it is there. `hash` is [`hash`](Self::hash) of `key`; `likely` what
     /// [`prefetch_entry`](Self::prefetch_entry) said of it, however long ago.
     #[inline(always)]
-    pub fn find(&self, key: &Key, hash: u64, likely: Option<FlowId>) -> Option<FlowId> {
-        let is_it = |id: FlowId| is_same(&self.slab.header(id).key, key);
+    pub fn find(&self, key: &[u64], hash: u64, likely: Option<FlowId>) -> Option<FlowId> {
+        let is_it = |id: FlowId| is_same(self.slab.header(id).words(), key);
         match likely {
             // It may have ended since.
             Some(id) if is_it(id) && self.slab.header(id).live => Some(id),
@@ -125,7 +126,7 @@ impl FlowTable {
     ///
     /// # Errors
     /// [`Full`] where there are as many flows as there may be, or the system has no memory for more.
-    pub fn insert(&mut self, key: &Key, hash: u64, birth: Birth) -> Result<FlowId, Full> {
+    pub fn insert(&mut self, key: &[u64], hash: u64, birth: Birth) -> Result<FlowId, Full> {
         debug_assert!(self.find(key, hash, None).is_none(), "the key is there already");
         if self.live >= self.flows_max {
             return Err(Full);
@@ -135,7 +136,7 @@ impl FlowTable {
         }
         let id = self.free.pop().or_else(|| self.slab.push()).ok_or(Full)?;
         let (header, data) = self.slab.parts_mut(id);
-        *header = Header::born(*key, birth.time, birth.packet, birth.swap);
+        header.begin(key, birth);
         data.fill(0);
         self.buckets.insert(hash, id);
         self.live += 1;
@@ -151,7 +152,7 @@ impl FlowTable {
         let (header, _) = self.slab.parts_mut(id);
         assert!(header.live, "{id} has ended before");
         header.live = false;
-        let hash = self.keys.hash(&header.key);
+        let hash = self.keys.hash(header.key());
         self.buckets.remove(hash, id);
         self.free.push(id);
         self.live -= 1;
@@ -188,9 +189,9 @@ impl FlowTable {
         let mut ids: Vec<FlowId> =
             (0..self.slab.length()).map(FlowId).filter(|&id| self.slab.header(id).live).collect();
         // One packet may make several flows of a table (tunnels); the younger is less than 2³¹ behind.
-        ids.sort_by_key(|&id| {
-            let header = self.slab.header(id);
-            (header.first_packet, header.key)
+        ids.sort_by(|&a, &b| {
+            let [a, b] = [a, b].map(|id| self.slab.header(id));
+            (a.first_packet, a.key()).cmp(&(b.first_packet, b.key()))
         });
         ids
     }
@@ -214,12 +215,13 @@ impl FlowTable {
         if is_same {
             return;
         }
-        let old = std::mem::replace(&mut self.slab, Slab::new(data_bytes));
+        let new = Slab::new(self.slab.key_words(), data_bytes);
+        let old = std::mem::replace(&mut self.slab, new);
         for id in (0..old.length()).map(FlowId) {
             assert_eq!(self.slab.push(), Some(id), "there is memory for as many flows as before");
             let (header, from) = old.parts(id);
             let (place, to) = self.slab.parts_mut(id);
-            *place = *header;
+            place.copy_from(header);
             if header.live {
                 write(id, from, to);
             }
@@ -264,7 +266,7 @@ impl FlowTable {
             if !header.live {
                 continue;
             }
-            let hash = self.keys.hash(&header.key);
+            let hash = self.keys.hash(header.key());
             self.buckets.prefetch(hash);
             group[filled] = (hash, id);
             filled += 1;

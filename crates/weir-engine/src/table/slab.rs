@@ -1,14 +1,15 @@
-//! Entries of a flow table: a header and the program's variables, one after the other in chunks that
-//! never move.
+//! Entries of a flow table: a header with the flow's key, and the program's variables, one after the other in chunks
+//! that never move.
 //!
 //! Entry `id` lies in chunk `id / 32768`. Strides are multiples of a cache line, so every chunk is a
 //! multiple of 2 MiB. The first chunk is left on small pages: captures of a few flows should not
 //! pay for clearing a huge one.
 #![allow(unsafe_code)]
 
+use super::FlowId;
+use super::header::{FIXED_BYTES, Header};
 use super::memory::{Plain, Zeroed, prefetch};
-use super::{FlowId, Key};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
@@ -16,50 +17,6 @@ const LINE_BYTES: usize = 64;
 const CHUNK_SHIFT: u32 = 15;
 /// Lines of an entry that are fetched ahead; the rest of longer ones the hardware's prefetcher finds.
 const PREFETCH_LINES_MAX: usize = 3;
-
-/// What the engine keeps of every flow, before the program's variables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(C)]
-pub struct Header {
-    /// The key.
-    pub(super) key: Key,
-    /// Time of its last packet, nanoseconds since 1970.
-    pub last_time: i64,
-    /// Time of its first packet.
-    pub first_time: i64,
-    /// Number of its first packet in the run, from 1.
-    pub first_packet: u64,
-    /// Time-out for which its timer was last set, milliseconds; the table doesn't touch it.
-    pub armed_ms: u32,
-    /// The sender of the first packet stands second in the key.
-    pub swap: bool,
-    pub(super) live: bool,
-    reserved: [u8; 2],
-}
-
-/// Bytes of a header: with it in front, 56 bytes of variables make two cache lines.
-const HEADER_BYTES: usize = size_of::<Header>();
-const _: () = assert!(HEADER_BYTES == 72 && align_of::<Header>() == 8);
-
-impl Header {
-    /// The key.
-    pub fn key(&self) -> &Key {
-        &self.key
-    }
-
-    /// A header of a flow that has just begun.
-    pub(crate) fn born(key: Key, time: i64, packet: u64, swap: bool) -> Self {
-        Self {
-            key,
-            last_time: time,
-            first_time: time,
-            first_packet: packet,
-            swap,
-            live: true,
-            ..Self::default()
-        }
-    }
-}
 
 /// A cache line of an entry.
 #[derive(Clone, Copy)]
@@ -73,15 +30,34 @@ unsafe impl Plain for Line {}
 pub(super) struct Slab {
     chunks: Vec<Zeroed<Line>>,
     stride_lines: usize,
+    key_words: usize,
     data_bytes: usize,
     length: u32,
 }
 
 impl Slab {
-    /// A slab for entries with `data_bytes` bytes of variables.
-    pub(super) fn new(data_bytes: usize) -> Self {
-        let stride_lines = (HEADER_BYTES + data_bytes).div_ceil(LINE_BYTES);
-        Self { chunks: Vec::new(), stride_lines, data_bytes, length: 0 }
+    /// A slab for entries with keys of `key_words` words and `data_bytes` bytes of variables.
+    pub(super) fn new(key_words: usize, data_bytes: usize) -> Self {
+        let stride_lines = (FIXED_BYTES + 8 * key_words + data_bytes).div_ceil(LINE_BYTES);
+        Self { chunks: Vec::new(), stride_lines, key_words, data_bytes, length: 0 }
+    }
+
+    /// Words of a key.
+    pub(super) fn key_words(&self) -> usize {
+        self.key_words
+    }
+
+    /// Bytes of a header with its key.
+    #[inline]
+    fn header_bytes(&self) -> usize {
+        FIXED_BYTES + 8 * self.key_words
+    }
+
+    /// The header at the start of an entry.
+    #[inline]
+    fn header_at(&self, start: NonNull<Line>) -> *mut Header {
+        // The metadata of a pointer to a header is its key's number of words, as for a slice of words.
+        ptr::slice_from_raw_parts_mut(start.as_ptr().cast::<u64>(), self.key_words) as *mut Header
     }
 
     /// Entries so far, live or not.
@@ -125,10 +101,10 @@ impl Slab {
     /// The header of an entry.
     #[inline]
     pub(super) fn header(&self, id: FlowId) -> &Header {
-        // SAFETY: an entry has at least HEADER_BYTES bytes, on a line's boundary. They are zeros, which
+        // SAFETY: an entry has at least `header_bytes` bytes, on a line's boundary. They are zeros, which
         // are a valid header, or what was written through `parts_mut`, which keeps headers and variables
         // apart.
-        unsafe { self.start(id).cast::<Header>().as_ref() }
+        unsafe { &*self.header_at(self.start(id)) }
     }
 
     /// The header and the variables of an entry.
@@ -138,8 +114,8 @@ impl Slab {
         // SAFETY: as in `header`; the variables are the `data_bytes` bytes behind it, within the entry's
         // lines by the choice of the stride.
         unsafe {
-            let data = start.cast::<u8>().add(HEADER_BYTES).as_ptr();
-            (start.cast::<Header>().as_ref(), std::slice::from_raw_parts(data, self.data_bytes))
+            let data = start.cast::<u8>().add(self.header_bytes()).as_ptr();
+            (&*self.header_at(start), std::slice::from_raw_parts(data, self.data_bytes))
         }
     }
 
@@ -150,8 +126,8 @@ impl Slab {
         // SAFETY: as in `parts`. The slab, which owns its chunks alone, is borrowed exclusively, and the two
         // don't overlap.
         unsafe {
-            let data = start.cast::<u8>().add(HEADER_BYTES).as_ptr();
-            (start.cast::<Header>().as_mut(), std::slice::from_raw_parts_mut(data, self.data_bytes))
+            let data = start.cast::<u8>().add(self.header_bytes()).as_ptr();
+            (&mut *self.header_at(start), std::slice::from_raw_parts_mut(data, self.data_bytes))
         }
     }
 
@@ -172,22 +148,36 @@ mod tests {
 
     #[test]
     fn entries_stay_where_they_are_and_do_not_touch_each_other() {
-        let mut slab = Slab::new(58);
+        let mut slab = Slab::new(5, 58);
         assert_eq!(slab.stride_bytes(), 192, "72 + 58 bytes take three lines");
         let first = slab.push().expect("there is memory");
-        let address = std::ptr::from_ref(slab.header(first));
+        let address = ptr::from_ref(slab.header(first)).addr();
         let ids: Vec<FlowId> = (0..40_000).filter_map(|_| slab.push()).collect();
         for &id in &ids {
             let (header, data) = slab.parts_mut(id);
             header.first_packet = u64::from(id.0);
+            header.set_key(&[u64::from(id.0); 5]);
             data.fill(id.0 as u8);
         }
-        assert_eq!(std::ptr::from_ref(slab.header(first)), address);
-        assert_eq!(slab.header(first), &Header::default());
+        assert_eq!(ptr::from_ref(slab.header(first)).addr(), address);
+        assert_eq!((slab.header(first).first_packet, slab.header(first).words()), (0, &[0; 5][..]));
         for &id in &ids {
             let (header, data) = slab.parts(id);
             assert_eq!(header.first_packet, u64::from(id.0));
+            assert_eq!(header.key(), [u64::from(id.0); 5]);
             assert!(data.len() == 58 && data.iter().all(|&byte| byte == id.0 as u8));
         }
+    }
+
+    #[test]
+    fn an_entry_is_as_long_as_its_key() {
+        let stride = |key_words| Slab::new(key_words, 24).stride_bytes();
+        assert_eq!([1, 5, 16].map(stride), [64, 128, 192]);
+        let mut slab = Slab::new(16, 3);
+        let id = slab.push().expect("there is memory");
+        let (header, data) = slab.parts_mut(id);
+        header.set_key(&[7; 16]);
+        data.fill(9);
+        assert_eq!((slab.parts(id).0.key(), slab.parts(id).1), (&[7; 16][..], &[9; 3][..]));
     }
 }

@@ -4,12 +4,12 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-fn add(table: &mut FlowTable, key: Key, packet: u64) -> Result<FlowId, Full> {
+fn add(table: &mut FlowTable, key: [u64; 5], packet: u64) -> Result<FlowId, Full> {
     let hash = table.hash(&key);
     table.insert(&key, hash, Birth { time: packet as i64 * 10, packet, swap: packet % 2 == 1 })
 }
 
-fn find(table: &FlowTable, key: Key) -> Option<FlowId> {
+fn find(table: &FlowTable, key: [u64; 5]) -> Option<FlowId> {
     let hash = table.hash(&key);
     let found = table.find(&key, hash, None);
     // Whatever it was said to be, once.
@@ -23,14 +23,14 @@ fn find(table: &FlowTable, key: Key) -> Option<FlowId> {
 
 #[test]
 fn an_empty_table_finds_nothing() {
-    let table = FlowTable::new(0, 10, 1);
+    let table = FlowTable::new(5, 0, 10, 1);
     assert_eq!(find(&table, [0; 5]), None);
     assert!(table.is_empty() && table.in_order().is_empty());
 }
 
 #[test]
 fn a_flow_is_found_by_its_key_alone() {
-    let mut table = FlowTable::new(16, 10, 1);
+    let mut table = FlowTable::new(5, 16, 10, 1);
     let id = add(&mut table, [1, 2, 3, 4, 5], 7).unwrap();
     assert_eq!(find(&table, [1, 2, 3, 4, 5]), Some(id));
     assert_eq!(find(&table, [1, 2, 3, 4, 6]), None);
@@ -41,7 +41,7 @@ fn a_flow_is_found_by_its_key_alone() {
 
 #[test]
 fn variables_of_a_new_flow_are_zero_though_its_id_was_used_before() {
-    let mut table = FlowTable::new(100, 10, 1);
+    let mut table = FlowTable::new(5, 100, 10, 1);
     let id = add(&mut table, [1; 5], 1).unwrap();
     table.entry_mut(id).1.fill(0xff);
     table.entry_mut(id).0.armed_ms = 3;
@@ -56,7 +56,7 @@ fn variables_of_a_new_flow_are_zero_though_its_id_was_used_before() {
 
 #[test]
 fn a_full_table_says_so_and_takes_flows_again_when_one_has_ended() {
-    let mut table = FlowTable::new(0, 2, 1);
+    let mut table = FlowTable::new(5, 0, 2, 1);
     let first = add(&mut table, [1; 5], 1).unwrap();
     add(&mut table, [2; 5], 2).unwrap();
     assert_eq!(add(&mut table, [3; 5], 3), Err(Full));
@@ -68,7 +68,7 @@ fn a_full_table_says_so_and_takes_flows_again_when_one_has_ended() {
 #[test]
 #[should_panic(expected = "has ended before")]
 fn a_flow_does_not_end_twice() {
-    let mut table = FlowTable::new(0, 2, 1);
+    let mut table = FlowTable::new(5, 0, 2, 1);
     let id = add(&mut table, [1; 5], 1).unwrap();
     table.remove(id);
     table.remove(id);
@@ -76,7 +76,7 @@ fn a_flow_does_not_end_twice() {
 
 #[test]
 fn flows_come_in_the_order_in_which_they_were_made() {
-    let mut table = FlowTable::new(0, 100, 1);
+    let mut table = FlowTable::new(5, 0, 100, 1);
     let first = add(&mut table, [1; 5], 1).unwrap();
     let second = add(&mut table, [2; 5], 5).unwrap();
     table.remove(first);
@@ -87,7 +87,7 @@ fn flows_come_in_the_order_in_which_they_were_made() {
 
 #[test]
 fn two_hundred_thousand_flows_are_all_found_after_growth() {
-    let mut table = FlowTable::new(24, 1 << 20, 9);
+    let mut table = FlowTable::new(5, 24, 1 << 20, 9);
     let key = |n: u64| [n, n * 7, 0, n >> 3, 17];
     for n in 0..200_000 {
         let id = add(&mut table, key(n), n + 1).unwrap();
@@ -103,7 +103,7 @@ fn two_hundred_thousand_flows_are_all_found_after_growth() {
 #[test]
 fn a_table_that_comes_and_goes_does_not_slow_down() {
     // Tombstones would fill the index: a thousand live flows, a million that came and went.
-    let mut table = FlowTable::new(0, 2_000, 9);
+    let mut table = FlowTable::new(5, 0, 2_000, 9);
     for n in 0..1_000_000u64 {
         add(&mut table, [n; 5], n).unwrap();
         if n >= 1_000 {
@@ -123,8 +123,8 @@ proptest! {
         steps in prop::collection::vec((0u8..4, 0u64..300), 1..3000),
         seed: u64,
     ) {
-        let mut table = FlowTable::new(8, 250, seed);
-        let mut map: HashMap<Key, FlowId> = HashMap::new();
+        let mut table = FlowTable::new(5, 8, 250, seed);
+        let mut map: HashMap<[u64; 5], FlowId> = HashMap::new();
         for (n, (step, k)) in steps.into_iter().enumerate() {
             let key = [k, 0, k % 3, 0, 0];
             prop_assert_eq!(find(&table, key), map.get(&key).copied());

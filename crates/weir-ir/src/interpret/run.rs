@@ -2,7 +2,7 @@
 
 use super::trace::TraceStep;
 use super::{Interpreter, Trace, arithmetic};
-use crate::abi::{Continuation, FlowRecord, Host, KEY_WORDS, REVERSED, Slice, Step};
+use crate::abi::{Continuation, FlowRecord, Host, REVERSED, Slice, Step};
 use crate::checksum::sum16;
 use crate::excerpt::excerpt;
 use crate::graph::{Block, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
@@ -165,9 +165,8 @@ impl<'a, 't> Run<'a, 't> {
 
     fn suspend(&mut self, at: Block, table: u32, key: &[Value], (swap, reversed): (Value, Option<Value>)) {
         let number = self.program.resumes[at.index()];
-        let mut words = [0; KEY_WORDS];
-        words.iter_mut().zip(key).for_each(|(word, &value)| *word = self.int(value));
-        self.k.key = words;
+        let values = &self.registers.values;
+        self.k.set_key(key.iter().map(|word| values[word.index()]));
         self.k.table = table;
         self.k.resume = number;
         let reversed = reversed.is_some_and(|reversed| self.bool(reversed));
@@ -195,7 +194,10 @@ impl<'a, 't> Run<'a, 't> {
             bytes[..bools.len()].copy_from_slice(bools);
             *word = u64::from_ne_bytes(bytes);
         }
-        self.note(|| TraceStep::Lookup { table: crate::graph::Table(table), key: words });
+        if self.trace.is_some() {
+            let key = self.k.key().to_vec();
+            self.note(|| TraceStep::Lookup { table: crate::graph::Table(table), key });
+        }
     }
 
     fn inst(&mut self, inst: &Inst) {

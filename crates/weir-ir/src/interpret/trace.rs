@@ -3,8 +3,7 @@
 use super::Interpreter;
 use super::run::Record;
 use crate::abi::{
-    Continuation, FlowRecord, Host, KEY_WORDS, Program, Resume, SEQ_ORDERED, SEQ_QUEUED, SeqInsert,
-    SeqInserted, Step,
+    Continuation, FlowRecord, Host, Program, Resume, SEQ_ORDERED, SEQ_QUEUED, SeqInsert, SeqInserted, Step,
 };
 use crate::graph::{Block, SequenceDecl, Table, Value};
 use std::fmt;
@@ -49,7 +48,7 @@ pub enum TraceStep {
         /// In this table.
         table: Table,
         /// Under this key.
-        key: [u64; KEY_WORDS],
+        key: Vec<u64>,
     },
     /// The program asked for another flow. The trace ends.
     Restart,

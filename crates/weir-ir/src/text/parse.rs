@@ -4,9 +4,10 @@
 use super::lexer::{Line, Token};
 use crate::engine_var::{EngineVar, VarName};
 use crate::graph::{
-    Block, BlockData, EventDecl, Fuel, Graph, Hosts, Op, PatternDecl, SequenceDecl, Table, TableDecl, Target,
+    Block, BlockData, EventDecl, Fuel, Graph, Op, PatternDecl, SequenceDecl, Table, TableDecl, Target,
     Terminator, Type, Value, VarDecl, VarKind,
 };
+use crate::key::{KeyLayout, KeyPart, KeyRole, KeySide};
 use std::fmt;
 use std::str::FromStr;
 use weir_packet::DropReason;
@@ -143,7 +144,7 @@ impl Parser {
             delivers: false,
             asked: false,
             part: None,
-            hosts: Hosts::default(),
+            key: KeyLayout::default(),
             timeout_ms: None,
         };
         while !line.is_at_end() {
@@ -157,14 +158,9 @@ impl Parser {
                     table.part = Some(line.name()?);
                     continue;
                 }
-                Some("hosts") => {
+                Some("key") => {
                     line.advance();
-                    let known = Hosts::ALL.iter().find(|(_, word)| line.peek_word() == Some(*word));
-                    let Some((hosts, _)) = known else {
-                        return Err(line.expected("`addresses`, `macs`, `numbers` or `nothing`"));
-                    };
-                    line.advance();
-                    table.hosts = *hosts;
+                    table.key = key_layout(line)?;
                     continue;
                 }
                 Some("timeout_ms") => {
@@ -174,7 +170,7 @@ impl Parser {
                 }
                 _ => {
                     return Err(line.expected(
-                        "`two_sided`, `observed`, `delivers`, `asked`, `part`, `hosts` or `timeout_ms`",
+                        "`two_sided`, `observed`, `delivers`, `asked`, `part`, `key` or `timeout_ms`",
                     ));
                 }
             };
@@ -487,4 +483,30 @@ fn reason(line: &mut Line) -> Result<Option<DropReason>, ParseError> {
         Some(&reason) => Ok(Some(reason)),
         None => Err(line.error_before(format!("`{label}` is no drop reason"))),
     }
+}
+
+/// `(NAME ROLE BITS [first | second], …)`.
+fn key_layout(line: &mut Line) -> Result<KeyLayout, ParseError> {
+    let mut parts = vec![];
+    line.expect("(")?;
+    while !line.take(")") {
+        if !parts.is_empty() {
+            line.expect(",")?;
+        }
+        let name = line.name()?;
+        let word = line.word("what the part of the key stands for")?;
+        let Some(&(role, _)) = KeyRole::ALL.iter().find(|(_, known)| *known == word) else {
+            return Err(
+                line.error_before("expected `address`, `mac`, `number`, `port` or `other`".to_owned())
+            );
+        };
+        let bits = line.number()?;
+        let side = match (line.take("first"), line.take("second")) {
+            (true, _) => KeySide::First,
+            (_, true) => KeySide::Second,
+            _ => KeySide::Neither,
+        };
+        parts.push(KeyPart { name, bits, role, side });
+    }
+    Ok(KeyLayout::of(parts))
 }

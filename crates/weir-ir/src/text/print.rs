@@ -2,9 +2,10 @@
 
 use super::words::{BINARY, COMPARE, LOAD, META, word};
 use crate::graph::{
-    BlockData, Graph, Hosts, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, Value,
+    BlockData, Graph, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, Value,
     VarDecl, VarKind,
 };
+use crate::key::{KeyPart, KeySide};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Graph {
@@ -203,14 +204,23 @@ fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Resu
     if let Some(whole) = &table.part {
         write!(f, " part {}", Name(whole))?;
     }
-    if let Some((_, word)) =
-        Hosts::ALL.iter().find(|(one, _)| *one == table.hosts && *one != Hosts::default())
-    {
-        write!(f, " hosts {word}")?;
+    if !table.key.is_undeclared() {
+        write!(f, " key ({})", Separated(table.key.parts()))?;
     }
     match table.timeout_ms {
         Some(millis) => writeln!(f, " timeout_ms {millis}"),
         None => writeln!(f),
+    }
+}
+
+impl Display for KeyPart {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", Name(&self.name), self.role, self.bits)?;
+        match self.side {
+            KeySide::Neither => Ok(()),
+            KeySide::First => f.write_str(" first"),
+            KeySide::Second => f.write_str(" second"),
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Everything that is named exists, is defined once, and has the type that it is used with.
 
 use super::{Place, Report};
-use crate::abi::{FUELS_MAX, KEY_WORDS, METAS_MAX, OUTS_MAX};
+use crate::abi::{FUELS_MAX, METAS_MAX, OUTS_MAX};
 use crate::graph::{
     BinaryOp, Block, Graph, Op, Sequence, Table, Target, Terminator, Type, Value, Var, VarKind,
 };
+use crate::key::{KEY_WORDS_MAX, KeyLayout};
 
 pub(super) fn check(graph: &Graph, report: &mut Report<'_>) {
     check_declarations(graph, report);
@@ -34,11 +35,34 @@ pub(super) fn check(graph: &Graph, report: &mut Report<'_>) {
         scope.place = Place::Terminator(block);
         scope.check_terminator(&graph.block(block).terminator);
     }
+    check_undeclared_keys(graph, report);
+}
+
+/// Where a table's layout says nothing of its keys, all its lookups have keys of one size.
+fn check_undeclared_keys(graph: &Graph, report: &mut Report<'_>) {
+    let mut words: Vec<Option<usize>> = vec![None; graph.tables.len()];
+    for block in graph.block_ids() {
+        let Terminator::Lookup { table, key, .. } = &graph.block(block).terminator else { continue };
+        let Some(wanted) = words.get_mut(table.index()) else { continue };
+        let wanted = *wanted.get_or_insert(key.len());
+        if wanted != key.len() && graph.tables[table.index()].key.is_undeclared() {
+            let message = format!("{} words of key, another lookup of {table} has {wanted}", key.len());
+            report.add(Place::Terminator(block), message);
+        }
+    }
 }
 
 fn check_declarations(graph: &Graph, report: &mut Report<'_>) {
     let mut wrong = |message: String| report.add(Place::Declarations, message);
     let tables = graph.tables.len();
+    for (at, table) in graph.tables.iter().enumerate() {
+        if table.key.words() > KEY_WORDS_MAX {
+            wrong(format!("table{at}: {} words of key, {KEY_WORDS_MAX} may be", table.key.words()));
+        }
+        if table.key.parts().iter().any(|part| part.bits == 0) {
+            wrong(format!("table{at}: a part of its key has no bits"));
+        }
+    }
     for (at, var) in graph.vars.iter().enumerate() {
         if var.table.index() >= tables {
             wrong(format!("var{at}: there is no {}", var.table));
@@ -332,12 +356,22 @@ impl Scope<'_, '_> {
                 self.ints(key);
                 self.expect(*swap, Type::Bool);
                 reversed.iter().for_each(|&reversed| self.expect(reversed, Type::Bool));
-                if key.len() > KEY_WORDS {
-                    self.wrong(format!("{} words of key, {KEY_WORDS} may be", key.len()));
-                }
+                self.check_key(*table, key.len());
                 self.check_handed(*table, *then);
             }
             Terminator::Done { terms, .. } => self.expect(*terms, Type::Int),
+        }
+    }
+
+    /// A key has as many words as its table's layout says.
+    fn check_key(&mut self, table: Table, words: usize) {
+        if words > KEY_WORDS_MAX {
+            self.wrong(format!("{words} words of key, {KEY_WORDS_MAX} may be"));
+        }
+        let declared = self.graph.tables.get(table.index()).map(|table| &table.key);
+        let declared = declared.filter(|key| !key.is_undeclared() && key.words() != words);
+        if let Some(wanted) = declared.map(KeyLayout::words) {
+            self.wrong(format!("{words} words of key, {table} has keys of {wanted}"));
         }
     }
 

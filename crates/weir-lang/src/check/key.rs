@@ -9,7 +9,7 @@ use crate::model::{Expr, FieldType, Instance};
 use crate::syntax::ast;
 
 /// Maximum size of a key, in 64-bit words.
-pub(crate) const KEY_WORDS_MAX: usize = 5;
+pub(crate) const KEY_WORDS_MAX: u32 = 16;
 
 impl Checker<'_> {
     /// The key of an instance.
@@ -36,29 +36,16 @@ impl Checker<'_> {
                 self.diagnostics.push(Diagnostic::error(codes::BAD_CLAUSE, message).at(part.span));
             }
         }
-        let bits = |parts: &[Value]| parts.iter().map(|part| self.key_bits(&part.expr)).collect::<Vec<u32>>();
-        let wide = |bits: &[u32], limit: u32| bits.iter().filter(|&&bits| bits > limit).count();
-        let is_side = |parts: &[Value]| {
-            // Bytes were rejected before. A single IPv4 address is the address if the side has no other one.
-            let is_wide = |part: &&Value| part.kind != Kind::Bytes && self.key_bits(&part.expr) > 32;
-            let has_ipv4 = parts.iter().any(|part| part.kind == Kind::Ipv4);
-            let wide = parts.iter().filter(is_wide).count().max(usize::from(has_ipv4));
-            wide <= 1 && parts.len() - wide <= 1
+        let words = match destination {
+            Some(_) => self.two_sided_words(&source_kinds, &others),
+            None => self.one_sided_words(&source_kinds),
         };
-        let bits = bits(&source_kinds);
-        let (too_long, help) = match destination {
-            Some(_) => (
-                !is_side(&source_kinds) || !is_side(&others),
-                "a side's key is one address or number of up to 128 bits, and one number of up to 32; a \
-                 `below` value counts 128 bits: `let port = below.src_port` makes it a number",
-            ),
-            None => (
-                2 * wide(&bits, 64) + (bits.len() - wide(&bits, 64)) > KEY_WORDS_MAX,
-                "a key has at most 320 bits; an IPv6 address and a `below` value take 128, a number at most 64",
-            ),
-        };
-        if too_long {
-            self.error(codes::TOO_MUCH, "the key is too large", span, help);
+        if words > u64::from(KEY_WORDS_MAX) {
+            let help = format!(
+                "a key has at most {} bits for both sides together; a `below` value takes 128",
+                KEY_WORDS_MAX * 64
+            );
+            self.error(codes::TOO_MUCH, "the key is too large", span, &help);
         }
         if let ([_, Some(reversed)], None) = (conditions, destination) {
             let help = "give it `instance (…) <-> (…)`";
@@ -71,26 +58,64 @@ impl Checker<'_> {
             Some(Instance { source: exprs(source_kinds), destination: exprs(others), condition, reversed });
     }
 
-    /// The bits of a part of a key, as lowering computes them: computed values are truncated to 32.
-    fn key_bits(&self, part: &Expr) -> u32 {
+    /// Words of a two-sided key. Numbers of up to 32 bits of both sides share one word.
+    fn two_sided_words(&self, source: &[Value], destination: &[Value]) -> u64 {
+        let of = |(one, two): (&Value, &Value)| match self.key_bits(&one.expr).max(self.key_bits(&two.expr)) {
+            // IPv4 addresses are mapped into IPv6.
+            _ if one.kind == Kind::Ipv4 => 4,
+            0..=32 => 1,
+            bits => 2 * bits.div_ceil(64),
+        };
+        source.iter().zip(destination).map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Words of a one-sided key, as lowering packs them: parts of more than 64 bits have their own words, smaller ones share
+    /// words.
+    fn one_sided_words(&self, parts: &[Value]) -> u64 {
+        let (mut words, mut used) = (0_u64, 64);
+        for bits in parts.iter().map(|part| self.key_bits(&part.expr)) {
+            if bits > 64 {
+                words = words.saturating_add(bits.div_ceil(64));
+            } else if used + bits <= 64 {
+                used += bits;
+            } else {
+                words = words.saturating_add(1);
+                used = bits;
+            }
+        }
+        words
+    }
+
+    /// Bits of a part of a key, as lowering computes them: computed values are truncated to 32.
+    fn key_bits(&self, part: &Expr) -> u64 {
         match part {
             Expr::Below(_) => 128,
             Expr::Field(field) => match self.protocol.fields[usize::from(field.0)].ty {
                 FieldType::Ipv6 => 128,
-                FieldType::Unsigned { bits, .. } => bits,
+                FieldType::Unsigned { bits, .. } => u64::from(bits),
                 FieldType::Mac => 48,
                 FieldType::Ipv4 => 32,
+                FieldType::Bytes(Expr::Number(bytes)) | FieldType::Text(Expr::Number(bytes)) => {
+                    bytes.saturating_mul(8)
+                }
                 FieldType::Bytes(_) | FieldType::Text(_) | FieldType::Counted(_) => 64,
             },
             _ => 32,
         }
     }
 
+    /// Whether the part is a field of bytes whose length is the same in every packet.
+    fn is_fixed_bytes(&self, part: &Expr) -> bool {
+        let Expr::Field(field) = part else { return false };
+        let ty = &self.protocol.fields[usize::from(field.0)].ty;
+        matches!(ty, FieldType::Bytes(Expr::Number(1..)) | FieldType::Text(Expr::Number(1..)))
+    }
+
     fn key(&mut self, part: &ast::Expr) -> Value {
         let value = self.resolver(Place::Packet).value(part);
-        if value.kind == Kind::Bytes {
-            let help = "keys consist of numbers and addresses; compute a number from it";
-            self.error(codes::TYPE, "bytes can't be part of a key", part.span, help);
+        if value.kind == Kind::Bytes && !self.is_fixed_bytes(&value.expr) {
+            let help = "give the field a fixed number of bytes, `bytes[20]`, or compute a number from it";
+            self.error(codes::TYPE, "bytes of a varying number can't be part of a key", part.span, help);
         }
         value
     }

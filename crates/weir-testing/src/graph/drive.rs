@@ -2,7 +2,7 @@
 
 use super::RecordingHost;
 use std::collections::BTreeMap;
-use weir_ir::abi::{Continuation, FlowRecord, KEY_WORDS, OUTS_MAX, Program, Resume, Step};
+use weir_ir::abi::{Continuation, FlowRecord, OUTS_MAX, Program, Resume, Step};
 use weir_ir::graph::Table;
 use weir_packet::{Direction, DropReason, PacketMeta};
 
@@ -17,7 +17,7 @@ pub struct Outcome {
     /// Calls to the engine.
     pub calls: Vec<String>,
     /// The variables of each flow at the end, by table and key.
-    pub flows: BTreeMap<(u32, [u64; KEY_WORDS]), Vec<u8>>,
+    pub flows: BTreeMap<(u32, Vec<u64>), Vec<u8>>,
 }
 
 /// All that a program did with a packet.
@@ -26,7 +26,7 @@ pub struct PacketOutcome {
     /// The terms, and why it was dropped, if it was; nothing where it went on asking for flows.
     pub done: Option<(u64, Option<DropReason>)>,
     /// Table, key and swap of each lookup.
-    pub lookups: Vec<(u32, [u64; KEY_WORDS], u32)>,
+    pub lookups: Vec<(u32, Vec<u64>, u32)>,
     /// The record; slots that were not written are 0.
     pub outs: Vec<u64>,
 }
@@ -40,7 +40,7 @@ struct Flow {
 /// Runs packets in order, each to its end before the next, with one flow table that forgets nothing.
 pub fn drive(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome {
     let mut host = RecordingHost::default();
-    let mut flows: BTreeMap<(u32, [u64; KEY_WORDS]), Flow> = BTreeMap::new();
+    let mut flows: BTreeMap<(u32, Vec<u64>), Flow> = BTreeMap::new();
     let mut k = Continuation::default();
     let mut next_id = 0;
     let outcomes = packets
@@ -50,10 +50,10 @@ pub fn drive(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcom
             let mut step = program.head(packet, frame, &mut k);
             let mut lookups = vec![];
             for _ in 0..STEPS_MAX {
-                let place = (k.table, k.key);
+                let place = (k.table, k.key().to_vec());
                 match step {
                     Step::Done(_) => break,
-                    Step::Lookup => lookups.push((k.table, k.key, k.swap)),
+                    Step::Lookup => lookups.push((k.table, k.key().to_vec(), k.swap)),
                     Step::Restart => drop(flows.remove(&place)),
                 }
                 let known = flows.contains_key(&place);

@@ -313,7 +313,7 @@ impl Maker<'_> {
         let table = Table(self.random.below(2) as u32);
         let mask = self.builder.int(3);
         let mut key = vec![];
-        for _ in 0..self.random.below(6) {
+        for _ in 0..KEY_WORDS[table.index()] {
             let value = self.int();
             key.push(self.builder.binary(BinaryOp::And, value, mask));
         }
@@ -458,6 +458,9 @@ const BINARY: [BinaryOp; 11] = [
     BinaryOp::Max,
 ];
 
+/// Words of the keys of both tables.
+const KEY_WORDS: [usize; 2] = [2, 6];
+
 fn declarations(random: &mut Random) -> Graph {
     let table = |name: &str, two_sided| TableDecl {
         name: name.to_owned(),
@@ -466,7 +469,7 @@ fn declarations(random: &mut Random) -> Graph {
         delivers: two_sided,
         asked: false,
         part: None,
-        hosts: Default::default(),
+        key: Default::default(),
         timeout_ms: (!two_sided).then_some(60_000),
     };
     let var = |table, name: &str, kind, each_side| VarDecl {

@@ -21,28 +21,21 @@ impl Author<'_, '_> {
         format!("instance {keys}{when}{reversed}")
     }
 
-    /// A key of 320 bits at most: five words.
+    /// A key of up to three parts.
     fn key(&mut self) -> String {
-        let (mut words, mut parts) = (0, vec![]);
+        let mut parts = vec![];
         for _ in 0..1 + self.choices.below(3) {
             let fields: Vec<(String, Kind)> =
                 self.names.fields.iter().filter(|(_, kind)| *kind != Kind::Bytes).cloned().collect();
-            let (part, size) = match self.choices.below(8) {
+            parts.push(match self.choices.below(8) {
                 6 if !self.names.below.is_empty() => {
                     let names = self.names.below.clone();
-                    (format!("below.{}", self.choices.pick(&names).0), 2)
+                    format!("below.{}", self.choices.pick(&names).0)
                 }
-                7 => (self.number(Place::Packet, 2), 1),
-                _ if fields.is_empty() => (self.choices.below(3).to_string(), 1),
-                _ => {
-                    let (name, kind) = self.choices.pick(&fields);
-                    (name, if kind.key_bits() > 64 { 2 } else { 1 })
-                }
-            };
-            if words + size <= 5 {
-                words += size;
-                parts.push(part);
-            }
+                7 => self.number(Place::Packet, 2),
+                _ if fields.is_empty() => self.choices.below(3).to_string(),
+                _ => self.choices.pick(&fields).0,
+            });
         }
         format!("({})", parts.join(", "))
     }

@@ -22,6 +22,7 @@
 //! * `many`: stacks of many layers and many events.
 //! * `layers`: `engines` for damaged packets of every layer that has a capture.
 //! * `hostile`: malicious traffic: no panics, bounded memory.
+//! * `keys`: flows keyed by something other than addresses and ports.
 //! * `texts`: randomly generated protocols give the same results in every engine.
 //! * `corpus`: seeds of fuzzers, replayed.  `shipped`: the capture in `examples/` and its servers' logs.
 //!
@@ -41,6 +42,7 @@ mod filters;
 mod frames;
 mod hostile;
 mod idle;
+mod keys;
 mod layers;
 mod libpcap;
 mod many;
