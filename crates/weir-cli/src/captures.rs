@@ -75,7 +75,7 @@ impl Source for Captures {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         let is_cut = self.signal.load(Ordering::Relaxed) != 0;
         if is_cut {
-            burst.packets.clear();
+            burst.clear();
             self.is_cut = true;
             return Ok(Poll::End);
         }

@@ -81,7 +81,7 @@ counters! {
         refused_by_overlap, "Fragments refused because some of their datagram overlapped others in part.";
         refused_by_total, "Fragments refused because the worker held too many bytes.";
         refused_behind_hole, "Segments refused because too many waited behind a hole that strict reassembly does not pass over.";
-        copied, "Kept segments whose bytes were copied so as not to pin a block of capture.";
+        copied, "Kept segments whose bytes were copied: their block of capture was not to be pinned, or had to go back to its source.";
         assembled, "Datagrams put together.";
         released, "Kept segments given up at the end of their flow.";
     }
@@ -119,6 +119,7 @@ counters! {
         messages_lost, "Places in streams where no message began: the next one was looked for at the next segment.";
         messages_too_long, "Messages that would have been too long: as what is none.";
         message_bytes_lost, "Bytes of all these, and those that there was no room for.";
+        message_runs_copied, "Runs of unread bytes that were copied as the source wanted the memory of their packet back.";
     }
 }
 

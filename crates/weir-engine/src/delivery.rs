@@ -12,23 +12,19 @@ use crate::matcher::{FlowVerdict, Matcher, OpenMatch, PacketMatch, SessionMatch}
 use crate::plan::{HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want, places};
 use crate::stage::Stages;
 use crate::stream::{HeldStreams, StreamBudget};
-use crate::subscriber::{Order, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
+use crate::subscriber::{Order, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_ir::abi::OUTS_MAX;
-use weir_packet::{Block, PacketMeta};
+use weir_packet::PacketMeta;
 use weir_sessions::Session;
 
 /// A packet and what the program made of it.
 #[derive(Clone, Copy)]
 pub(crate) struct PacketView<'a> {
-    pub meta: &'a PacketMeta,
-    /// Where its bytes are.
-    pub block: &'a Block,
+    pub seen: SeenPacket<'a>,
     /// Terms that it fulfils by itself.
     pub terms: u64,
-    /// Its record.
-    pub outs: &'a [u64; OUTS_MAX],
     /// What it counts as where no question is given it.
     pub otherwise: Account,
 }
@@ -106,17 +102,16 @@ impl<S: Subscriber> Delivery<S> {
     fn decided(&mut self, questions: Mask, packet: &PacketView<'_>) {
         self.count(if questions != 0 { Account::Delivered } else { packet.otherwise });
         for question in places(questions) {
-            self.subscriber.packet(self.order, question, packet.meta, packet.block, packet.outs);
+            self.subscriber.packet(self.order, question, &packet.seen);
         }
     }
 
     fn undecided(&mut self, packet: &PacketView<'_>, open: OpenMatch) {
-        let &PacketView { meta, block, outs, otherwise, .. } = packet;
+        let &PacketView { seen, otherwise, .. } = packet;
         let OpenMatch { flow, remainders, certain, possible } = open;
         self.waiting.insert(flow);
-        let outs = &outs[..self.outs];
-        let undecided =
-            Undecided { flow, remainders, certain, possible, otherwise, packet: meta, block, outs };
+        let packet = SeenPacket { outs: &seen.outs[..self.outs], ..seen };
+        let undecided = Undecided { flow, remainders, certain, possible, otherwise, packet };
         self.subscriber.undecided(self.order, &undecided);
     }
 

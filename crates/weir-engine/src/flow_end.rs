@@ -29,7 +29,10 @@ use crate::stream::{CarrierPacket, InOrder, Moment};
 use crate::subscriber::Subscriber;
 use std::sync::Arc;
 use weir_ir::abi::{Ordered, Program};
-use weir_packet::Direction;
+use weir_packet::{Direction, Extras};
+
+/// A packet that is read once more has been delivered: nobody asks for more of it.
+static NO_EXTRAS: Extras = Extras::new();
 
 /// Ends a flow, and before it the flows that its last messages end.
 pub(crate) fn end_flow<S: Subscriber>(
@@ -168,7 +171,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
     fn reread(&mut self, end: &FlowEnd, last: LastPacket) -> Box<KeptPacket> {
         let program = Arc::clone(&self.flows.program);
         let mut lane = Lane::default();
-        lane.step = program.head(&last.meta, &last.block.bytes, &mut lane.k);
+        lane.step = program.head(&last.meta, last.block.frame(&last.meta), &mut lane.k);
         let &FlowEnd { flow, reason, .. } = end;
         let rereading = Rereading { flow, reason, made: vec![] };
         let outer_effects = Some(std::mem::take(&mut self.delivery.effects));
@@ -201,7 +204,8 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         packet.outer_effects.as_ref()?;
         if !packet.is_settled {
             let (block, meta) = (&packet.last.block, &packet.last.meta);
-            let at = PacketCtx { program: &*packet.program, block, packet: meta, frame: &block.bytes };
+            let (program, frame) = (&*packet.program, block.frame(meta));
+            let at = PacketCtx { program, block, packet: meta, frame, extras: &NO_EXTRAS, index: 0 };
             let mut run = PacketRun {
                 at: &at,
                 lane: &mut packet.lane,

@@ -3,7 +3,7 @@
 use crate::sequence::FrameRef;
 use std::sync::Arc;
 use weir_ir::abi::Program;
-use weir_packet::{Block, PacketMeta};
+use weir_packet::{Block, Extras, PacketMeta};
 
 /// The current packet, and the program that is run on it.
 pub(crate) struct PacketCtx<'a> {
@@ -11,6 +11,9 @@ pub(crate) struct PacketCtx<'a> {
     pub block: &'a Arc<Block>,
     pub packet: &'a PacketMeta,
     pub frame: &'a [u8],
+    /// The side table of its burst, and its place there.
+    pub extras: &'a Extras,
+    pub index: usize,
 }
 
 impl<'a> PacketCtx<'a> {

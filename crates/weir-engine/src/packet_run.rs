@@ -17,7 +17,7 @@ use crate::packet_ctx::PacketCtx;
 use crate::replay_host::{Retraced, retrace};
 use crate::settle::{Settled, settle_open};
 use crate::stream::Moment;
-use crate::subscriber::Subscriber;
+use crate::subscriber::{SeenPacket, Subscriber};
 use crate::table::FlowId;
 use weir_ir::abi::{Continuation, FlowRecord, Resume, Step};
 use weir_packet::{Direction, DropReason};
@@ -302,7 +302,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     /// Who is given the packet.
     #[inline]
     fn decide(&mut self, reason: Option<DropReason>, terms: u64) {
-        let &PacketCtx { block, packet, frame, .. } = self.at;
+        let &PacketCtx { block, packet, frame, extras, index, .. } = self.at;
         let connection = self.place.nesting.owner();
         let of_connection = connection.map_or(0, |found| self.flows.record_terms(found.flow(), terms));
         if self.delivery.matcher.is_tracked(of_connection) {
@@ -318,8 +318,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
             return self.delivery.count(otherwise);
         }
         let flow = connection.and_then(|found| self.flows.verdict(found));
-        let view = PacketView { meta: packet, block, terms, outs: &self.lane.k.outs, otherwise };
-        self.delivery.packet(&view, flow);
+        let seen = SeenPacket { meta: packet, block, extra: extras.get(index), outs: &self.lane.k.outs };
+        self.delivery.packet(&PacketView { seen, terms, otherwise }, flow);
     }
 }
 

@@ -50,15 +50,16 @@ impl<S: Subscriber> Worker<S> {
         let began = self.delivery.stages.begin();
         self.delivery.order = Order { burst: number, phase: 2, at: 0, flow: 0 };
         let mut groups = lanes.chunks_mut(GROUP_PACKETS).zip(burst.packets.chunks(GROUP_PACKETS));
-        let mut ahead = groups.next();
+        let (mut ahead, mut index) = (groups.next(), 0);
         self.prefetch(&mut ahead);
         while let Some((lanes, packets)) = ahead {
             ahead = groups.next();
             self.prefetch(&mut ahead);
             for (lane, packet) in lanes.iter_mut().zip(packets) {
-                let frame = burst.block.frame(packet);
+                let (block, frame, extras) = (&burst.block, burst.block.frame(packet), &burst.extras);
                 self.delivery.order.at = packet.number as i64;
-                self.run_packet(&PacketCtx { program, block: &burst.block, packet, frame }, lane);
+                self.run_packet(&PacketCtx { program, block, packet, frame, extras, index }, lane);
+                index += 1;
             }
         }
         self.delivery.stages.end(Stage::Tail, lookups, began);
@@ -109,6 +110,7 @@ impl<S: Subscriber> Worker<S> {
         while let Some(flow) = self.delivery.effects.next_over() {
             end_flow(&mut self.flows, &mut self.delivery, flow, EndReason::Closed);
         }
+        self.flows.messages.end_packet();
         lane.k.release();
     }
 }

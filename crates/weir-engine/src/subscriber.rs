@@ -8,10 +8,31 @@ use crate::flow_ref::FlowRef;
 use crate::mask::Mask;
 use crate::stream::StreamSubscriber;
 use crate::table::Header;
+use std::borrow::Cow;
 use std::sync::Arc;
 use weir_ir::graph::{Event, Table};
-use weir_packet::{Block, PacketMeta};
+use weir_packet::{Block, PacketExtra, PacketMeta};
 use weir_sessions::Session;
+
+/// A packet as a subscriber is given it.
+#[derive(Debug, Clone, Copy)]
+pub struct SeenPacket<'a> {
+    /// What the capture says of it.
+    pub meta: &'a PacketMeta,
+    /// Where its bytes are.
+    pub block: &'a Block,
+    /// What is known of it beside that.
+    pub extra: PacketExtra<'a>,
+    /// Its record, as the program's slots say.
+    pub outs: &'a [u64],
+}
+
+impl<'a> SeenPacket<'a> {
+    /// Its captured bytes as they were on the wire: with the VLAN tag that was taken out, if one was.
+    pub fn frame(&self) -> Cow<'a, [u8]> {
+        self.extra.frame_with_vlan(self.meta.link, self.block.frame(self.meta))
+    }
+}
 
 /// A packet whose match hangs on its connection or session.
 #[derive(Debug, Clone, Copy)]
@@ -26,12 +47,8 @@ pub struct Undecided<'a> {
     pub possible: Mask,
     /// What it counts as where no question is given it in the end.
     pub otherwise: Account,
-    /// What the capture says of it.
-    pub packet: &'a PacketMeta,
-    /// Where its bytes are.
-    pub block: &'a Block,
-    /// Its record.
-    pub outs: &'a [u64],
+    /// The packet.
+    pub packet: SeenPacket<'a>,
 }
 
 /// What became of a flow with undecided packets.
@@ -94,9 +111,9 @@ pub struct TrackedPacket<'a> {
 ///
 /// Everything handed over is valid during the call only.
 pub trait Subscriber: StreamSubscriber + Send {
-    /// A packet, which lies in `block`. `outs`: its record, as the program's slots say.
-    fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, block: &Block, outs: &[u64]) {
-        let _ = (order, question, packet, block, outs);
+    /// A packet.
+    fn packet(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) {
+        let _ = (order, question, packet);
     }
 
     /// A packet that is not decided yet: who wants it keeps it in a [`HoldQueue`](crate::hold::HoldQueue).

@@ -20,5 +20,5 @@ pub use sink::{
 };
 pub use source::{
     Attended, CaptureReader, Description, Findings, Following, Found, Interface, MemoryPacket, MemorySource,
-    TimeResolution, packet_options,
+    TimeResolution,
 };

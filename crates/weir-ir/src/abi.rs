@@ -7,7 +7,7 @@
 use crate::graph::{Event, Graph, Sequence, Table, Var, VarKind};
 use crate::key::KEY_WORDS_MAX;
 use std::sync::Arc;
-use weir_packet::{Block, Direction, DropReason, PacketMeta};
+use weir_packet::{Block, Direction, DropReason, PacketMeta, Retention};
 
 /// The most values that live across a lookup.
 pub const LIVE_VALUES_MAX: usize = 96;
@@ -78,7 +78,29 @@ pub struct Slice {
 impl Slice {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.block.bytes[self.offset as usize..][..self.length as usize]
+        self.block.range(self.offset as usize, self.length as usize)
+    }
+
+    /// A reference to the range of `block` that `bytes` is; `None` if they lie elsewhere. It may be used while the
+    /// packet at hand is: who keeps it longer calls [`hold`](Self::hold).
+    pub fn within(block: &Arc<Block>, bytes: &[u8]) -> Option<Self> {
+        let offset = u32::try_from(block.locate(bytes)?).ok()?;
+        let length = u32::try_from(bytes.len()).ok()?;
+        Some(Self { block: Arc::clone(block), offset, length })
+    }
+
+    /// A block of its own with these bytes.
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        let length = u32::try_from(bytes.len()).expect("a packet is shorter than 4 GiB");
+        Self { block: Arc::new(Block::from(bytes.to_vec())), offset: 0, length }
+    }
+
+    /// The reference itself, where its block may be referred to beyond the burst. `None`: the memory goes back to
+    /// its source with the burst, and the bytes have to be copied ([`copy_of`](Self::copy_of)).
+    ///
+    /// Everything that keeps packet bytes by reference asks here.
+    pub fn hold(self) -> Option<Self> {
+        (self.block.retention() != Retention::Copy).then_some(self)
     }
 }
 

@@ -1,52 +1,159 @@
-//! Blocks of capture bytes, bursts of packets that lie in them, and the pool that reuses blocks.
+//! Blocks of packet memory, bursts of packets that lie in them, and the pool that reuses blocks.
 //!
-//! A source reads large blocks and describes the packets that lie whole inside one. A packet is
-//! never copied on its way through the engine; whoever must keep one keeps a reference to its block.
+//! A source describes packets that lie whole inside one block. A packet is never copied on its way
+//! through the engine. Whoever keeps bytes beyond the burst asks the block's [`Retention`] first: a
+//! reference where the memory may be held, a copy where the source wants it back.
 
-use crate::{LinkType, Timestamp};
+use crate::{Extras, LinkType, Timestamp};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 /// The most packets in a burst. Chosen so that the descriptors of a burst fit the first-level cache.
 pub const BURST_PACKETS_MAX: usize = 64;
 
-/// How the records of a block's packets are laid out: what stands around a packet's bytes.
+/// What a reference to a block costs whoever else needs its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Records {
-    /// Nothing behind them tells of the packet: records of pcap.
+pub enum Retention {
+    /// A copy that was made for those who refer to it. No source waits for its memory.
+    Owned,
+    /// Memory of a source that has more of it, such as the heap blocks of a capture file. A reference keeps
+    /// the whole block from being used again.
     #[default]
-    Bare,
-    /// Blocks of pcapng, where options stand behind them.
-    Pcapng,
-    /// There are none: the block is a copy of something, which nobody is going to use again for something else.
-    None,
+    Hold,
+    /// Memory that the source has little of, such as a mapped ring, a UMEM or the buffers of a device. It goes
+    /// back with the burst: bytes that are kept longer are copied.
+    Copy,
 }
 
-/// Bytes of a capture, written by a source, then shared and never changed until nobody refers to them.
-#[derive(Debug, Default)]
+/// Packet memory that is not on the heap: a mapped ring, an AF_XDP UMEM, the buffers of a device.
+///
+/// Dropping the value returns the memory to its owner. The bytes that were handed out must not change before that.
+pub trait PacketMemory: Send + Sync + Debug {
+    /// The bytes of a range, which lies within one packet. Every frame of the block is reached by this call, so it
+    /// must cost no more than a few loads.
+    ///
+    /// # Panics
+    /// If the range is out of bounds, which no source produces.
+    fn range(&self, offset: usize, length: usize) -> &[u8];
+
+    /// The offset at which [`range`](Self::range) yields `bytes`; `None` if they lie elsewhere.
+    fn locate(&self, bytes: &[u8]) -> Option<usize>;
+
+    /// Bytes of memory that a reference keeps from being used again.
+    fn size_bytes(&self) -> usize;
+}
+
+/// Where the bytes of a block are. The capacity of the vector tells the two apart, so a frame on the heap costs one
+/// comparison more than an indexed vector.
+#[derive(Debug)]
+enum Memory {
+    Heap(Vec<u8>),
+    Foreign(Box<dyn PacketMemory>),
+}
+
+/// Packet memory, written by a source, then shared and never changed until nobody refers to it.
+#[derive(Debug)]
 pub struct Block {
-    /// The bytes. Packets refer to ranges of them.
-    pub bytes: Vec<u8>,
-    /// What stands around packets there.
-    pub records: Records,
+    memory: Memory,
+    retention: Retention,
+}
+
+impl Default for Block {
+    /// Heap memory of a source, without bytes. Allocates nothing.
+    fn default() -> Self {
+        Self::shared(Vec::new())
+    }
 }
 
 impl From<Vec<u8>> for Block {
-    /// A copy, with no records.
+    /// A copy: [`Retention::Owned`].
     fn from(bytes: Vec<u8>) -> Self {
-        Self { bytes, records: Records::None }
+        Self { memory: Memory::Heap(bytes), retention: Retention::Owned }
     }
 }
 
 impl Block {
+    /// Heap memory of a source: [`Retention::Hold`].
+    pub fn shared(bytes: Vec<u8>) -> Self {
+        Self { memory: Memory::Heap(bytes), retention: Retention::Hold }
+    }
+
+    /// Memory that goes back to its owner with the last reference to the block.
+    pub fn foreign(memory: Box<dyn PacketMemory>, retention: Retention) -> Self {
+        Self { memory: Memory::Foreign(memory), retention }
+    }
+
+    /// What a reference to it costs.
+    pub fn retention(&self) -> Retention {
+        self.retention
+    }
+
     /// The captured bytes of a packet that lies in it.
     ///
     /// # Panics
     /// If it doesn't, which no source produces.
     #[inline]
     pub fn frame(&self, packet: &PacketMeta) -> &[u8] {
-        let start = packet.offset as usize;
-        &self.bytes[start..start + packet.captured_bytes as usize]
+        self.range(packet.offset as usize, packet.captured_bytes as usize)
     }
+
+    /// The bytes of a range. In foreign memory it lies within one packet.
+    ///
+    /// # Panics
+    /// If the range is out of bounds.
+    #[inline]
+    pub fn range(&self, offset: usize, length: usize) -> &[u8] {
+        match &self.memory {
+            Memory::Heap(bytes) => &bytes[offset..offset + length],
+            Memory::Foreign(memory) => memory.range(offset, length),
+        }
+    }
+
+    /// The offset of `bytes` in it; `None` if they lie elsewhere.
+    pub fn locate(&self, bytes: &[u8]) -> Option<usize> {
+        match &self.memory {
+            Memory::Heap(all) => offset_in(all, bytes),
+            Memory::Foreign(memory) => memory.locate(bytes),
+        }
+    }
+
+    /// Bytes of memory that a reference keeps from being used again.
+    pub fn size_bytes(&self) -> usize {
+        match &self.memory {
+            Memory::Heap(bytes) => bytes.len(),
+            Memory::Foreign(memory) => memory.size_bytes(),
+        }
+    }
+
+    /// All bytes of heap memory.
+    ///
+    /// # Panics
+    /// If the memory is foreign: its bytes are reached packet by packet.
+    #[inline]
+    pub fn heap(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Heap(bytes) => bytes,
+            Memory::Foreign(_) => panic!("foreign memory has no bytes but those of packets"),
+        }
+    }
+
+    /// The vector of heap memory, for the source that fills it.
+    ///
+    /// # Panics
+    /// If the memory is foreign.
+    #[inline]
+    pub fn heap_mut(&mut self) -> &mut Vec<u8> {
+        match &mut self.memory {
+            Memory::Heap(bytes) => bytes,
+            Memory::Foreign(_) => panic!("only its owner writes foreign memory"),
+        }
+    }
+}
+
+/// The offset of `part` in `all`, if it lies there. Compares addresses.
+pub fn offset_in(all: &[u8], part: &[u8]) -> Option<usize> {
+    let offset = part.as_ptr().addr().checked_sub(all.as_ptr().addr())?;
+    (offset.checked_add(part.len())? <= all.len()).then_some(offset)
 }
 
 /// Where one packet lies in its block, and what the capture says of it.
@@ -76,15 +183,40 @@ pub struct Burst {
     pub block: Arc<Block>,
     /// The packets.
     pub packets: Vec<PacketMeta>,
+    /// What is known of few of them beside that.
+    pub extras: Extras,
 }
 
 impl Burst {
+    /// Removes all packets and what is known of them. The block stays.
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.extras.clear();
+    }
+
     /// The captured bytes of packet `index` of this burst.
     ///
     /// # Panics
     /// If `index` or the packet's range is out of bounds, which no source produces.
     pub fn data(&self, index: usize) -> &[u8] {
         self.block.frame(&self.packets[index])
+    }
+
+    /// The same packets in memory that may be referred to for as long as needed: a reference where the block may be
+    /// held, else a copy of their frames.
+    #[must_use]
+    pub fn hold(self) -> Self {
+        if self.block.retention() != Retention::Copy {
+            return self;
+        }
+        let Self { block, mut packets, extras } = self;
+        let mut bytes = Vec::with_capacity(packets.iter().map(|packet| packet.captured_bytes as usize).sum());
+        for packet in &mut packets {
+            let frame = block.frame(packet);
+            packet.offset = u32::try_from(bytes.len()).expect("a burst is shorter than 4 GiB");
+            bytes.extend_from_slice(frame);
+        }
+        Self { block: Arc::new(Block::shared(bytes)), packets, extras }
     }
 }
 
@@ -113,13 +245,14 @@ impl BlockPool {
 
     /// Bytes in all blocks that are still referred to by somebody else.
     pub fn referred_bytes(&self) -> usize {
-        self.lent.iter().filter(|b| Arc::strong_count(b) > 1).map(|b| b.bytes.len()).sum()
+        self.lent.iter().filter(|b| Arc::strong_count(b) > 1).map(|b| b.size_bytes()).sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_block_is_reused_only_when_nobody_refers_to_it() {
@@ -131,5 +264,63 @@ mod tests {
         assert_ne!(Arc::as_ptr(&other), address, "still referred to");
         drop(first);
         assert_eq!(Arc::as_ptr(&pool.take()), address);
+    }
+
+    /// Memory that tells when it was returned.
+    #[derive(Debug)]
+    struct Lent(Vec<u8>, Arc<AtomicBool>);
+
+    impl PacketMemory for Lent {
+        fn range(&self, offset: usize, length: usize) -> &[u8] {
+            &self.0[offset..offset + length]
+        }
+
+        fn locate(&self, bytes: &[u8]) -> Option<usize> {
+            offset_in(&self.0, bytes)
+        }
+
+        fn size_bytes(&self) -> usize {
+            self.0.len()
+        }
+    }
+
+    impl Drop for Lent {
+        fn drop(&mut self) {
+            self.1.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn burst(retention: Retention) -> (Burst, Arc<AtomicBool>) {
+        let is_returned = Arc::new(AtomicBool::new(false));
+        let memory = Lent(b"..one..three".to_vec(), Arc::clone(&is_returned));
+        let block = Arc::new(Block::foreign(Box::new(memory), retention));
+        let packet = |offset, captured_bytes| PacketMeta { offset, captured_bytes, ..PacketMeta::default() };
+        (Burst { block, packets: vec![packet(7, 5), packet(2, 3)], ..Burst::default() }, is_returned)
+    }
+
+    #[test]
+    fn foreign_memory_goes_back_with_the_last_reference() {
+        let (burst, is_returned) = burst(Retention::Copy);
+        assert_eq!((burst.data(0), burst.data(1)), (&b"three"[..], &b"one"[..]));
+        assert_eq!(burst.block.locate(&burst.data(0)[2..]), Some(9));
+        assert_eq!(burst.block.locate(b"three"), None, "the same text elsewhere");
+        let another = Arc::clone(&burst.block);
+        drop(burst);
+        assert!(!is_returned.load(Ordering::Relaxed));
+        drop(another);
+        assert!(is_returned.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_burst_is_copied_only_where_its_memory_goes_back() {
+        let (lent, is_returned) = burst(Retention::Copy);
+        let held = lent.hold();
+        assert!(is_returned.load(Ordering::Relaxed));
+        assert_eq!((held.data(0), held.data(1)), (&b"three"[..], &b"one"[..]));
+        assert_eq!((held.block.retention(), held.block.size_bytes()), (Retention::Hold, 8));
+        let (lent, is_returned) = burst(Retention::Hold);
+        let held = lent.hold();
+        assert!(!is_returned.load(Ordering::Relaxed), "referred to");
+        assert_eq!(held.data(1), b"one");
     }
 }

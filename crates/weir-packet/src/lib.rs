@@ -8,6 +8,7 @@
 mod block;
 mod direction;
 mod drop;
+mod extras;
 mod fixed_set;
 mod link;
 mod readable;
@@ -15,9 +16,10 @@ mod record;
 mod source;
 mod time;
 
-pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMeta, Records};
+pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMemory, PacketMeta, Retention, offset_in};
 pub use direction::Direction;
 pub use drop::{DropReason, Drops};
+pub use extras::{ChecksumState, Extras, PacketDirection, PacketExtra, VlanTag};
 pub use fixed_set::FixedSet;
 pub use link::LinkType;
 pub use readable::readable;

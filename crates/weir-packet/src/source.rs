@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A source of packets: a capture file, standard input, an interface.
 pub trait Source {
-    /// Replaces the packets of `burst` by the next ones, at most
+    /// Replaces the packets of `burst` and their extras by the next ones, at most
     /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block. `burst` has packets exactly where the answer is
     /// [`Poll::Packets`].
     ///

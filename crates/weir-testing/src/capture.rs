@@ -1,6 +1,6 @@
 //! Any bytes as a capture file.
 
-use weir_io::{CaptureReader, Findings, PcapngWriter, packet_options};
+use weir_io::{CaptureReader, Findings, PcapngWriter};
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Poll, Source};
 
 /// Drains a reader of arbitrary bytes and checks what a source promises, and that what is written of it as pcapng can be
@@ -58,7 +58,7 @@ fn fuzz_read(
                     assert!(packet.wire_bytes >= packet.captured_bytes);
                     assert_eq!(burst.data(index).len(), packet.captured_bytes as usize);
                     assert_eq!(source.interfaces()[usize::from(packet.interface)].link, packet.link);
-                    each(packet, burst.data(index), &packet_options(&burst.block, packet));
+                    each(packet, burst.data(index), burst.extra(index).annotations);
                 }
             }
             Err(_) => errors += 1,

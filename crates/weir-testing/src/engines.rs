@@ -43,7 +43,7 @@ pub fn fuzz_program(bytes: &[u8]) {
 }
 
 fn read_packets(mut rest: &[u8]) -> Burst {
-    let mut block = Block::default();
+    let mut bytes = vec![];
     let mut packets = vec![];
     while let [high, low, tail @ ..] = rest
         && packets.len() < PACKETS_MAX
@@ -55,15 +55,15 @@ fn read_packets(mut rest: &[u8]) -> Burst {
         packets.push(PacketMeta {
             time: Timestamp(number as i64 * 1_000_000),
             number,
-            offset: block.bytes.len() as u32,
+            offset: bytes.len() as u32,
             captured_bytes: data.len() as u32,
             wire_bytes: data.len() as u32 + u32::from(head >> 11),
             link: LinkType::ETHERNET,
             interface: 0,
         });
-        block.bytes.extend(data);
+        bytes.extend(data);
     }
-    Burst { block: Arc::new(block), packets }
+    Burst { block: Arc::new(Block::shared(bytes)), packets, ..Burst::default() }
 }
 
 fn answer(compiler: &Compiler, compiled: &Compiled, burst: &Burst) -> Vec<String> {

@@ -20,7 +20,8 @@ pub enum Item {
         meta: PacketMeta,
         /// Its bytes, where the question asks for frames.
         frame: Vec<u8>,
-        /// What pcapng says of it, where the question asks for that: see [`packet_options`](weir_io::packet_options).
+        /// What pcapng says of it, where the question asks for that: see
+        /// [`PacketExtra::annotations`](weir_packet::PacketExtra::annotations).
         options: Vec<u8>,
         /// Its layers; none unless needed.
         path: Path,

@@ -8,7 +8,6 @@ use crate::item::{Flow, Item, Shape};
 use crate::stream_handler::{Stream, StreamSink};
 use crate::worker_sink::WorkerSink;
 use crate::{format_packet, session_rows};
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_compile::OutValue;
@@ -17,11 +16,12 @@ use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::plan::Mask;
 use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
-use weir_engine::subscriber::{EventView, Order, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
-use weir_io::packet_options;
+use weir_engine::subscriber::{
+    EventView, Order, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
+};
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
-use weir_packet::{Block, PacketMeta, Value};
+use weir_packet::{PacketMeta, Value};
 use weir_sessions::{Field, ProtocolSet, Session, SessionRegistry};
 
 /// What a worker says.
@@ -79,12 +79,8 @@ pub struct Presenter {
 
 impl Presenter {
     /// The item of a packet; `None` where it is only counted.
-    fn packet(&self, question: usize, meta: &PacketMeta, block: &Block, outs: &[u64]) -> Option<Item> {
-        let options = match self.shapes[question].options {
-            true => packet_options(block, meta),
-            false => Cow::default(),
-        };
-        self.item(question, meta, (block.frame(meta), &options), outs)
+    fn packet(&self, question: usize, packet: &SeenPacket<'_>) -> Option<Item> {
+        self.item(question, packet.meta, (&packet.frame(), packet.extra.annotations), packet.outs)
     }
 
     /// The same of a packet that was kept.
@@ -104,7 +100,7 @@ impl Presenter {
             return None;
         }
         Some(Item::Packet {
-            meta: *meta,
+            meta: if shape.frames { with_frame(meta, frame) } else { *meta },
             frame: if shape.frames { frame.to_vec() } else { vec![] },
             options: if shape.options { options.to_vec() } else { vec![] },
             path: Path::of_record(outs),
@@ -118,22 +114,26 @@ impl Presenter {
 
     /// What has to be kept of a packet that may go to these questions (a bit each).
     fn keep(&self, packet: &Undecided<'_>) -> KeptPacket {
+        let seen = &packet.packet;
         let shapes = || self.shapes.iter().enumerate().filter(|(q, _)| packet.possible >> q & 1 == 1);
         let frames = shapes().any(|(_, s)| s.frames && !s.count_only);
         let options = shapes().any(|(_, s)| s.options && !s.count_only);
         let outs = shapes().any(|(_, s)| !s.count_only);
         KeptPacket {
-            meta: *packet.packet,
+            meta: *seen.meta,
             otherwise: packet.otherwise,
-            frame: if frames { packet.block.frame(packet.packet).into() } else { Box::default() },
-            options: if options {
-                packet_options(packet.block, packet.packet).into()
-            } else {
-                Box::default()
-            },
-            outs: if outs { packet.outs.into() } else { Box::default() },
+            frame: if frames { seen.frame().into() } else { Box::default() },
+            options: if options { seen.extra.annotations.into() } else { Box::default() },
+            outs: if outs { seen.outs.into() } else { Box::default() },
         }
     }
+}
+
+/// The descriptor of a packet whose frame is `frame`: a VLAN tag that was written back counts.
+fn with_frame(meta: &PacketMeta, frame: &[u8]) -> PacketMeta {
+    let added = (frame.len() as u32).saturating_sub(meta.captured_bytes);
+    let (captured_bytes, wire_bytes) = (meta.captured_bytes + added, meta.wire_bytes.saturating_add(added));
+    PacketMeta { captured_bytes, wire_bytes, ..*meta }
 }
 
 /// The subscriber of a worker.
@@ -179,12 +179,13 @@ impl Collector {
 }
 
 impl Subscriber for Collector {
-    fn packet(&mut self, order: Order, question: usize, packet: &PacketMeta, block: &Block, outs: &[u64]) {
+    fn packet(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) {
         self.matched[question] += 1;
         if let Some(handler) = self.handler(question) {
-            return handler.packet(packet, block.frame(packet));
+            let frame = packet.frame();
+            return handler.packet(&with_frame(packet.meta, &frame), &frame);
         }
-        if let Some(item) = self.presenter.packet(question, packet, block, outs) {
+        if let Some(item) = self.presenter.packet(question, packet) {
             self.push(order, question, item);
         }
     }

@@ -91,13 +91,15 @@ impl Dispatcher {
     fn split(&mut self, burst: &Burst, shares: &mut [Batch]) {
         let (number, time) = (self.number, self.clock.now());
         self.balancer.pass_time(time);
-        let mut parts: Vec<Vec<PacketMeta>> = vec![vec![]; shares.len()];
+        let nothing = Burst { block: Arc::clone(&burst.block), ..Burst::default() };
+        let mut parts = vec![nothing; shares.len()];
         for (index, packet) in burst.packets.iter().enumerate() {
-            parts[self.worker_of(packet, burst.data(index))].push(*packet);
+            parts[self.worker_of(packet, burst.data(index))].extend_from(burst, index..index + 1);
             self.clock.tick(packet.time.0);
         }
-        for (share, packets) in shares.iter_mut().zip(parts) {
-            share.push((number, time, Burst { block: Arc::clone(&burst.block), packets }));
+        for (share, part) in shares.iter_mut().zip(parts) {
+            // Batches wait longer than a burst lasts.
+            share.push((number, time, part.hold()));
         }
         self.number += 1;
     }

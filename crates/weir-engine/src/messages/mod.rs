@@ -18,7 +18,7 @@ mod run;
 
 use crate::counters::MessageCounters;
 use crate::flow_ref::FlowRef;
-use crate::sequence::{FrameRef, within};
+use crate::sequence::FrameRef;
 use crate::table::{BuildIdHasher, FlowId, OwnedHeader};
 
 use run::{Bytes, Run};
@@ -26,7 +26,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST, Slice, WHOLE_BEGINS, WHOLE_EDGE, WHOLE_ENDS};
 use weir_ir::graph::Table;
-use weir_packet::{Block, Direction, PacketMeta};
+use weir_packet::{Block, Direction, PacketMeta, Retention};
 
 /// Bytes of a message at most: what wants more is no message.
 pub const MESSAGE_BYTES_MAX: u64 = 16 << 20;
@@ -71,7 +71,7 @@ impl Unfinished {
         match self.runs.back_mut().filter(|_| !self.has_gap) {
             Some(run) => run.extend(bytes),
             None => {
-                let bytes = match within(block, bytes) {
+                let bytes = match Slice::within(block, bytes) {
                     Some(slice) => Bytes::Referred(slice),
                     None => Bytes::Kept(bytes.to_vec()),
                 };
@@ -144,6 +144,8 @@ pub(crate) struct Messages {
     is_inside: bool,
     /// Whether one was given out since somebody asked.
     has_begun: bool,
+    /// Directions with bytes of the current packet, whose memory goes back to its source with the burst.
+    borrowed: Vec<u64>,
     /// Bytes of all runs, and of packets that are kept.
     held_bytes: usize,
     /// These packets.
@@ -165,6 +167,9 @@ impl Messages {
     /// A segment of a direction comes.
     pub fn collect(&mut self, flow: FlowRef, side: Direction, segment: &Segment<'_>) {
         let &Segment { gap_bytes, bytes, claimed_bytes, block, whole } = segment;
+        if block.retention() == Retention::Copy {
+            self.borrowed.push(direction(flow, side));
+        }
         if let Some(&kind) = whole.first() {
             let is_cut = (bytes.len() as u64) < claimed_bytes;
             let part = Part { kind, values: whole, has_gap: gap_bytes > 0, bytes, block, is_cut };
@@ -217,7 +222,7 @@ impl Messages {
         }
         self.held_bytes += bytes.len();
         let is_last = kind & WHOLE_ENDS != 0;
-        match within(part.block, bytes).filter(|_| is_last && run.len() == 0) {
+        match Slice::within(part.block, bytes).filter(|_| is_last && run.len() == 0) {
             Some(slice) => run.bytes = Bytes::Referred(slice),
             None => run.append(bytes),
         }
@@ -291,6 +296,24 @@ impl Messages {
         }
     }
 
+    /// The current packet is through: unread bytes of it are copied where its memory goes back to its source.
+    #[inline]
+    pub fn end_packet(&mut self) {
+        if !self.borrowed.is_empty() {
+            self.hold_borrowed();
+        }
+    }
+
+    fn hold_borrowed(&mut self) {
+        let mut copied = 0;
+        for direction in self.borrowed.drain(..) {
+            let unread = self.unfinished.get_mut(&direction);
+            copied += unread.into_iter().flat_map(|unread| &mut unread.runs).filter_map(Run::hold).count();
+        }
+        let current = self.current.as_mut().and_then(|current| current.run.hold());
+        self.counters.message_runs_copied += (copied + usize::from(current.is_some())) as u64;
+    }
+
     fn keep_packet(&mut self, direction: u64, packet: FrameRef<'_>) {
         if self.held_bytes + packet.bytes.len() > TOTAL_BYTES_MAX {
             return;
@@ -305,7 +328,7 @@ impl Messages {
     /// The last packet of a direction, if something waited then; it is kept no longer.
     pub fn take_packet(&mut self, flow: FlowRef, side: Direction) -> Option<LastPacket> {
         let last = self.unfinished.get_mut(&direction(flow, side))?.last.take()?;
-        self.held_bytes -= last.block.bytes.len();
+        self.held_bytes -= last.block.size_bytes();
         self.kept_packets -= 1;
         Some(last)
     }

@@ -81,6 +81,16 @@ impl Run {
         self
     }
 
+    /// Copies it where it lies in memory that goes back to its source with the burst. `None`: it may stay there.
+    pub fn hold(&mut self) -> Option<()> {
+        let Bytes::Referred(slice) = &self.bytes else { return None };
+        if slice.clone().hold().is_some() {
+            return None;
+        }
+        self.bytes = Bytes::Kept(slice.bytes().to_vec());
+        Some(())
+    }
+
     /// Held by nobody else: blocks of capture are not kept from being used again.
     pub fn copied(mut self) -> Self {
         if let Bytes::Referred(slice) = &self.bytes {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::table::Birth;
+use weir_packet::{PacketMemory, offset_in};
 
 const FLOW: FlowRef = FlowRef { table: Table(0), id: FlowId(7) };
 
@@ -11,7 +12,8 @@ fn flow_ref(id: u32) -> FlowRef {
 
 /// All of a block, next in order.
 fn segment(block: &Arc<Block>) -> Segment<'_> {
-    Segment { gap_bytes: 0, bytes: &block.bytes, claimed_bytes: block.bytes.len() as u64, block, whole: &[] }
+    let bytes = block.heap();
+    Segment { gap_bytes: 0, bytes, claimed_bytes: bytes.len() as u64, block, whole: &[] }
 }
 
 fn carrier() -> MessageCarrier {
@@ -196,12 +198,55 @@ fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
     assert!(messages.held_bytes <= TOTAL_BYTES_MAX && messages.held_bytes > TOTAL_BYTES_MAX / 2);
     assert!(messages.take_packet(flow_ref(0), Direction::Originator).is_none(), "it is the other side's");
     let last = messages.take_packet(flow_ref(0), Direction::Responder).expect("it is kept");
-    assert_eq!((last.meta.offset, last.meta.number, last.block.bytes.len()), (0, 4, 1 << 16));
+    assert_eq!((last.meta.offset, last.meta.number, last.block.size_bytes()), (0, 4, 1 << 16));
     // Nothing waits any more.
     messages.first(flow_ref(1), Direction::Responder, carrier(), None);
     assert!(messages.take_packet(flow_ref(1), Direction::Responder).is_none());
     messages.release_tables(|table| table != Table(0));
     assert_eq!((messages.held_bytes, messages.kept_packets, messages.is_empty()), (0, 0, true));
+}
+
+/// Memory that a source wants back.
+#[derive(Debug)]
+struct Lent(Vec<u8>);
+
+impl PacketMemory for Lent {
+    fn range(&self, offset: usize, length: usize) -> &[u8] {
+        &self.0[offset..][..length]
+    }
+
+    fn locate(&self, bytes: &[u8]) -> Option<usize> {
+        offset_in(&self.0, bytes)
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[test]
+fn unread_bytes_leave_memory_that_goes_back_with_its_burst() {
+    let mut messages = Messages::default();
+    let lent =
+        |text: &str| Arc::new(Block::foreign(Box::new(Lent(text.as_bytes().to_vec())), Retention::Copy));
+    let mut collect = |gap_bytes, text: &str, is_read: bool| {
+        let block = lent(text);
+        let bytes = block.range(0, text.len());
+        let claimed_bytes = bytes.len() as u64;
+        let segment = Segment { gap_bytes, bytes, claimed_bytes, block: &block, whole: &[] };
+        messages.collect(FLOW, Direction::Originator, &segment);
+        assert_eq!(Arc::strong_count(&block), 2, "referred to while its packet is current");
+        let given = is_read.then(|| messages.first(FLOW, Direction::Originator, carrier(), None));
+        drop(given);
+        messages.end_packet();
+        assert_eq!(Arc::strong_count(&block), 1, "{text}");
+        messages.counters.message_runs_copied
+    };
+    assert_eq!(collect(0, "3abc", false), 1, "nobody reads them");
+    assert_eq!(collect(1, "1x", true), 2, "one is being read, the other waits");
+    let next = messages.next(0, 0);
+    assert_eq!(next.bytes(), b"3abc");
+    assert_eq!(messages.next(4, 0).bytes(), b"1x");
 }
 
 /// A part of a whole: its kind, and its text.

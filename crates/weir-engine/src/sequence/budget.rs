@@ -6,7 +6,7 @@ use crate::table::BuildIdHasher;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_ir::abi::Slice;
-use weir_packet::{Block, Records};
+use weir_packet::{Block, Retention, offset_in};
 
 /// Blocks that [`Assembly`] uses again; more are made where so many datagrams are in use at once.
 const ASSEMBLED_BLOCKS_MAX: usize = 16;
@@ -46,7 +46,7 @@ impl Budget {
 
     /// Whether a reference to this block is within the bound: it is referred to already, or small enough.
     pub(super) fn may_pin(&self, block: &Arc<Block>) -> bool {
-        self.pinned_bytes.saturating_add(block.bytes.len()) <= self.pinned_bytes_max
+        self.pinned_bytes.saturating_add(block.size_bytes()) <= self.pinned_bytes_max
             || self.references.contains_key(&Arc::as_ptr(block).addr())
     }
 
@@ -73,7 +73,7 @@ impl Budget {
         let references = self.references.entry(Arc::as_ptr(&bytes.block).addr()).or_insert(0);
         *references += 1;
         if *references == 1 {
-            self.pinned_bytes += bytes.block.bytes.len();
+            self.pinned_bytes += bytes.block.size_bytes();
         }
     }
 
@@ -86,32 +86,19 @@ impl Budget {
         *references -= 1;
         if *references == 0 {
             self.references.remove(&block);
-            self.pinned_bytes -= bytes.block.bytes.len();
+            self.pinned_bytes -= bytes.block.size_bytes();
         }
     }
 }
 
 /// Whether a reference to these bytes keeps a block from being used again.
 fn pins(bytes: &Slice) -> bool {
-    bytes.length > 0 && bytes.block.records != Records::None
-}
-
-/// Where in `all` the bytes `part` lie, if they do.
-fn place_in(all: &[u8], part: &[u8]) -> Option<usize> {
-    let offset = part.as_ptr().addr().checked_sub(all.as_ptr().addr())?;
-    (offset.checked_add(part.len())? <= all.len()).then_some(offset)
-}
-
-/// The range of `block` that `bytes` is, if it lies in it.
-pub(crate) fn within(block: &Arc<Block>, bytes: &[u8]) -> Option<Slice> {
-    let offset = u32::try_from(place_in(&block.bytes, bytes)?).ok()?;
-    let length = u32::try_from(bytes.len()).ok()?;
-    Some(Slice { block: Arc::clone(block), offset, length })
+    bytes.length > 0 && bytes.block.retention() != Retention::Owned
 }
 
 /// The range of `kept` that `part` is of `all`, whose bytes it holds.
 pub(super) fn within_kept(kept: &Slice, all: &[u8], part: &[u8]) -> Option<Slice> {
-    let offset = kept.offset + u32::try_from(place_in(all, part)?).ok()?;
+    let offset = kept.offset + u32::try_from(offset_in(all, part)?).ok()?;
     let length = u32::try_from(part.len()).ok()?;
     Some(Slice { block: Arc::clone(&kept.block), offset, length })
 }
@@ -132,13 +119,8 @@ impl Assembly {
     /// A reference to `bytes`, which lie in `block` or in what was put together lately. `None` where
     /// they lie elsewhere.
     pub(super) fn refer(&self, block: &Arc<Block>, bytes: &[u8]) -> Option<Slice> {
-        within(block, bytes).or_else(|| self.blocks.iter().find_map(|block| within(block, bytes)))
-    }
-
-    /// A block of its own with these bytes.
-    pub(super) fn copy(bytes: &[u8]) -> Slice {
-        let length = u32::try_from(bytes.len()).expect("a packet is shorter than 4 GiB");
-        Slice { block: Arc::new(Block::from(bytes.to_vec())), offset: 0, length }
+        let assembled = || self.blocks.iter().find_map(|block| Slice::within(block, bytes));
+        Slice::within(block, bytes).or_else(assembled)
     }
 
     /// The bytes of all pieces as one, up to the first byte that was not captured. One piece is
@@ -155,7 +137,7 @@ impl Assembly {
         let length = pieces.iter().map(|p| p.bytes.length).sum();
         let free = self.blocks.iter_mut().position(|block| Arc::get_mut(block).is_some());
         let mut block = free.map_or_else(Arc::default, |free| self.blocks.swap_remove(free));
-        let bytes = &mut Arc::get_mut(&mut block).expect("nobody else refers to it").bytes;
+        let bytes = Arc::get_mut(&mut block).expect("nobody else refers to it").heap_mut();
         bytes.clear();
         pieces.iter().for_each(|p| bytes.extend_from_slice(p.bytes.bytes()));
         if self.blocks.len() < ASSEMBLED_BLOCKS_MAX {
@@ -176,17 +158,17 @@ mod tests {
 
     #[test]
     fn a_block_is_pinned_once_however_many_refer_to_it() {
-        let captured = |bytes| Arc::new(Block { bytes: vec![7; bytes], records: Records::Bare });
+        let captured = |bytes| Arc::new(Block::shared(vec![7; bytes]));
         let block = captured(1000);
         let mut budget = Budget::new(1500);
         let assembly = Assembly::default();
-        let pieces = [0, 10, 20].map(|at| piece(assembly.refer(&block, &block.bytes[at..at + 5]).unwrap()));
+        let pieces = [0, 10, 20].map(|at| piece(assembly.refer(&block, &block.heap()[at..at + 5]).unwrap()));
         pieces.iter().for_each(|piece| _ = budget.keep(piece));
         assert_eq!((pieces[2].bytes.offset, budget.pinned_bytes()), (20, 1000));
         assert!(budget.may_pin(&block) && !budget.may_pin(&captured(501)));
         pieces.iter().for_each(|piece| budget.release(piece));
         assert_eq!((budget.pinned_bytes(), budget.held_bytes()), (0, 0));
-        let copy = piece(Assembly::copy(&[7; 1000]));
+        let copy = piece(Slice::copy_of(&[7; 1000]));
         budget.keep(&copy);
         assert_eq!(budget.pinned_bytes(), 0, "nobody waits for a copy");
     }
@@ -199,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_joined_block_is_used_again_when_it_is_free() {
-        let piece = |text: &str| piece(Assembly::copy(text.as_bytes()));
+        let piece = |text: &str| piece(Slice::copy_of(text.as_bytes()));
         let mut assembly = Assembly::default();
         let first = assembly.join(&[piece("ab"), piece("cd")]);
         let second = assembly.join(&[piece("ef"), piece("g"), piece("hi")]);

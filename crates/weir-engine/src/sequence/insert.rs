@@ -443,7 +443,7 @@ impl Reassembler {
     }
 }
 
-/// Bytes to keep: by reference where that pins no block beyond the bound, else as a copy.
+/// Bytes to keep: by reference where their block may be held and that pins no block beyond the bound, else as a copy.
 fn refer(
     bytes: &[u8],
     block: &Arc<Block>,
@@ -454,11 +454,9 @@ fn refer(
     if bytes.is_empty() {
         return assembly.nothing();
     }
-    match assembly.refer(block, bytes) {
-        Some(slice) if budget.may_pin(&slice.block) => slice,
-        _ => {
-            counters.copied += 1;
-            Assembly::copy(bytes)
-        }
-    }
+    let held = assembly.refer(block, bytes).and_then(Slice::hold);
+    held.filter(|slice| budget.may_pin(&slice.block)).unwrap_or_else(|| {
+        counters.copied += 1;
+        Slice::copy_of(bytes)
+    })
 }

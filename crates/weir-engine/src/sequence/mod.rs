@@ -33,7 +33,6 @@ mod turn;
 mod turn_tests;
 pub mod vars;
 
-pub(crate) use budget::within;
 pub use frame::{FrameRef, KeptFrame};
 pub use insert::{Inserted, Segment};
 pub use policy::{Policies, Policy};

@@ -7,7 +7,7 @@ use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_R
 use weir_ir::engine_var::{EngineVar, VarName};
 use weir_ir::graph::{SequenceDecl, Table, TableDecl, VarDecl, VarKind};
 use weir_ir::sequence::STARTED;
-use weir_packet::{Block, PacketMeta, Records};
+use weir_packet::{Block, PacketMeta};
 
 const SEQUENCE: Sequence = Sequence(0);
 
@@ -116,14 +116,14 @@ impl Receiver {
 
     fn offer(&mut self, at: u64, claimed: &[u8], captured: usize, span: u64, meta: u64) -> Inserted {
         let bytes = [b"header", &claimed[..captured.min(claimed.len())]].concat();
-        let block = Arc::new(Block { bytes, records: Records::Bare });
-        let captured_bytes = block.bytes.len() as u32;
+        let block = Arc::new(Block::shared(bytes));
+        let captured_bytes = block.size_bytes() as u32;
         let meta_of_frame = PacketMeta { number: at, captured_bytes, ..PacketMeta::default() };
-        let frame = FrameRef { meta: &meta_of_frame, bytes: &block.bytes };
+        let frame = FrameRef { meta: &meta_of_frame, bytes: block.heap() };
         let segment = Segment {
             may_wait: true,
             at,
-            bytes: &block.bytes[6..],
+            bytes: &block.heap()[6..],
             claimed_bytes: claimed.len() as u64,
             span,
             metas: &[meta],
@@ -438,7 +438,7 @@ fn a_datagram_of_one_piece_is_not_copied() {
     ip.text(0, "abcdefgh");
     let flow = FlowRecord { id: 5, data: &mut ip.data };
     let slice = ip.reassembler.assemble(SEQUENCE, flow, true);
-    assert_eq!((slice.bytes(), slice.block.bytes.len()), (&b"abcdefgh"[..], 14), "the packet's own block");
+    assert_eq!((slice.bytes(), slice.block.size_bytes()), (&b"abcdefgh"[..], 14), "the packet's own block");
 }
 
 #[test]

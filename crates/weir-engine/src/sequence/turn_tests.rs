@@ -60,7 +60,7 @@ impl Listener {
         let segment = Segment {
             may_wait: self.may_wait,
             at: *at,
-            bytes: &block.bytes,
+            bytes: block.heap(),
             claimed_bytes: length,
             span: length,
             metas: &[0],

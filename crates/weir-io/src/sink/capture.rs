@@ -95,7 +95,7 @@ impl CaptureWriter {
     }
 
     /// Like [`write`](Self::write), with packet options in the form of
-    /// [`packet_options`](crate::packet_options). pcap has no options.
+    /// [`PacketExtra::annotations`](weir_packet::PacketExtra::annotations). pcap has no options.
     ///
     /// # Errors As for [`write`](Self::write).
     pub fn write_with_options(&mut self, meta: &PacketMeta, data: &[u8], options: &[u8]) -> io::Result<()> {

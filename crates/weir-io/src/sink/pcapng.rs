@@ -57,7 +57,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     /// Like [`write`](Self::write), with packet options in the form of
-    /// [`packet_options`](crate::packet_options).
+    /// [`PacketExtra::annotations`](weir_packet::PacketExtra::annotations).
     ///
     /// # Errors Those of the underlying writer.
     pub fn write_with_options(&mut self, meta: &PacketMeta, data: &[u8], options: &[u8]) -> io::Result<()> {

@@ -151,7 +151,7 @@ fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>) {
 
 impl Source for Attended {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
-        burst.packets.clear();
+        burst.clear();
         if !self.is_idle && self.idle_at.elapsed() >= BUSY_MAX {
             // Packets wait: they, and no claim, say what time it is.
             return Ok(self.idle(Timestamp::MIN));

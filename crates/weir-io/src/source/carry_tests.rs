@@ -8,7 +8,6 @@ use Order::{Big, Little};
 use proptest::prelude::*;
 use std::io::{Cursor, Write};
 use std::sync::Mutex;
-use weir_packet::{Block, Records};
 
 /// A writer whose bytes can still be looked at.
 #[derive(Clone, Default)]
@@ -34,9 +33,9 @@ fn rewritten(file: &[u8], is_wanted: impl Fn(u64) -> bool) -> (Vec<u8>, Found) {
     let mut source = reader.with_findings(findings.clone()).with_block_bytes(256);
     let mut burst = Burst::default();
     while source.poll(&mut burst).expect("the file is whole") != Poll::End {
-        for packet in burst.packets.iter().filter(|packet| is_wanted(packet.number)) {
-            let options = packet_options(&burst.block, packet);
-            writer.write_with_options(packet, burst.block.frame(packet), &options).expect("memory");
+        for (index, packet) in burst.packets.iter().enumerate().filter(|(_, one)| is_wanted(one.number)) {
+            let options = burst.extra(index).annotations;
+            writer.write_with_options(packet, burst.data(index), options).expect("memory");
         }
     }
     writer.finish().expect("memory");
@@ -157,7 +156,9 @@ fn names_and_secrets_stand_before_the_packets_behind_them_whoever_is_left_out() 
 fn nobody_carries_what_nobody_writes() {
     let mut source = CaptureReader::from_reader("test", Box::new(Cursor::new(telling(Little))));
     let mut burst = Burst::default();
-    while source.poll(&mut burst).expect("the file is whole") != Poll::End {}
+    while source.poll(&mut burst).expect("the file is whole") != Poll::End {
+        assert!(burst.extras.is_empty(), "options are not read either");
+    }
     assert_eq!(source.findings().found().blocks_skipped, 3);
 }
 
@@ -169,13 +170,13 @@ fn a_capture_of_pcap_says_nothing_of_its_packets() {
     file.extend(pcap_record(Little, (1, 0), (12, 12), &[], &looks));
     file.extend(pcap_record(Little, (1, 0), (8, 8), &[], &[9; 8]));
     file.extend(pcap_record(Little, (0x0004_0001, 0), (4, 4), &[], b"abcd"));
-    let mut source = CaptureReader::from_reader("test", Box::new(Cursor::new(file.clone())));
+    let reader = CaptureReader::from_reader("test", Box::new(Cursor::new(file.clone())));
+    let findings = Findings::default();
+    let _ = findings.follow();
+    let mut source = reader.with_findings(findings);
     let mut burst = Burst::default();
     assert_eq!(source.poll(&mut burst).expect("the file is whole"), Poll::Packets);
-    let second = burst.packets[1];
-    assert!(packet_options(&burst.block, &second).is_empty());
-    let same = Block { bytes: burst.block.bytes.clone(), records: Records::Pcapng };
-    assert!(!packet_options(&same, &second).is_empty(), "or the test shows nothing");
+    assert!(burst.packets.len() == 3 && burst.extras.is_empty());
     let (written, _) = rewritten(&file, |_| true);
     assert!(written.starts_with(&section(Little)), "no options there, either");
 }

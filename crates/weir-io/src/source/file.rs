@@ -8,7 +8,7 @@ use super::window::{Feed, Window};
 use super::{pcap, pcapng};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Records, SourceError, SourcePlace};
+use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, SourceError, SourcePlace};
 
 /// A file that is being read.
 pub(crate) struct OpenFile {
@@ -38,10 +38,8 @@ impl Walker {
         if pcap::recognize(first) {
             let (walker, header_bytes) = pcap::open(first, run)?;
             window.consume(header_bytes);
-            window.set_records(Records::Bare);
             Ok(Self::Pcap(walker))
         } else if pcapng::recognize(first) {
-            window.set_records(Records::Pcapng);
             Ok(Self::Pcapng(pcapng::Walker::new()))
         } else {
             Err(input::explain_magic(first))
@@ -108,7 +106,9 @@ impl OpenFile {
             // Full bursts follow each other mostly: then this changes nothing.
             burst.packets.resize(BURST_PACKETS_MAX, PacketMeta::default());
             let packets = burst.packets.first_chunk_mut().expect("of this length");
-            let mut slots = Slots { packets, found: 0 };
+            burst.extras.clear();
+            let extras = run.findings.is_asked().then_some(&mut burst.extras);
+            let mut slots = Slots { packets, found: 0, extras };
             let (bytes, pos) = self.window.walked();
             let stop = self.walker.walk(bytes, pos, run, &mut slots);
             let found = slots.found;
@@ -163,8 +163,8 @@ impl OpenFile {
         let rest = &self.ahead.packets[self.handed_out..];
         let is_before = |packet: &PacketMeta| limit.is_none_or(|limit| self.turn_of(packet) < limit);
         let count = rest.iter().skip(1).take_while(|packet| is_before(packet)).count() + 1;
-        burst.packets.clear();
-        burst.packets.extend_from_slice(&rest[..count]);
+        burst.clear();
+        burst.extend_from(&self.ahead, self.handed_out..self.handed_out + count);
         if !Arc::ptr_eq(&burst.block, &self.ahead.block) {
             burst.block = Arc::clone(&self.ahead.block);
         }

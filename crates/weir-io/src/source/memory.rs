@@ -76,28 +76,28 @@ impl MemorySource {
 
 impl Source for MemorySource {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
-        burst.packets.clear();
+        burst.clear();
         let packets = match self.steps.pop_front() {
             None => return Ok(Poll::End),
             Some(Step::Idle(now)) => return Ok(Poll::Idle { now }),
             Some(Step::Packets(packets)) => packets,
         };
-        let mut block = Block::default();
+        let mut bytes = vec![];
         for packet in packets {
             self.packets += 1;
             let captured_bytes = packet.frame.len() as u32;
             burst.packets.push(PacketMeta {
                 time: packet.time,
                 number: self.packets,
-                offset: block.bytes.len() as u32,
+                offset: bytes.len() as u32,
                 captured_bytes,
                 wire_bytes: packet.wire_bytes.max(captured_bytes),
                 link: packet.link,
                 interface: 0,
             });
-            block.bytes.extend(packet.frame);
+            bytes.extend(packet.frame);
         }
-        burst.block = Arc::new(block);
+        burst.block = Arc::new(Block::shared(bytes));
         Ok(Poll::Packets)
     }
 

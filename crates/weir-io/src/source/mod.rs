@@ -37,7 +37,6 @@ pub use attended::Attended;
 pub use findings::{Findings, Following, Found};
 pub use interface::{Description, Interface, TimeResolution};
 pub use memory::{MemoryPacket, MemorySource};
-pub use options::packet_options;
 
 use file::OpenFile;
 use input::Pending;
@@ -202,7 +201,7 @@ impl CaptureReader {
         let found = match is_alone {
             true => file.fill(&mut self.run, burst),
             false => {
-                burst.packets.clear();
+                burst.clear();
                 file.window.reclaim(burst);
                 let read = file.read_ahead(&mut self.run);
                 // Packets are numbered as they are handed out: those behind these blocks may be the next ones.
@@ -261,7 +260,7 @@ impl CaptureReader {
                 self.waiting.note_late();
             }
             let Some((_, index)) = next else {
-                burst.packets.clear();
+                burst.clear();
                 self.spare.iter().for_each(|window| window.reclaim(burst));
                 return Ok(Poll::End);
             };

@@ -7,12 +7,7 @@
 //! Here they are kept as a little-endian section has them and without their end: so the sink writes them as they are,
 //! whatever the byte order they were read in.
 
-use super::walk::{Fault, u16_at, u32_at};
-use std::borrow::Cow;
-use weir_packet::{Block, PacketMeta, Records};
-
-/// Bytes of a packet's block before its data.
-const HEAD_BYTES: usize = 28;
+use super::walk::{Fault, u16_at};
 
 /// The block whose options they are: their codes have other meanings in others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,38 +101,8 @@ fn numbers(of: Of, code: u16, length: usize) -> &'static [usize] {
     }
 }
 
-/// What pcapng says of a packet that lies in `block`: its options (comments, flags, hashes, drops …) in little-endian
-/// order, without the one that ends them; empty where its capture has none.
-///
-/// They stand behind the packet, in the same block. Costs a look at each; nothing is copied where the capture is
-/// little-endian. Options behind one that is longer than the packet's block are left out.
-pub fn packet_options<'a>(block: &'a Block, packet: &PacketMeta) -> Cow<'a, [u8]> {
-    if block.records != Records::Pcapng {
-        return Cow::default();
-    }
-    let bytes = &block.bytes;
-    let start = packet.offset as usize;
-    let head = start.checked_sub(HEAD_BYTES).and_then(|at| bytes[at..].first_chunk::<HEAD_BYTES>());
-    let Some(head) = head else { return Cow::default() };
-    // A simple packet, which has no options, has its own length where the others have that of the data.
-    let is_of = |kind, captured| matches!(kind, 2 | 6) && captured == packet.captured_bytes;
-    let options = |total: u32| {
-        let first = start + (packet.captured_bytes as usize).next_multiple_of(4);
-        bytes.get(first..(start - HEAD_BYTES + total as usize).saturating_sub(4)).unwrap_or_default()
-    };
-    if is_of(u32_at::<false>(head, 0), u32_at::<false>(head, 20)) {
-        let options = options(u32_at::<false>(head, 4));
-        Cow::Borrowed(&options[..whole_bytes(options)])
-    } else if is_of(u32_at::<true>(head, 0), u32_at::<true>(head, 20)) {
-        let options = options(u32_at::<true>(head, 4));
-        Cow::Owned(little_endian::<true>(Of::Packet, options, usize::MAX).options)
-    } else {
-        Cow::default()
-    }
-}
-
 /// Bytes of the whole options that `bytes`, a multiple of 4 of them, begin with.
-fn whole_bytes(bytes: &[u8]) -> usize {
+pub(crate) fn whole_bytes(bytes: &[u8]) -> usize {
     let mut whole = 0;
     let _ = for_each_option::<false>(bytes, |_, value| whole += 4 + value.len().next_multiple_of(4));
     whole.min(bytes.len())

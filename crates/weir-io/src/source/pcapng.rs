@@ -12,15 +12,15 @@
 //! ```
 //!
 //! A time is two numbers of 32 bits, the upper one first in either byte order. A simple packet has no
-//! time: it gets that of the packet before it, so that time does not jump. Options of packets (comments, hashes) are passed
-//! over unread: who wants them finds them behind the packet ([`super::packet_options`]). Names and secrets are handed on
-//! where somebody writes pcapng.
+//! time: it gets that of the packet before it, so that time does not jump. Options of packets (comments, hashes), names and
+//! secrets are read only where somebody writes pcapng: options become the annotations of a packet
+//! ([`PacketExtra`]), the others are handed on.
 
 use super::interface::{Description, Interface, Scale, TimeResolution};
-use super::options::{Kept, Of, for_each_option, little_endian, push_option};
+use super::options::{Kept, Of, for_each_option, little_endian, push_option, whole_bytes};
 use super::walk::{Fault, OPTIONS_BYTES_MAX, RECORD_BYTES_MAX, Run, Slots, Stop, u16_at, u32_at};
 use std::sync::Arc;
-use weir_packet::{LinkType, PacketMeta, Timestamp};
+use weir_packet::{Extras, LinkType, PacketExtra, PacketMeta, Timestamp};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -32,6 +32,9 @@ const SECRETS: u32 = 10;
 
 /// The byte-order magic of a section, as a section of either order has it.
 const ORDER: u32 = 0x1a2b_3c4d;
+
+/// Bytes of a packet's block before its data, where the packet has a time.
+const PACKET_HEAD_BYTES: usize = 28;
 
 /// Bytes of a block without a body.
 const FRAME_BYTES: usize = 12;
@@ -147,6 +150,11 @@ impl Walker {
                     run.packets += 1;
                     slot.number = run.packets;
                     self.last_time = slot.time;
+                    if let Some(extras) = &mut slots.extras
+                        && block_type != SIMPLE_PACKET
+                    {
+                        annotate::<BIG>(block, slot.captured_bytes as usize, slots.found, extras);
+                    }
                     slots.found += 1;
                 }
                 Ok(false) => {}
@@ -324,6 +332,24 @@ impl Walker {
             link: interface.link,
             interface: interface.number,
         })
+    }
+}
+
+/// Keeps the options of a packet's block as annotations of packet `index`: in little-endian order, without the option
+/// that ends them. Options behind one that is longer than the block are left out.
+#[cold]
+fn annotate<const BIG: bool>(block: &[u8], captured_bytes: usize, index: usize, extras: &mut Extras) {
+    let first = PACKET_HEAD_BYTES + captured_bytes.next_multiple_of(4);
+    let options = block.get(first..block.len() - 4).unwrap_or_default();
+    let swapped;
+    let annotations = if BIG {
+        swapped = little_endian::<true>(Of::Packet, options, usize::MAX).options;
+        &swapped
+    } else {
+        &options[..whole_bytes(options)]
+    };
+    if !annotations.is_empty() {
+        extras.push(index, PacketExtra { annotations, ..PacketExtra::default() });
     }
 }
 

@@ -11,7 +11,7 @@ use super::findings::{Carried, Carry, Findings};
 use super::interface::Interface;
 use super::options::Kept;
 use std::sync::Arc;
-use weir_packet::{BURST_PACKETS_MAX, PacketMeta, SourceErrorKind};
+use weir_packet::{BURST_PACKETS_MAX, Extras, PacketMeta, SourceErrorKind};
 
 /// The most bytes that one record may have, whatever a file says. Bounds what a hostile length can
 /// make the reader hold; the largest records seen in the wild (USB, D-Bus) are below.
@@ -42,6 +42,8 @@ pub(crate) enum Stop {
 pub(crate) struct Slots<'a> {
     pub packets: &'a mut [PacketMeta; BURST_PACKETS_MAX],
     pub found: usize,
+    /// Where what the format says of packets beside that goes, if somebody asks for it.
+    pub extras: Option<&'a mut Extras>,
 }
 
 /// What is wrong with a file or a record, before it is known where.

@@ -14,7 +14,7 @@
 use super::inflate::Ring;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
-use weir_packet::{Block, BlockPool, Burst, Records};
+use weir_packet::{Block, BlockPool, Burst};
 
 /// Bytes read at a time where nothing else is asked for.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
@@ -45,8 +45,6 @@ pub(crate) struct Window {
     nothing: Arc<Block>,
     headroom: usize,
     block_bytes: usize,
-    /// Those of the file.
-    records: Records,
 }
 
 impl Window {
@@ -60,7 +58,6 @@ impl Window {
             nothing: Arc::default(),
             headroom: block_bytes / 4,
             block_bytes,
-            records: Records::Bare,
         }
     }
 
@@ -74,26 +71,19 @@ impl Window {
         (self.pos, self.end, self.end_offset) = (0, 0, 0);
     }
 
-    /// It is known what the file's records are. Nobody refers to a packet of it yet.
-    pub fn set_records(&mut self, records: Records) {
-        self.records = records;
-        Arc::get_mut(&mut self.block).expect("the file's first bytes are in a block of its own").records =
-            records;
-    }
-
     pub fn unread(&self) -> &[u8] {
-        &self.block.bytes[self.pos..self.end]
+        &self.block.heap()[self.pos..self.end]
     }
 
     /// The block's bytes up to the end of what was read, and the place of the next record in them.
     pub fn walked(&mut self) -> (&[u8], &mut usize) {
-        (&self.block.bytes[..self.end], &mut self.pos)
+        (&self.block.heap()[..self.end], &mut self.pos)
     }
 
     /// Bytes of memory that the block takes up.
     #[cfg(test)]
     pub fn held_bytes(&self) -> usize {
-        self.block.bytes.len()
+        self.block.size_bytes()
     }
 
     /// Offset of the next unread byte in the uncompressed file.
@@ -134,7 +124,7 @@ impl Window {
     fn fill_from_reader(&mut self, reader: &mut dyn Read, need: usize) -> io::Result<bool> {
         self.own();
         let block_bytes = self.block_bytes;
-        let bytes = &mut Arc::get_mut(&mut self.block).expect("`own` left nobody else").bytes;
+        let bytes = Arc::get_mut(&mut self.block).expect("`own` left nobody else").heap_mut();
         while self.end - self.pos < need {
             // `own` made room for a block; only a record larger than that comes here without any.
             if self.end == bytes.len() {
@@ -167,7 +157,7 @@ impl Window {
                 (self.pos, self.end) = (start, chunk.end);
             } else {
                 self.own();
-                let bytes = &mut Arc::get_mut(&mut self.block).expect("`own` left nobody else").bytes;
+                let bytes = Arc::get_mut(&mut self.block).expect("`own` left nobody else").heap_mut();
                 bytes.truncate(self.end);
                 bytes.extend_from_slice(&chunk.bytes[self.headroom..chunk.end]);
                 self.end = bytes.len();
@@ -180,12 +170,11 @@ impl Window {
     /// Makes `bytes` the block; answers with bytes that nobody refers to any longer.
     fn replace_block(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         if let Some(own) = Arc::get_mut(&mut self.block) {
-            return std::mem::replace(&mut own.bytes, bytes);
+            return std::mem::replace(own.heap_mut(), bytes);
         }
         let mut fresh = self.pool.take();
         let own = Arc::get_mut(&mut fresh).expect("the pool's blocks are nobody's");
-        own.records = self.records;
-        let spent = std::mem::replace(&mut own.bytes, bytes);
+        let spent = std::mem::replace(own.heap_mut(), bytes);
         self.pool.lend(&self.block);
         self.block = fresh;
         spent
@@ -207,15 +196,14 @@ impl Window {
             front + bytes[front..].as_ptr().align_offset(PAGE_BYTES) - tail
         };
         let start = if let Some(own) = Arc::get_mut(&mut self.block) {
-            let start = start(&mut own.bytes);
-            own.bytes.copy_within(self.pos..self.end, start);
+            let start = start(own.heap_mut());
+            own.heap_mut().copy_within(self.pos..self.end, start);
             start
         } else {
             let mut fresh = self.pool.take();
             let own = Arc::get_mut(&mut fresh).expect("the pool's blocks are nobody's");
-            own.records = self.records;
-            let start = start(&mut own.bytes);
-            own.bytes[start..start + tail].copy_from_slice(&self.block.bytes[self.pos..self.end]);
+            let start = start(own.heap_mut());
+            own.heap_mut()[start..start + tail].copy_from_slice(&self.block.heap()[self.pos..self.end]);
             self.pool.lend(&self.block);
             self.block = fresh;
             start

@@ -36,21 +36,25 @@ impl Bursts {
                 break;
             }
             rest = later;
-            let (mut block, mut metas) = (Block::default(), vec![]);
+            let (mut bytes, mut metas) = (vec![], vec![]);
             for packet in now {
                 number += 1;
                 metas.push(PacketMeta {
                     time: Timestamp(packet.time_ns),
                     number,
-                    offset: block.bytes.len() as u32,
+                    offset: bytes.len() as u32,
                     captured_bytes: packet.bytes.len() as u32,
                     wire_bytes: packet.bytes.len() as u32 + packet.missing,
                     link: LinkType(packet.link),
                     interface: 0,
                 });
-                block.bytes.extend(&packet.bytes);
+                bytes.extend_from_slice(&packet.bytes);
             }
-            bursts.push_back(Burst { block: Arc::new(block), packets: metas });
+            bursts.push_back(Burst {
+                block: Arc::new(Block::shared(bytes)),
+                packets: metas,
+                ..Burst::default()
+            });
         }
         Self(bursts)
     }

@@ -46,22 +46,22 @@ impl Source for Memory<'_> {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         self.bursts += 1;
         let count = [64, 1, 7, 33][self.bursts % 4].min(self.packets.len() - self.at);
-        let mut block = Block::default();
+        let mut bytes = vec![];
         burst.packets.clear();
         for packet in &self.packets[self.at..self.at + count] {
             self.at += 1;
             burst.packets.push(PacketMeta {
                 time: Timestamp(packet.time_ns),
                 number: self.at as u64,
-                offset: block.bytes.len() as u32,
+                offset: bytes.len() as u32,
                 captured_bytes: packet.bytes.len() as u32,
                 wire_bytes: packet.wire_bytes.max(packet.bytes.len() as u32),
                 link: packet.link,
                 interface: 0,
             });
-            block.bytes.extend(&packet.bytes);
+            bytes.extend_from_slice(&packet.bytes);
         }
-        burst.block = Arc::new(block);
+        burst.block = Arc::new(Block::shared(bytes));
         Ok(if count > 0 { Poll::Packets } else { Poll::End })
     }
 }

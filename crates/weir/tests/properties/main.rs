@@ -20,6 +20,7 @@
 //! * `above`: filters on layers above a connection.
 //! * `claims`: headers and ports with false claims.
 //! * `many`: stacks of many layers and many events.
+//! * `memory`: packet memory that is returned to its source with each burst.
 //! * `layers`: `engines` for damaged packets of every layer that has a capture.
 //! * `hostile`: malicious traffic: no panics, bounded memory.
 //! * `keys`: flows keyed by something other than addresses and ports.
@@ -46,6 +47,7 @@ mod keys;
 mod layers;
 mod libpcap;
 mod many;
+mod memory;
 mod messages;
 mod packets;
 mod probing;
