@@ -14,7 +14,7 @@ use weir_lang::diag::{Diagnostic, Span};
 use weir_lang::filter::{Op, Predicate, Stage};
 
 /// The most remainders (question, predicates on connection, session and row) that one program tells apart.
-pub const REMAINDERS_MAX: usize = 124;
+pub const REMAINDERS_MAX: usize = 4_096;
 /// The most classes of packets: sets of remainders that they come to.
 pub const CLASSES_MAX: usize = 62;
 /// The most nodes of a trie. Every one may be asked on every edge of the parse tree.

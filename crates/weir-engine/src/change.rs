@@ -9,13 +9,15 @@ use crate::flow::{read_number, write_number};
 use crate::flows::Flows;
 use crate::hold::HoldQueue;
 use crate::packet_run::Lane;
-use crate::plan::{Alternative, HAD_SESSION, Mask, Plan, QuestionPlan, SESSIONS_OVER, Want};
+use crate::plan::{Alternative, Plan, QuestionPlan, SessionVerdict, Want};
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
+use crate::sets::RemainderSet;
 use crate::subscriber::Subscriber;
 use crate::table::FlowId;
 use crate::tables::{TableLayout, TableState};
 use crate::worker::Worker;
+use std::collections::HashMap;
 use std::sync::Arc;
 use weir_ir::abi::{Layout, WANTS_BYTES};
 use weir_ir::engine_var::EngineVar;
@@ -24,22 +26,23 @@ use weir_sessions::ProtocolSet;
 
 /// Where the remainders of one plan are in another's.
 #[derive(Debug, Clone)]
-pub(crate) struct ResidueMap(Vec<Option<u8>>);
+pub(crate) struct ResidueMap(Vec<Option<usize>>);
 
 impl ResidueMap {
     pub fn between(old: &Plan, new: &Plan) -> Self {
-        let of = |bit: &Alternative| {
-            let same = |other: &Alternative| other.question == bit.question && other.name == bit.name;
-            new.alternatives.iter().position(same).map(|index| index as u8)
-        };
-        Self(old.alternatives.iter().map(of).collect())
+        fn key(bit: &Alternative) -> (usize, &str) {
+            (bit.question, &bit.name)
+        }
+        let mut places = HashMap::new();
+        for (index, bit) in new.alternatives.iter().enumerate() {
+            places.entry(key(bit)).or_insert(index);
+        }
+        Self(old.alternatives.iter().map(|bit| places.get(&key(bit)).copied()).collect())
     }
 
-    /// Remainders of the old plan as the new one's. Flags that are no remainders stay.
-    pub fn map(&self, remainders: Mask) -> Mask {
-        let mapped = self.0.iter().enumerate().filter(|(old, _)| remainders >> old & 1 == 1);
-        let flags = remainders & (SESSIONS_OVER | HAD_SESSION);
-        mapped.filter_map(|(_, new)| *new).fold(flags, |mask, new| mask | 1 << new)
+    /// Remainders of the old plan as the new one's.
+    pub fn map(&self, remainders: &RemainderSet) -> RemainderSet {
+        remainders.iter().filter_map(|old| self.0[old]).collect()
     }
 }
 
@@ -52,17 +55,18 @@ impl ClassMap {
     fn between(old: &Plan, new: &mut Plan, remainders: &ResidueMap) -> Self {
         let mut map = vec![];
         for class in &old.classes {
-            let wanted = remainders.map(*class);
+            let wanted = remainders.map(class);
             let known = new.classes.iter().position(|class| *class == wanted);
             map.push(match known {
-                _ if wanted == 0 => 0,
+                _ if wanted.is_empty() => 0,
                 Some(known) => 1 << known,
                 None if new.classes.len() < CLASSES_MAX => {
                     new.classes.push(wanted);
                     1 << (new.classes.len() - 1)
                 }
                 None => {
-                    let subsets = new.classes.iter().enumerate().filter(|(_, class)| **class & !wanted == 0);
+                    let subsets =
+                        new.classes.iter().enumerate().filter(|(_, class)| class.is_subset(&wanted));
                     subsets.fold(0, |mask, (index, _)| mask | 1 << index)
                 }
             });
@@ -131,8 +135,7 @@ impl<P> HoldQueue<P> {
     /// Goes over to another plan of the same stack.
     pub fn change(&mut self, plan: &Arc<Plan>) {
         let map = ResidueMap::between(self.plan(), plan);
-        let live = plan.alternatives.iter().fold(0, |mask, bit| mask | 1 << bit.question);
-        self.replace(Arc::clone(plan), |remainders| map.map(remainders), live);
+        self.replace(Arc::clone(plan), |remainders| map.map(remainders), &plan.asked());
     }
 }
 
@@ -168,12 +171,13 @@ impl Moves<'_> {
         let places = |facts: &TableLayout| {
             (facts.wants_at, facts.terms_at, facts.open_at, facts.verdict_at, facts.timeouts.at)
         };
-        let (remainders, verdicts) = (self.remainders.map(self.old.verdicts), self.new.verdicts);
+        let (remainders, verdicts) = (self.remainders.map(&self.old.verdicts), &self.new.verdicts);
         places(old) == places(new)
             && old.initial_wants == new.initial_wants
             && self.classes.is_identity()
             && self.old.unconditional == self.new.unconditional
-            && (remainders, remainders) == (verdicts, self.old.verdicts)
+            && remainders == *verdicts
+            && remainders == self.old.verdicts
             && new.probed.is_subset(&old.probed)
     }
 
@@ -201,21 +205,24 @@ impl Moves<'_> {
                 let before = had.terms_at.map_or(0, |at| read_number(from, at, 64)) | self.old.unconditional;
                 write_number(to, at, 64, self.classes.map(before));
             }
-            if let Some(at) = has.verdict_at {
+            if has.verdict_at.is_some() {
                 let flow = sessions.get(id.0 as usize).filter(|_| has.delivers);
-                let before = had.verdict_at.map(|at| self.old.unpack(read_number(from, at, 64)));
-                let mut known = self.remainders.map(before.unwrap_or(0));
-                if before.is_none() && flow.is_some_and(|flow| !flow.recognised().is_empty()) {
-                    known |= HAD_SESSION;
-                }
+                let before = had.verdict(self.old, from);
+                let is_new = had.verdict_at.is_none();
                 // In what is probed anew everything is open.
-                known &= !SESSIONS_OVER;
+                let mut known = SessionVerdict {
+                    met: self.remainders.map(&before.met),
+                    had_session: before.had_session
+                        || is_new && flow.is_some_and(|flow| !flow.recognised().is_empty()),
+                    is_over: false,
+                };
                 let is_over =
                     |flow: &FlowSessions| flow.is_over() && !(is_probed_anew && flow.recognised().is_empty());
                 if !has.delivers || flow.is_some_and(is_over) {
-                    known |= SESSIONS_OVER | self.new.absent(known);
+                    known.is_over = true;
+                    known.met |= &self.new.absent(&known);
                 }
-                write_number(to, at, 64, self.new.pack(known));
+                has.set_verdict(self.new, to, &known);
             }
         });
         std::mem::swap(&mut new.wheel, &mut old.wheel);
@@ -226,7 +233,7 @@ impl Moves<'_> {
                 begin_anew(new, has.probed - had.probed);
             }
         }
-        if self.new.bits_of(|want| matches!(want, Want::Streams(_))) != 0 && has.delivers {
+        if !self.new.bits_of(|want| matches!(want, Want::Streams(_))).is_empty() && has.delivers {
             std::mem::swap(&mut new.streams, &mut old.streams);
             if new.flows.ids() > 0 {
                 new.streams.reserve(FlowId(new.flows.ids() - 1));

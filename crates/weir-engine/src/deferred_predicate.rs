@@ -4,7 +4,7 @@
 //! All predicates on one field are asked at once, of its value read once; what does not hold takes with it the remainders
 //! that need it. So a hundred questions about one name cost one reading of it.
 
-use crate::mask::Mask;
+use crate::sets::RemainderSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, Program};
@@ -53,61 +53,69 @@ pub struct DeferredPredicate {
     /// The whole must not hold.
     negated: u64,
     /// By predicate: the remainders that need it.
-    remainders: Vec<Mask>,
+    remainders: Vec<RemainderSet>,
     /// All of these.
-    pub asked_by: Mask,
+    pub asked_by: RemainderSet,
 }
 
 impl DeferredPredicate {
     /// A field without predicates. `program` has a bit for each that will be added.
     pub fn new(field: DeferredField, program: Option<Arc<dyn Program>>) -> Self {
-        Self { field, program, all_differ: 0, negated: 0, remainders: Vec::new(), asked_by: 0 }
+        Self {
+            field,
+            program,
+            all_differ: 0,
+            negated: 0,
+            remainders: Vec::new(),
+            asked_by: RemainderSet::EMPTY,
+        }
     }
 
     /// Adds the predicate of the program's next bit; these remainders need it.
     ///
     /// # Panics
     /// If there are 64 already.
-    pub fn add(&mut self, all_differ: bool, negated: bool, remainders: Mask) {
+    pub fn add(&mut self, all_differ: bool, negated: bool, remainders: RemainderSet) {
         let bit = self.remainders.len();
         assert!(bit < 64, "a word has a bit for each predicate");
         self.all_differ |= u64::from(all_differ) << bit;
         self.negated |= u64::from(negated) << bit;
+        self.asked_by |= &remainders;
         self.remainders.push(remainders);
-        self.asked_by |= remainders;
     }
 
-    /// The remainders that the field's value rules out.
-    pub fn ruled_out(&self, value: &Value<'_>, k: &mut Continuation) -> Mask {
-        self.rule_out(self.ask(value, k))
+    /// Takes the remainders that the field's value rules out from `met`.
+    pub fn rule_out(&self, value: &Value<'_>, met: &mut RemainderSet, k: &mut Continuation) {
+        let fulfilled = self.ask(value, k);
+        self.keep_fulfilled(fulfilled, met);
     }
 
-    /// As [`ruled_out`](Self::ruled_out), by a number's high and low word, or where there is none.
-    pub fn ruled_out_by(&self, words: Option<[u64; 2]>, k: &mut Continuation) -> Mask {
-        self.rule_out(words.map(|words| self.ask_number(words, k)))
+    /// As [`rule_out`](Self::rule_out), by a number's high and low word, or where there is none.
+    pub fn rule_out_by(&self, words: Option<[u64; 2]>, met: &mut RemainderSet, k: &mut Continuation) {
+        let fulfilled = words.map(|words| self.ask_number(words, k));
+        self.keep_fulfilled(fulfilled, met);
     }
 
-    /// As [`ruled_out`](Self::ruled_out), by bytes.
-    pub fn ruled_out_by_bytes(&self, bytes: &[u8], k: &mut Continuation) -> Mask {
-        self.rule_out(Some(self.ask_bytes(bytes, k)))
+    /// As [`rule_out`](Self::rule_out), by bytes.
+    pub fn rule_out_by_bytes(&self, bytes: &[u8], met: &mut RemainderSet, k: &mut Continuation) {
+        let fulfilled = self.ask_bytes(bytes, k);
+        self.keep_fulfilled(Some(fulfilled), met);
     }
 
-    /// The remainders that are ruled out where some element fulfils these predicates, or where there is no value.
-    fn rule_out(&self, fulfilled: Option<u64>) -> Mask {
+    /// Takes from `met` what is ruled out where some element fulfils these predicates, or where there is no value.
+    fn keep_fulfilled(&self, fulfilled: Option<u64>, met: &mut RemainderSet) {
         let held = match fulfilled {
             Some(any) => any ^ self.all_differ,
             None => 0,
         };
         let mut failed = !(held ^ self.negated);
-        let mut ruled_out = 0;
         if self.remainders.len() < 64 {
             failed &= (1 << self.remainders.len()) - 1;
         }
         while failed != 0 {
-            ruled_out |= self.remainders[failed.trailing_zeros() as usize];
+            *met -= &self.remainders[failed.trailing_zeros() as usize];
             failed &= failed - 1;
         }
-        ruled_out
     }
 
     /// The predicates that some element of the value fulfils; `None` where there is no value.

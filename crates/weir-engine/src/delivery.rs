@@ -9,7 +9,8 @@ use crate::effects::{Effects, OpenSession};
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::matcher::{FlowVerdict, Matcher, OpenMatch, PacketMatch, SessionMatch};
-use crate::plan::{HAD_SESSION, Mask, Plan, SESSIONS_OVER, Want, places};
+use crate::plan::{Plan, SessionVerdict, Want};
+use crate::sets::{QuestionSet, RemainderSet};
 use crate::stage::Stages;
 use crate::stream::{HeldStreams, StreamBudget};
 use crate::subscriber::{Order, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
@@ -32,7 +33,7 @@ pub(crate) struct PacketView<'a> {
 /// A session that is held until the record of its connection is complete.
 struct HeldSession {
     /// Remainders that only the record is left to fulfil.
-    open: Mask,
+    open: RemainderSet,
     protocol: usize,
     session: Arc<dyn Session>,
 }
@@ -78,12 +79,12 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// Goes over to another plan. `map`: what becomes of the remainders that sessions are held for.
-    pub fn set_plan(&mut self, plan: Arc<Plan>, map: impl Fn(Mask) -> Mask) {
+    pub fn set_plan(&mut self, plan: Arc<Plan>, map: impl Fn(&RemainderSet) -> RemainderSet) {
         self.outs = outs_of(&plan);
         self.matcher = Matcher::new(plan);
         for held in self.sessions.values_mut() {
-            held.iter_mut().for_each(|one| one.open = map(one.open));
-            held.retain(|one| one.open != 0);
+            held.iter_mut().for_each(|one| one.open = map(&one.open));
+            held.retain(|one| !one.open.is_empty());
         }
         self.sessions.retain(|_, held| !held.is_empty());
     }
@@ -91,28 +92,28 @@ impl<S: Subscriber> Delivery<S> {
     /// A packet is through the program, and of a [class](Matcher::packet_classes) that some question about packets may be
     /// given. `flow`: its connection and the connection's verdict, where it has one.
     #[inline]
-    pub fn packet(&mut self, packet: &PacketView<'_>, flow: Option<(FlowRef, Mask)>) {
+    pub fn packet(&mut self, packet: &PacketView<'_>, flow: Option<(FlowRef, SessionVerdict)>) {
         match self.matcher.packet(packet.terms, flow) {
-            PacketMatch::Decided(questions) => self.decided(questions, packet),
-            PacketMatch::Undecided(open) => self.undecided(packet, open),
+            PacketMatch::Decided(questions) => {
+                let delivered = !questions.is_empty();
+                self.counters.account(if delivered { Account::Delivered } else { packet.otherwise });
+                for question in &*questions {
+                    self.subscriber.packet(self.order, question, &packet.seen);
+                }
+            }
+            PacketMatch::Undecided(OpenMatch { flow, remainders, certain, possible }) => {
+                self.waiting.insert(flow);
+                let undecided = Undecided {
+                    flow,
+                    remainders: &remainders,
+                    certain: &certain,
+                    possible: &possible,
+                    otherwise: packet.otherwise,
+                    packet: SeenPacket { outs: &packet.seen.outs[..self.outs], ..packet.seen },
+                };
+                self.subscriber.undecided(self.order, &undecided);
+            }
         }
-    }
-
-    /// A packet is decided: the questions are given it, and it is counted.
-    fn decided(&mut self, questions: Mask, packet: &PacketView<'_>) {
-        self.count(if questions != 0 { Account::Delivered } else { packet.otherwise });
-        for question in places(questions) {
-            self.subscriber.packet(self.order, question, &packet.seen);
-        }
-    }
-
-    fn undecided(&mut self, packet: &PacketView<'_>, open: OpenMatch) {
-        let &PacketView { seen, otherwise, .. } = packet;
-        let OpenMatch { flow, remainders, certain, possible } = open;
-        self.waiting.insert(flow);
-        let packet = SeenPacket { outs: &seen.outs[..self.outs], ..seen };
-        let undecided = Undecided { flow, remainders, certain, possible, otherwise, packet };
-        self.subscriber.undecided(self.order, &undecided);
     }
 
     /// A packet is decided.
@@ -123,7 +124,7 @@ impl<S: Subscriber> Delivery<S> {
 
     /// A packet of a connection that fulfils `terms`, some of which are tracked.
     pub fn tracked_packet(&mut self, terms: u64, packet: &TrackedPacket<'_>) {
-        for question in places(self.matcher.tracking(terms)) {
+        for question in &self.matcher.tracking(terms) {
             self.subscriber.tracked_packet(self.order, question, packet);
         }
     }
@@ -139,10 +140,10 @@ impl<S: Subscriber> Delivery<S> {
 
     fn deliver_events(&mut self, packet: &PacketMeta, terms: u64) {
         let remainders = self.matcher.event_remainders(terms);
-        if remainders != 0 {
+        if !remainders.is_empty() {
             for event in self.effects.emitted.views(packet) {
                 // Once to each question, however many of its alternatives hold.
-                for question in places(self.matcher.event(remainders, &event)) {
+                for question in &self.matcher.event(&remainders, &event) {
                     self.subscriber.event(self.order, question, &event);
                 }
             }
@@ -155,15 +156,16 @@ impl<S: Subscriber> Delivery<S> {
     pub fn session(
         &mut self,
         flow: &FlowView<'_>,
-        known: FlowVerdict,
+        known: &FlowVerdict,
         protocol: usize,
         session: Arc<dyn Session>,
-    ) -> Mask {
+    ) -> RemainderSet {
         let plan = &self.matcher.plan;
         let (remainders, open) = (plan.remainders_of(known.terms), plan.remainders_of(known.open));
-        let waiting = OpenSession { flow: flow.flow_ref(), protocol, session, remainders, given: 0 };
-        let (verdict, given) = self.session_by(flow, remainders, &waiting);
-        if self.matcher.wants_session(protocol, open & !remainders) {
+        let given = QuestionSet::EMPTY;
+        let waiting = OpenSession { flow: flow.flow_ref(), protocol, session, remainders, given };
+        let (verdict, given) = self.session_by(flow, &waiting.remainders, &waiting);
+        if self.matcher.wants_session(protocol, &(open - &waiting.remainders)) {
             self.effects.push_session(OpenSession { given, ..waiting });
         }
         verdict
@@ -174,12 +176,12 @@ impl<S: Subscriber> Delivery<S> {
     pub fn session_by(
         &mut self,
         flow: &FlowView<'_>,
-        remainders: Mask,
+        remainders: &RemainderSet,
         waiting: &OpenSession,
-    ) -> (Mask, Mask) {
-        let &OpenSession { protocol, ref session, given: before, .. } = waiting;
+    ) -> (RemainderSet, QuestionSet) {
+        let &OpenSession { protocol, ref session, given: ref before, .. } = waiting;
         let tracking = self.matcher.tracking_by(remainders);
-        for question in places(tracking & !before) {
+        for question in &(&tracking - before) {
             let Want::Tracked(protocols) = self.matcher.plan.questions[question].want else { continue };
             if protocols.contains(protocol) {
                 self.subscriber.tracked_session(self.order, question, flow, session);
@@ -187,31 +189,31 @@ impl<S: Subscriber> Delivery<S> {
         }
         let SessionMatch { verdict, questions, mut open } =
             self.matcher.session(remainders, protocol, &**session);
-        for question in places(questions & !before) {
+        for question in &(&questions - before) {
             self.subscriber.session(self.order, question, flow, protocol, session);
         }
         let given = questions | before;
-        if open != 0 {
-            open &= !self.matcher.plan.bits_of_questions(given);
+        if !open.is_empty() {
+            open -= &self.matcher.plan.bits_of_questions(&given);
         }
-        if open != 0 {
+        if !open.is_empty() {
             let held = self.sessions.entry(waiting.flow).or_default();
             match held.iter_mut().find(|held| Arc::ptr_eq(&held.session, session)) {
-                Some(held) => held.open |= open,
+                Some(held) => held.open |= &open,
                 None => held.push(HeldSession { open, protocol, session: Arc::clone(session) }),
             }
         }
-        (verdict, given | tracking)
+        (verdict, given | &tracking)
     }
 
     /// No further session will come: what holds for want of any (`not tls`) is met now. The flow's verdict from now on.
     #[must_use]
-    pub fn sessions_over(&mut self, flow: FlowRef, verdict: Mask) -> Mask {
-        if verdict & SESSIONS_OVER != 0 {
+    pub fn sessions_over(&mut self, flow: FlowRef, verdict: SessionVerdict) -> SessionVerdict {
+        if verdict.is_over {
             return verdict;
         }
         let verdict = self.matcher.without_further_sessions(verdict);
-        self.settle(VerdictUpdate { flow, verdict, ended: None });
+        self.settle(VerdictUpdate { flow, verdict: verdict.clone(), ended: None });
         verdict
     }
 
@@ -227,32 +229,33 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// A flow has ended: its record is complete.
-    pub fn connection(&mut self, flow: &FlowView<'_>, terms: u64, verdict: Mask, reason: EndReason) {
+    pub fn connection(
+        &mut self,
+        flow: &FlowView<'_>,
+        terms: u64,
+        verdict: SessionVerdict,
+        reason: EndReason,
+    ) {
         let held = self.matcher.record(flow);
         let name = flow.flow_ref();
         // Sessions before the connection that they are of, as where nothing has to wait for it.
         let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&name) };
         for HeldSession { open, protocol, session } in sessions.unwrap_or_default() {
             // Once to each question, however many of its alternatives hold.
-            for question in places(self.matcher.plan.questions_of(open & held)) {
+            for question in &self.matcher.plan.questions_of(&(open & &held)) {
                 self.subscriber.session(self.order, question, flow, protocol, &session);
             }
         }
-        let questions = self.matcher.connection(terms, verdict, held);
-        for question in places(questions) {
+        let questions = self.matcher.connection(terms, &verdict, &held);
+        for question in &questions {
             self.subscriber.connection(self.order, question, flow, reason);
         }
-        for question in places(self.matcher.trackers() & !questions) {
+        for question in &(self.matcher.trackers() - &questions) {
             self.subscriber.untracked(question, name);
         }
-        let verdict = verdict | SESSIONS_OVER;
+        let verdict = SessionVerdict { is_over: true, ..verdict };
         self.settle(VerdictUpdate { flow: name, verdict, ended: Some(held) });
     }
-}
-
-/// The verdict of a flow that had a session.
-pub(crate) fn with_session(verdict: Mask) -> Mask {
-    verdict | HAD_SESSION
 }
 
 /// Slots of a packet's record that a plan's program uses.

@@ -6,7 +6,7 @@
 
 use crate::emitted::Emitted;
 use crate::flow_ref::FlowRef;
-use crate::mask::Mask;
+use crate::sets::{QuestionSet, RemainderSet};
 use crate::stream::HeldStreams;
 use std::sync::Arc;
 use weir_sessions::Session;
@@ -28,9 +28,9 @@ pub(crate) struct OpenSession {
     pub protocol: usize,
     pub session: Arc<dyn Session>,
     /// The remainders that the flow came to then.
-    pub remainders: Mask,
+    pub remainders: RemainderSet,
     /// The questions that the session was given to.
-    pub given: Mask,
+    pub given: QuestionSet,
 }
 
 impl Effects {
@@ -100,15 +100,18 @@ mod tests {
     #[test]
     fn open_bytes_are_taken_by_flow_in_their_order() {
         let mut effects = Effects::default();
-        for (id, pending) in [(1, 0b1), (2, 0b10), (1, 0b100)] {
-            effects.streams_of(flow(id)).pending |= pending;
+        for (id, question) in [(1, 0), (2, 1), (1, 2)] {
+            effects.streams_of(flow(id)).pending.insert(question);
         }
         let taken = |taken: Vec<(FlowRef, HeldStreams)>| {
-            taken.into_iter().map(|(flow, held)| (flow.id.0, held.pending)).collect::<Vec<_>>()
+            taken
+                .into_iter()
+                .map(|(flow, held)| (flow.id.0, held.pending.iter().collect()))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(taken(effects.take_streams(Some(flow(1)))), [(1, 0b1), (1, 0b100)]);
+        assert_eq!(taken(effects.take_streams(Some(flow(1)))), [(1, vec![0]), (1, vec![2])]);
         assert!(effects.is_open());
-        assert_eq!(taken(effects.take_streams(None)), [(2, 0b10)]);
+        assert_eq!(taken(effects.take_streams(None)), [(2, vec![1])]);
         assert!(!effects.is_open());
     }
 

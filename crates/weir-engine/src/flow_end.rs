@@ -257,7 +257,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         let known = FlowVerdict::of(&self.flows.plan, &state.facts, data);
         if let Some(streams) = streams {
             let moment = Moment::at(header.last_time);
-            self.delivery.streams_over(moment, &view, streams, known, reason);
+            self.delivery.streams_over(moment, &view, streams, known.clone(), reason);
         }
         if !state.facts.part {
             self.delivery.connection(&view, known.terms, known.verdict, reason);

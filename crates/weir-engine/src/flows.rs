@@ -7,7 +7,7 @@ use crate::flow::{EndReason, FlowView, read_number, write_number};
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
 use crate::messages::Messages;
-use crate::plan::{Mask, Plan, SESSIONS_OVER, Want};
+use crate::plan::{Plan, SessionVerdict, Want};
 use crate::sequence::{Passed, Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
 use crate::stream::FlowStreams;
@@ -56,7 +56,7 @@ impl Flows {
         let graph = program.graph();
         let tables = (0..graph.tables.len() as u32).map(|table| TableState::of(Table(table), plan)).collect();
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
-        let wants_streams = plan.bits_of(|want| matches!(want, Want::Streams(_))) != 0;
+        let wants_streams = !plan.bits_of(|want| matches!(want, Want::Streams(_))).is_empty();
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
         let outer_terms_at = graph.outs.iter().position(|out| out == OUTER_TERMS);
         let (expired, before) = (vec![], 0);
@@ -222,10 +222,11 @@ impl Flows {
             if self.wants_streams {
                 state.streams.reserve(id);
             }
-        } else if let Some(at) = state.facts.verdict_at {
+        } else if state.facts.verdict_at.is_some() {
             // No bytes, no sessions.
-            let verdict = SESSIONS_OVER | self.plan.absent(SESSIONS_OVER);
-            write_number(state.flows.entry_mut(id).1, at, 64, self.plan.pack(verdict));
+            let over = SessionVerdict { is_over: true, ..SessionVerdict::default() };
+            let verdict = SessionVerdict { met: self.plan.absent(&over), ..over };
+            state.facts.set_verdict(&self.plan, state.flows.entry_mut(id).1, &verdict);
         }
         Some(FlowHit::new(table, id, responder, true))
     }
@@ -274,18 +275,15 @@ impl Flows {
         if state.facts.observed { all } else { 0 }
     }
 
-    /// The key and the verdict word of a packet's connection. `None` where the flow found last is none, but a
+    /// A packet's connection and what its sessions fulfil. `None` where the flow found last is none, but a
     /// datagram's fragments.
-    pub fn verdict(&self, found: FlowHit) -> Option<(FlowRef, Mask)> {
+    pub fn verdict(&self, found: FlowHit) -> Option<(FlowRef, SessionVerdict)> {
         let state = &self.tables[found.table().index()];
         if !state.facts.observed || !state.flows.is_live(found.id()) {
             return None;
         }
         let data = state.flows.entry(found.id()).1;
-        Some((
-            found.flow(),
-            state.facts.verdict_at.map_or(0, |at| self.plan.unpack(read_number(data, at, 64))),
-        ))
+        Some((found.flow(), state.facts.verdict(&self.plan, data)))
     }
 
     /// The connection of a packet that a question tracks; `None` where it has just ended.

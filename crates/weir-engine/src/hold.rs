@@ -8,7 +8,7 @@
 //! all workers' packets, it does the same whatever their number.
 
 use crate::flow_ref::FlowRef;
-use crate::plan::{Mask, Plan};
+use crate::plan::{Plan, QuestionSet, RemainderSet};
 use crate::subscriber::VerdictUpdate;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use std::sync::Arc;
 pub type WorkerFlow = (usize, FlowRef);
 
 /// What is known of a held packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
     /// This flow is undecided.
     Open(WorkerFlow),
-    /// It goes to these questions (a bit each), perhaps to none.
-    Decided(Mask),
+    /// It goes to these questions, perhaps to none.
+    Decided(QuestionSet),
 }
 
 /// A packet that waits.
@@ -32,9 +32,9 @@ struct Held<P> {
     /// Bytes that it costs.
     bytes: usize,
     /// Remainders that it comes to by itself.
-    remainders: Mask,
+    remainders: RemainderSet,
     /// Questions that are given it for certain.
-    certain: Mask,
+    certain: QuestionSet,
     verdict: Verdict,
 }
 
@@ -62,16 +62,21 @@ impl<P> HoldQueue<P> {
     }
 
     /// Goes by another plan: what `map` makes of remainders, and of questions those that are `live`.
-    pub(crate) fn replace(&mut self, plan: Arc<Plan>, map: impl Fn(Mask) -> Mask, live: Mask) {
+    pub(crate) fn replace(
+        &mut self,
+        plan: Arc<Plan>,
+        map: impl Fn(&RemainderSet) -> RemainderSet,
+        live: &QuestionSet,
+    ) {
         self.plan = plan;
         for held in &mut self.held {
-            held.remainders = map(held.remainders);
+            held.remainders = map(&held.remainders);
             held.certain &= live;
             match &mut held.verdict {
                 Verdict::Decided(questions) => *questions &= live,
                 // Nobody asks for it any more: it must not keep those behind it.
-                verdict @ Verdict::Open(_) if held.remainders == 0 => {
-                    *verdict = Verdict::Decided(held.certain)
+                verdict @ Verdict::Open(_) if held.remainders.is_empty() => {
+                    *verdict = Verdict::Decided(held.certain.clone())
                 }
                 Verdict::Open(_) => {}
             }
@@ -89,17 +94,16 @@ impl<P> HoldQueue<P> {
     }
 
     /// The questions about packets that another plan does not ask.
-    pub fn gone(&self, plan: &Plan) -> Mask {
-        let asks = |plan: &Plan| plan.alternatives.iter().fold(0, |mask, bit| mask | 1 << bit.question);
-        asks(&self.plan) & !asks(plan)
+    pub fn gone(&self, plan: &Plan) -> QuestionSet {
+        self.plan.asked() - &plan.asked()
     }
 
     /// Each packet that waits, with the questions that it goes to for certain.
-    pub fn for_each(&mut self, mut f: impl FnMut(&mut P, Mask)) {
+    pub fn for_each(&mut self, mut f: impl FnMut(&mut P, &QuestionSet)) {
         self.held.iter_mut().for_each(|held| {
-            let questions = match held.verdict {
+            let questions = match &held.verdict {
                 Verdict::Decided(questions) => questions,
-                Verdict::Open(_) => held.certain,
+                Verdict::Open(_) => &held.certain,
             };
             f(&mut held.packet, questions);
         });
@@ -115,23 +119,37 @@ impl<P> HoldQueue<P> {
         self.given_up
     }
 
-    /// Appends a packet that goes to these questions (a bit each).
-    pub fn pass(&mut self, packet: P, bytes: usize, questions: Mask) {
-        self.push(packet, bytes, 0, questions, Verdict::Decided(questions));
+    /// Appends a packet that goes to these questions.
+    pub fn pass(&mut self, packet: P, bytes: usize, questions: QuestionSet) {
+        let verdict = Verdict::Decided(questions);
+        self.push(Held {
+            packet,
+            bytes,
+            remainders: RemainderSet::EMPTY,
+            certain: QuestionSet::EMPTY,
+            verdict,
+        });
     }
 
     /// Appends a packet of `flow` that comes to `remainders`, and goes to the questions `certain` whatever becomes
     /// of the flow.
-    pub fn hold(&mut self, flow: WorkerFlow, packet: P, bytes: usize, remainders: Mask, certain: Mask) {
+    pub fn hold(
+        &mut self,
+        flow: WorkerFlow,
+        packet: P,
+        bytes: usize,
+        remainders: RemainderSet,
+        certain: QuestionSet,
+    ) {
         let place = self.left + self.held.len() as u64;
         self.waiting.entry(flow).or_default().push_back(place);
-        self.push(packet, bytes, remainders, certain, Verdict::Open(flow));
+        self.push(Held { packet, bytes, remainders, certain, verdict: Verdict::Open(flow) });
     }
 
-    fn push(&mut self, packet: P, bytes: usize, remainders: Mask, certain: Mask, verdict: Verdict) {
-        let bytes = bytes + size_of::<Held<P>>();
-        self.bytes += bytes;
-        self.held.push_back(Held { packet, bytes, remainders, certain, verdict });
+    fn push(&mut self, mut held: Held<P>) {
+        held.bytes += size_of::<Held<P>>();
+        self.bytes += held.bytes;
+        self.held.push_back(held);
     }
 
     /// The packets of a flow that wait are decided, where they can be.
@@ -141,10 +159,11 @@ impl<P> HoldQueue<P> {
         places.retain(|&place| {
             let Some(index) = place.checked_sub(self.left) else { return false };
             let held = &mut self.held[index as usize];
-            let (certain, possible) = self.plan.eligibility(held.remainders, settled.verdict, settled.ended);
-            held.certain |= certain;
-            if possible & !held.certain == 0 {
-                held.verdict = Verdict::Decided(held.certain);
+            let (verdict, ended) = (&settled.verdict, settled.ended.as_ref());
+            let (certain, possible) = self.plan.eligibility(&held.remainders, verdict, ended);
+            held.certain |= &certain;
+            if possible.is_subset(&held.certain) {
+                held.verdict = Verdict::Decided(std::mem::take(&mut held.certain));
                 return false;
             }
             true
@@ -156,20 +175,20 @@ impl<P> HoldQueue<P> {
 
     /// The next packet that may leave, and its questions. Beyond a bound the oldest is given up: it goes
     /// where it is certain to go.
-    pub fn pop(&mut self) -> Option<(P, Mask)> {
+    pub fn pop(&mut self) -> Option<(P, QuestionSet)> {
         let limits = &self.plan.limits;
         let is_full = self.held.len() > limits.held_packets_max || self.bytes > limits.held_bytes_max;
         self.pop_if(is_full)
     }
 
     /// The run is over: the next packet, given up if it is still undecided.
-    pub fn pop_last(&mut self) -> Option<(P, Mask)> {
+    pub fn pop_last(&mut self) -> Option<(P, QuestionSet)> {
         self.pop_if(true)
     }
 
-    fn pop_if(&mut self, gives_up: bool) -> Option<(P, Mask)> {
-        let questions = match self.held.front()?.verdict {
-            Verdict::Decided(questions) => questions,
+    fn pop_if(&mut self, gives_up: bool) -> Option<(P, QuestionSet)> {
+        match self.held.front()?.verdict {
+            Verdict::Decided(_) => {}
             Verdict::Open(flow) if gives_up => {
                 self.given_up += 1;
                 let places = self.waiting.get_mut(&flow)?;
@@ -178,13 +197,16 @@ impl<P> HoldQueue<P> {
                 if places.is_empty() {
                     self.waiting.remove(&flow);
                 }
-                self.held.front()?.certain
             }
             Verdict::Open(_) => return None,
-        };
+        }
         let held = self.held.pop_front()?;
         self.left += 1;
         self.bytes -= held.bytes;
+        let questions = match held.verdict {
+            Verdict::Decided(questions) => questions,
+            Verdict::Open(_) => held.certain,
+        };
         Some((held.packet, questions))
     }
 }
@@ -193,12 +215,12 @@ impl<P> HoldQueue<P> {
 mod tests {
     use super::*;
     use crate::deferred_predicate::Presence;
-    use crate::plan::{Alternative, Limits, QuestionPlan, Want};
+    use crate::plan::{Alternative, Limits, QuestionPlan, SessionVerdict, Want};
     use crate::table::FlowId;
     use weir_ir::build::Builder;
     use weir_ir::graph::{Graph, Table, Terminator};
     use weir_ir::interpret::Interpreter;
-    use weir_packet::Value;
+    use weir_packet::{BitSet, Value};
     use weir_sessions::{ProbeDecision, ProtocolSet};
 
     const NAME: FlowRef = FlowRef { table: Table(0), id: FlowId(7) };
@@ -232,8 +254,8 @@ mod tests {
             parsed: ProtocolSet::EMPTY,
             wanted: ProtocolSet::EMPTY,
             connection_value: Arc::new(|_, _| Value::Absent),
-            classes: vec![1, 2],
-            verdicts: 2,
+            classes: vec![RemainderSet::one(0), RemainderSet::one(1)],
+            verdicts: RemainderSet::one(1),
             unconditional: 0,
             records: false,
             timed: false,
@@ -244,20 +266,25 @@ mod tests {
         HoldQueue::new(Arc::new(plan))
     }
 
-    fn pop_all(queue: &mut HoldQueue<u32>) -> Vec<(u32, Mask)> {
-        std::iter::from_fn(|| queue.pop()).collect()
+    fn pop_all(queue: &mut HoldQueue<u32>) -> Vec<(u32, u64)> {
+        std::iter::from_fn(|| queue.pop()).map(|(packet, questions)| (packet, questions.word(0))).collect()
     }
 
-    fn settled(verdict: Mask, ended: Option<Mask>) -> VerdictUpdate {
-        VerdictUpdate { flow: NAME, verdict, ended }
+    fn set<T>(word: u64) -> BitSet<T> {
+        BitSet::from_words(&[word])
+    }
+
+    fn settled(met: u64, ended: Option<u64>) -> VerdictUpdate {
+        let verdict = SessionVerdict { met: set(met), ..SessionVerdict::default() };
+        VerdictUpdate { flow: NAME, verdict, ended: ended.map(set) }
     }
 
     #[test]
     fn a_packet_leaves_when_it_and_all_before_it_are_decided() {
         let mut queue = queue(9);
-        queue.hold(FLOW, 1, 0, 0b01, 0);
-        queue.hold(OTHER, 2, 0, 0b10, 0);
-        queue.pass(3, 0, 0b10);
+        queue.hold(FLOW, 1, 0, set(0b01), set(0));
+        queue.hold(OTHER, 2, 0, set(0b10), set(0));
+        queue.pass(3, 0, set(0b10));
         assert_eq!(pop_all(&mut queue), []);
         // Of the other worker's flow of the same name a session came that question 1 asks for.
         queue.settle(1, &settled(0b10, None));
@@ -270,8 +297,8 @@ mod tests {
     #[test]
     fn a_session_decides_what_does_not_hang_on_the_record() {
         let mut queue = queue(9);
-        queue.hold(FLOW, 1, 0, 0b11, 0);
-        queue.hold(FLOW, 2, 0, 0b10, 0);
+        queue.hold(FLOW, 1, 0, set(0b11), set(0));
+        queue.hold(FLOW, 2, 0, set(0b10), set(0));
         queue.settle(0, &settled(0b10, None));
         assert_eq!(pop_all(&mut queue), [], "question 0 waits for the record");
         queue.settle(0, &settled(0b10, Some(0)));
@@ -282,10 +309,10 @@ mod tests {
     #[test]
     fn beyond_a_bound_the_oldest_goes_where_it_is_certain_to_go() {
         let mut queue = queue(2);
-        queue.hold(FLOW, 1, 0, 0b01, 0b10);
-        queue.pass(2, 0, 0b01);
+        queue.hold(FLOW, 1, 0, set(0b01), set(0b10));
+        queue.pass(2, 0, set(0b01));
         assert_eq!(pop_all(&mut queue), []);
-        queue.hold(FLOW, 3, 0, 0b01, 0);
+        queue.hold(FLOW, 3, 0, set(0b01), set(0));
         assert_eq!(pop_all(&mut queue), [(1, 0b10), (2, 0b01)]);
         queue.settle(0, &settled(0, Some(0b01)));
         assert_eq!(pop_all(&mut queue), [(3, 0b01)]);
@@ -295,10 +322,10 @@ mod tests {
     #[test]
     fn at_the_end_nothing_stays() {
         let mut queue = queue(9);
-        queue.hold(FLOW, 1, 0, 0b01, 0);
-        queue.hold(OTHER, 2, 0, 0b01, 0b10);
-        assert_eq!(queue.pop_last(), Some((1, 0)));
-        assert_eq!(queue.pop_last(), Some((2, 0b10)));
+        queue.hold(FLOW, 1, 0, set(0b01), set(0));
+        queue.hold(OTHER, 2, 0, set(0b01), set(0b10));
+        assert_eq!(queue.pop_last(), Some((1, set(0))));
+        assert_eq!(queue.pop_last(), Some((2, set(0b10))));
         assert_eq!((queue.pop_last(), queue.given_up(), queue.waiting.len()), (None, 2, 0));
     }
 }

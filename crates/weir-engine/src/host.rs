@@ -1,11 +1,10 @@
 //! What the tail of a program may ask for: sequences, messages and sessions of the current flow.
 
-use crate::delivery::{Delivery, with_session};
-use crate::flow::{FlowView, port, read_number, receiver, write_number};
+use crate::delivery::Delivery;
+use crate::flow::{FlowView, port, read_number, receiver};
 use crate::matcher::FlowVerdict;
 use crate::messages::{self, MessageCarrier};
 use crate::packet_ctx::PacketCtx;
-use crate::plan::SESSIONS_OVER;
 use crate::recognised::Recognised;
 use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Yielded};
@@ -160,7 +159,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         let view = view(flow, data, Recognised::default());
         let queued_bytes = flow.sequences.held_bytes().0;
         let moment = Moment { now: next.now, queued_bytes, packet: None };
-        let over = delivery.stream(moment, &view, streams, next, known);
+        let over = delivery.stream(moment, &view, streams, next, &known);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
             stop_bytes(data, flow.facts.wants_at, next.side);
@@ -199,10 +198,10 @@ pub(crate) fn finish_sessions<S: Subscriber>(
         delivery.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, delivery, yielded);
-    if let Some(at) = flow.facts.verdict_at {
-        let verdict = flow.plan.unpack(read_number(data, at, 64));
+    if flow.facts.verdict_at.is_some() {
+        let verdict = flow.facts.verdict(flow.plan, data);
         let verdict = delivery.sessions_over(flow.flow_ref(), verdict);
-        write_number(data, at, 64, flow.plan.pack(verdict));
+        flow.facts.set_verdict(flow.plan, data, &verdict);
     }
 }
 
@@ -223,11 +222,11 @@ fn after_sessions<S: Subscriber>(
     for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted.contains(*protocol)) {
         some = true;
         let view = view(flow, data, recognised);
-        known.verdict |= delivery.session(&view, known, protocol, session.into());
-        known.verdict = with_session(known.verdict);
+        known.verdict.met |= &delivery.session(&view, &known, protocol, session.into());
+        known.verdict.had_session = true;
     }
     if some {
-        let update = VerdictUpdate { flow: flow.flow_ref(), verdict: known.verdict, ended: None };
+        let update = VerdictUpdate { flow: flow.flow_ref(), verdict: known.verdict.clone(), ended: None };
         delivery.settle(update);
     }
     if over {
@@ -237,18 +236,16 @@ fn after_sessions<S: Subscriber>(
         let view = view(flow, data, recognised);
         let queued_bytes = flow.sequences.held_bytes().0;
         let moment = Moment { now: flow.header.last_time, queued_bytes, packet: None };
-        delivery.settle_streams(moment, &view, streams, known);
+        delivery.settle_streams(moment, &view, streams, &known);
         flow.streams = Some(streams);
     }
     for side in Direction::BOTH {
         let streams = flow.streams.as_deref();
-        if over && streams.is_none_or(|streams| delivery.is_over(streams, side, known)) {
+        if over && streams.is_none_or(|streams| delivery.is_over(streams, side, &known)) {
             stop_bytes(data, flow.facts.wants_at, side);
         }
     }
-    if let Some(at) = flow.facts.verdict_at {
-        write_number(data, at, 64, plan.pack(known.verdict));
-    }
+    flow.facts.set_verdict(plan, data, &known.verdict);
 }
 
 /// What is known of a flow that goes on.
@@ -256,7 +253,8 @@ fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> FlowVerdict {
     let open = flow.open_at.map_or(0, |at| read_number(data, at, 64));
     let mut known = FlowVerdict { open, ..FlowVerdict::of(flow.plan, flow.facts, data) };
     if flow.sessions.is_none() {
-        known.verdict |= SESSIONS_OVER | flow.plan.absent(known.verdict);
+        known.verdict.is_over = true;
+        known.verdict.met |= &flow.plan.absent(&known.verdict);
     }
     known
 }

@@ -1,12 +1,12 @@
 //! What a run is to do: the program, its questions, and what remains to be asked of connections and
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
-pub use crate::mask::{Mask, places};
+pub use crate::sets::{QuestionSet, RemainderSet};
 
 use crate::deferred_predicate::{DeferredPredicate, Presence};
 use crate::flow::FlowView;
-use crate::mask::of_classes;
 use crate::sequence::Policies;
+use crate::sets::of_classes;
 use crate::stream::{OverloadParams, StreamParams};
 use std::sync::Arc;
 use weir_ir::abi::Program;
@@ -16,17 +16,23 @@ use weir_sessions::{ProbeDecision, ProtocolSet, SessionRegistry};
 /// Reads a column of a connection's record.
 pub type ConnectionValue = dyn Fn(&FlowView<'_>, usize) -> Value<'static> + Send + Sync;
 
-/// Bit of a flow's verdict that no remainder uses: its sessions are over.
-pub(crate) const SESSIONS_OVER: Mask = 1 << 127;
-
-/// Bit of a flow's verdict: it had sessions.
-pub(crate) const HAD_SESSION: Mask = 1 << 126;
+/// What the sessions of a flow fulfil.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionVerdict {
+    /// Remainders whose session part they fulfil, so far.
+    pub met: RemainderSet,
+    /// The flow had a session.
+    pub had_session: bool,
+    /// No further session will come.
+    pub is_over: bool,
+}
 
 /// Bits of the verdict word in a flow's record that stand for remainders; the two above them are the flags.
 pub const VERDICTS_MAX: usize = 62;
 
-/// Where in a verdict word these flags stand.
-const FLAGS_SHIFT: u32 = 126 - VERDICTS_MAX as u32;
+/// Bits of the verdict word: no further session will come; the flow had a session.
+const SESSIONS_OVER: u64 = 1 << 63;
+const HAD_SESSION: u64 = 1 << 62;
 
 /// What a question is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +90,9 @@ pub struct Plan {
     /// What these ask of sessions.
     pub session: Vec<DeferredPredicate>,
     /// What the bits of a packet's terms mean: remainders that it comes to.
-    pub classes: Vec<Mask>,
+    pub classes: Vec<RemainderSet>,
     /// What [`verdict_bits`](Self::verdict_bits) finds, found once.
-    pub verdicts: Mask,
+    pub verdicts: RemainderSet,
     /// Every session protocol, by number.
     pub sessions: Arc<SessionRegistry>,
     /// The probes of all protocols, compiled into one decision.
@@ -155,33 +161,34 @@ impl Default for Limits {
 impl Plan {
     /// Remainders that a packet, or a flow, of these terms comes to.
     #[inline]
-    pub fn remainders_of(&self, terms: u64) -> Mask {
-        of_classes(&self.classes, terms)
+    pub fn remainders_of(&self, terms: u64) -> RemainderSet {
+        of_classes(&self.classes, terms).into_owned()
     }
 
     /// Classes that have any of the remainders.
-    pub fn classes_of(&self, remainders: Mask) -> u64 {
-        let classes = self.classes.iter().enumerate().filter(|(_, class)| **class & remainders != 0);
+    pub fn classes_of(&self, remainders: &RemainderSet) -> u64 {
+        let classes = self.classes.iter().enumerate().filter(|(_, class)| class.intersects(remainders));
         classes.fold(0, |mask, (index, _)| mask | 1 << index)
     }
 
     /// Remainders of the questions that are given packets.
-    pub fn packet_bits(&self) -> Mask {
+    pub fn packet_bits(&self) -> RemainderSet {
         self.bits_of(|w| w == Want::Packets)
     }
 
     /// Remainders of the questions for which `is` holds.
-    pub fn bits_of(&self, is: impl Fn(Want) -> bool) -> Mask {
+    pub fn bits_of(&self, is: impl Fn(Want) -> bool) -> RemainderSet {
         self.bits_where(|bit| is(self.questions[bit.question].want))
     }
 
-    fn bits_where(&self, is: impl Fn(&Alternative) -> bool) -> Mask {
+    /// Remainders for which `is` holds.
+    pub(crate) fn bits_where(&self, is: impl Fn(&Alternative) -> bool) -> RemainderSet {
         let bits = self.alternatives.iter().enumerate().filter(|(_, bit)| is(bit));
-        bits.fold(0, |mask, (index, _)| mask | 1 << index)
+        bits.map(|(index, _)| index).collect()
     }
 
     /// Remainders all of whose predicates hold where there is neither session nor connection.
-    pub fn absence_bits(&self) -> Mask {
+    pub fn absence_bits(&self) -> RemainderSet {
         self.bits_where(|bit| bit.session != Presence::Presence && bit.connection != Presence::Presence)
     }
 
@@ -192,66 +199,76 @@ impl Plan {
 
     /// Some question is given packets by what becomes of their connections or sessions.
     pub fn holds_packets(&self) -> bool {
-        self.packet_bits() & !self.plain_bits() != 0
+        !self.packet_bits().is_subset(&self.plain_bits())
     }
 
     /// Remainders that hold for want of any session, of a flow that has this verdict.
-    pub(crate) fn absent(&self, verdict: Mask) -> Mask {
-        if verdict & HAD_SESSION != 0 {
-            return 0;
+    pub(crate) fn absent(&self, verdict: &SessionVerdict) -> RemainderSet {
+        if verdict.had_session {
+            return RemainderSet::EMPTY;
         }
         self.bits_where(|bit| bit.session == Presence::Absence)
     }
 
     /// Questions that the remainders belong to.
-    pub fn questions_of(&self, remainders: Mask) -> Mask {
-        places(remainders).fold(0, |questions, index| questions | 1 << self.alternatives[index].question)
+    pub fn questions_of(&self, remainders: &RemainderSet) -> QuestionSet {
+        remainders.iter().map(|index| self.alternatives[index].question).collect()
+    }
+
+    /// All questions that have a remainder.
+    pub fn asked(&self) -> QuestionSet {
+        self.alternatives.iter().map(|bit| bit.question).collect()
     }
 
     /// Those of the questions that are about streams, and what they ask for.
-    pub(crate) fn stream_questions(
-        &self,
-        questions: Mask,
-    ) -> impl Iterator<Item = (usize, &StreamParams)> + Clone {
-        let some = self.questions.iter().enumerate().filter(move |(index, _)| questions >> index & 1 == 1);
-        some.filter_map(|(index, question)| match &question.want {
+    pub(crate) fn stream_questions<'a>(
+        &'a self,
+        questions: &'a QuestionSet,
+    ) -> impl Iterator<Item = (usize, &'a StreamParams)> + Clone {
+        questions.iter().filter_map(|index| match &self.questions.get(index)?.want {
             Want::Streams(params) => Some((index, params)),
             _ => None,
         })
     }
 
     /// Remainders that belong to the questions.
-    pub(crate) fn bits_of_questions(&self, questions: Mask) -> Mask {
-        self.bits_where(|bit| questions >> bit.question & 1 == 1)
+    pub(crate) fn bits_of_questions(&self, questions: &QuestionSet) -> RemainderSet {
+        self.bits_where(|bit| questions.contains(bit.question))
     }
 
     /// Questions that are given a packet that comes to these remainders for certain, and those that may be, by what is
-    /// known of its flow.
-    pub(crate) fn eligibility(&self, remainders: Mask, verdict: Mask, ended: Option<Mask>) -> (Mask, Mask) {
-        let (mut certain, mut possible) = (0, 0);
-        for index in places(remainders) {
-            let (bit, one) = (&self.alternatives[index], 1 << index);
-            let session = bit.session == Presence::Nothing || verdict & one != 0;
-            let connection = bit.connection == Presence::Nothing || ended.is_some_and(|met| met & one != 0);
-            let session_may_come = ended.is_none() && verdict & SESSIONS_OVER == 0;
+    /// known of its flow: the verdict of its sessions and, once the flow is over, what its record fulfils.
+    pub(crate) fn eligibility(
+        &self,
+        remainders: &RemainderSet,
+        verdict: &SessionVerdict,
+        ended: Option<&RemainderSet>,
+    ) -> (QuestionSet, QuestionSet) {
+        let (mut certain, mut possible) = (QuestionSet::EMPTY, QuestionSet::EMPTY);
+        let session_may_come = ended.is_none() && !verdict.is_over;
+        for index in remainders {
+            let bit = &self.alternatives[index];
+            let session = bit.session == Presence::Nothing || verdict.met.contains(index);
+            let connection =
+                bit.connection == Presence::Nothing || ended.is_some_and(|met| met.contains(index));
             if session && connection {
-                certain |= one;
+                certain.insert(bit.question);
             }
             if (session || session_may_come) && (connection || ended.is_none()) {
-                possible |= one;
+                possible.insert(bit.question);
             }
         }
-        (self.questions_of(certain), self.questions_of(possible))
+        (certain, possible)
     }
 
     /// Remainders that need no verdict on connection or session.
-    pub fn plain_bits(&self) -> Mask {
+    pub fn plain_bits(&self) -> RemainderSet {
         self.bits_where(|bit| bit.connection == Presence::Nothing && bit.session == Presence::Nothing)
     }
 
     /// Remainders that a flow's verdict has a bit for: the session part of what is asked of packets, connections and streams.
     /// Sessions themselves are told of at once.
-    pub fn verdict_bits(&self) -> Mask {
+    pub fn verdict_bits(&self) -> RemainderSet {
         let of = |bit: &Alternative| {
             let want = self.questions[bit.question].want;
             bit.session != Presence::Nothing
@@ -261,18 +278,20 @@ impl Plan {
     }
 
     /// A verdict as it stands in a flow's record.
-    pub(crate) fn pack(&self, verdict: Mask) -> u64 {
-        let kept = places(self.verdicts).enumerate();
-        let met = kept.filter(|(_, index)| verdict >> index & 1 == 1);
-        let flags = (verdict & (SESSIONS_OVER | HAD_SESSION)) >> FLAGS_SHIFT;
-        met.fold(flags as u64, |word, (place, _)| word | 1 << place)
+    pub(crate) fn pack(&self, verdict: &SessionVerdict) -> u64 {
+        let flags = [(verdict.is_over, SESSIONS_OVER), (verdict.had_session, HAD_SESSION)];
+        let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |word, (_, flag)| word | flag);
+        let met = self.verdicts.iter().enumerate().filter(|(_, index)| verdict.met.contains(*index));
+        met.fold(flags, |word, (place, _)| word | 1 << place)
     }
 
     /// The other way round.
-    pub(crate) fn unpack(&self, word: u64) -> Mask {
-        let kept = places(self.verdicts).enumerate();
-        let met = kept.filter(|(place, _)| word >> place & 1 == 1);
-        let flags = Mask::from(word) << FLAGS_SHIFT & (SESSIONS_OVER | HAD_SESSION);
-        met.fold(flags, |verdict, (_, index)| verdict | 1 << index)
+    pub(crate) fn unpack(&self, word: u64) -> SessionVerdict {
+        let met = self.verdicts.iter().enumerate().filter(|(place, _)| word >> place & 1 == 1);
+        SessionVerdict {
+            met: met.map(|(_, index)| index).collect(),
+            had_session: word & HAD_SESSION != 0,
+            is_over: word & SESSIONS_OVER != 0,
+        }
     }
 }

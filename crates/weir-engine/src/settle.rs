@@ -42,7 +42,7 @@ pub(crate) fn settle_open<S: Subscriber>(
         let view = FlowView::new(&*flows.program, flow, header, data);
         let known = FlowVerdict::of(&flows.plan, &state.facts, data);
         let moment = Moment { now: header.last_time, queued_bytes, packet };
-        delivery.settle_streams_at_packet_end(moment, &view, streams, held, known);
+        delivery.settle_streams_at_packet_end(moment, &view, streams, held, &known);
     }
     for session in delivery.effects.take_sessions(only) {
         let flow = session.flow;
@@ -55,9 +55,9 @@ pub(crate) fn settle_open<S: Subscriber>(
             recognised: recognised.unwrap_or_default(),
             ..FlowView::new(&*flows.program, flow, header, data)
         };
-        let gained = flows.plan.remainders_of(terms) & !session.remainders;
-        if gained != 0 {
-            delivery.session_by(&view, gained, &session);
+        let gained = flows.plan.remainders_of(terms) - &session.remainders;
+        if !gained.is_empty() {
+            delivery.session_by(&view, &gained, &session);
         }
     }
 }

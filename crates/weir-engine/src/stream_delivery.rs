@@ -5,9 +5,9 @@
 
 use crate::delivery::Delivery;
 use crate::flow::{EndReason, FlowView};
-use crate::mask::{Mask, places};
 use crate::matcher::{Eligibility, FlowVerdict};
 use crate::plan::Want;
+use crate::sets::QuestionSet;
 use crate::stream::{Due, FlowStreams, Handover, HeldStreams, InOrder, Moment};
 use crate::subscriber::Subscriber;
 use std::collections::hash_map::Entry;
@@ -21,30 +21,30 @@ impl<S: Subscriber> Delivery<S> {
         flow: &FlowView<'_>,
         streams: &mut FlowStreams,
         next: &InOrder<'_>,
-        known: FlowVerdict,
+        known: &FlowVerdict,
     ) -> bool {
         self.settle_streams(moment, flow, streams, known);
         let (name, queued_bytes) = (flow.flow_ref(), moment.queued_bytes);
         let Eligibility { given, pending, possible } = self.matcher.eligibility(streams, known);
-        if pending != 0 {
+        if !pending.is_empty() {
             // What sessions and the record have to decide waits for these, the rest for the end of the packet.
             let late = match known.open {
-                0 => pending,
+                0 => pending.clone(),
                 _ => {
-                    let closed = FlowVerdict { open: 0, ..known };
-                    pending & self.matcher.eligibility(streams, closed).pending
+                    let closed = FlowVerdict { open: 0, ..known.clone() };
+                    &pending & &self.matcher.eligibility(streams, &closed).pending
                 }
             };
-            let rest = pending & !late;
-            if let Some(rank) = self.rank(late, streams, next) {
+            let rest = &pending - &late;
+            if let Some(rank) = self.rank(&late, streams, next) {
                 let held = self.held.entry(name).or_default();
-                held.pending |= late;
+                held.pending |= &late;
                 let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
                 streams.drop_late(next.side, lost);
             }
-            if let Some(rank) = self.rank(rest, streams, next) {
+            if let Some(rank) = self.rank(&rest, streams, next) {
                 let held = self.effects.streams_of(name);
-                held.pending |= rest;
+                held.pending |= &rest;
                 let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
                 streams.drop_late(next.side, lost);
             }
@@ -52,17 +52,17 @@ impl<S: Subscriber> Delivery<S> {
         let plan = &self.matcher.plan;
         let mut to = Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams);
         let mut is_over = false;
-        for question in places(given) {
+        for question in &given {
             let Want::Streams(params) = &plan.questions[question].want else { break };
             is_over |= streams.take(&mut to, (question, params), next);
         }
         streams.pass(next);
-        is_over && streams.is_over(next.side, possible)
+        is_over && streams.is_over(next.side, &possible)
     }
 
     /// The highest priority of these questions, and the offset of the bytes in the stream. `None`: the bytes lie behind
     /// the cutoff of each question.
-    fn rank(&self, questions: Mask, streams: &FlowStreams, next: &InOrder<'_>) -> Option<(u8, u64)> {
+    fn rank(&self, questions: &QuestionSet, streams: &FlowStreams, next: &InOrder<'_>) -> Option<(u8, u64)> {
         let side = next.side.index();
         let asked = self.matcher.plan.stream_questions(questions);
         let cutoff = asked.map(|(_, params)| params.cutoff[side]).max()?;
@@ -76,25 +76,28 @@ impl<S: Subscriber> Delivery<S> {
         moment: Moment<'_>,
         flow: &FlowView<'_>,
         streams: &mut FlowStreams,
-        known: FlowVerdict,
+        known: &FlowVerdict,
     ) {
         if self.held.is_empty() {
             return;
         }
         let name = flow.flow_ref();
-        let Some(waiting) = self.held.get(&name).map(|held| held.pending) else { return };
+        let Some(waiting) = self.held.get(&name).map(|held| &held.pending) else { return };
         let Eligibility { given, possible, .. } = self.matcher.eligibility(streams, known);
         let given = given & waiting;
-        let pending = if known.ended.is_some() { 0 } else { waiting & possible & !given };
-        if pending == waiting {
+        let pending = match known.ended {
+            Some(_) => QuestionSet::EMPTY,
+            None => (possible & waiting) - &given,
+        };
+        if pending == *waiting {
             return;
         }
         let Some(mut held) = self.held.remove(&name) else { return };
         held.pending = pending;
-        self.replay(moment, flow, streams, &mut held, given);
-        match pending {
-            0 => held.release(&mut self.streams.overload),
-            _ => drop(self.held.insert(name, held)),
+        self.replay(moment, flow, streams, &mut held, &given);
+        match held.pending.is_empty() {
+            true => held.release(&mut self.streams.overload),
+            false => drop(self.held.insert(name, held)),
         }
     }
 
@@ -106,15 +109,15 @@ impl<S: Subscriber> Delivery<S> {
         flow: &FlowView<'_>,
         streams: &mut FlowStreams,
         mut held: HeldStreams,
-        known: FlowVerdict,
+        known: &FlowVerdict,
     ) {
         let name = flow.flow_ref();
         let Eligibility { given, pending, .. } = self.matcher.eligibility(streams, known);
-        let (given, pending) = (given & held.pending, pending & held.pending);
+        let (given, pending) = (given & &held.pending, pending & &held.pending);
         held.pending = pending;
-        self.replay(moment, flow, streams, &mut held, given);
+        self.replay(moment, flow, streams, &mut held, &given);
         match self.held.entry(name) {
-            _ if pending == 0 => held.release(&mut self.streams.overload),
+            _ if held.pending.is_empty() => held.release(&mut self.streams.overload),
             Entry::Vacant(none) => drop(none.insert(held)),
             Entry::Occupied(mut some) => some.get_mut().join(held, &mut self.streams.overload),
         }
@@ -127,9 +130,9 @@ impl<S: Subscriber> Delivery<S> {
         flow: &FlowView<'_>,
         streams: &mut FlowStreams,
         held: &mut HeldStreams,
-        given: Mask,
+        given: &QuestionSet,
     ) {
-        if given != 0 {
+        if !given.is_empty() {
             let questions: Vec<_> = self.matcher.plan.stream_questions(given).collect();
             let mut to = Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams);
             held.replay(streams, &mut to, &questions);
@@ -137,9 +140,9 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// Whether no question about streams wants any more of what this side sends.
-    pub fn is_over(&self, streams: &FlowStreams, side: Direction, known: FlowVerdict) -> bool {
+    pub fn is_over(&self, streams: &FlowStreams, side: Direction, known: &FlowVerdict) -> bool {
         let possible = self.matcher.eligibility(streams, known).possible;
-        streams.is_over(side, possible)
+        streams.is_over(side, &possible)
     }
 
     /// Hands over what the chunks of a flow's streams hold.
@@ -172,17 +175,17 @@ impl<S: Subscriber> Delivery<S> {
     ) {
         let ended = self.matcher.has_late_streams().then(|| self.matcher.record(flow));
         let known = FlowVerdict { ended, ..known };
-        self.settle_streams(moment, flow, &mut streams, known);
-        let given = self.matcher.eligibility(&streams, known).given;
+        self.settle_streams(moment, flow, &mut streams, &known);
+        let given = self.matcher.eligibility(&streams, &known).given;
         let mut to = Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams);
-        streams.end(&mut to, self.matcher.plan.stream_questions(given), reason);
+        streams.end(&mut to, self.matcher.plan.stream_questions(&given), reason);
     }
 
     /// These questions are no longer about streams: no bytes are held for them.
     pub fn forget_held(&mut self, gone: &[usize]) {
-        let gone = gone.iter().fold(0, |mask: Mask, question| mask | 1 << question);
+        let gone: QuestionSet = gone.iter().copied().collect();
         let (overload, held) = (&mut self.streams.overload, &mut self.held);
-        held.values_mut().for_each(|one| one.pending &= !gone);
-        held.extract_if(|_, one| one.pending == 0).for_each(|(_, one)| one.release(overload));
+        held.values_mut().for_each(|one| one.pending -= &gone);
+        held.extract_if(|_, one| one.pending.is_empty()).for_each(|(_, one)| one.release(overload));
     }
 }

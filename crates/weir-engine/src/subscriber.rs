@@ -5,7 +5,8 @@ pub use crate::order::Order;
 use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
-use crate::mask::Mask;
+use crate::plan::SessionVerdict;
+use crate::sets::{QuestionSet, RemainderSet};
 use crate::stream::StreamSubscriber;
 use crate::table::Header;
 use std::borrow::Cow;
@@ -40,11 +41,11 @@ pub struct Undecided<'a> {
     /// Its flow.
     pub flow: FlowRef,
     /// Remainders that it comes to by itself.
-    pub remainders: Mask,
-    /// Questions that are given it whatever becomes of the flow, a bit each.
-    pub certain: Mask,
-    /// Questions that may be given it, a bit each.
-    pub possible: Mask,
+    pub remainders: &'a RemainderSet,
+    /// Questions that are given it whatever becomes of the flow.
+    pub certain: &'a QuestionSet,
+    /// Questions that may be given it.
+    pub possible: &'a QuestionSet,
     /// What it counts as where no question is given it in the end.
     pub otherwise: Account,
     /// The packet.
@@ -52,14 +53,14 @@ pub struct Undecided<'a> {
 }
 
 /// What became of a flow with undecided packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerdictUpdate {
     /// The flow.
     pub flow: FlowRef,
-    /// Remainders whose session part its sessions fulfil, so far.
-    pub verdict: Mask,
+    /// What its sessions fulfil, so far.
+    pub verdict: SessionVerdict,
     /// It is over: remainders whose connection part its record fulfils.
-    pub ended: Option<Mask>,
+    pub ended: Option<RemainderSet>,
 }
 
 /// Something that happened to a flow.

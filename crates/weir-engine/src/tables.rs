@@ -1,10 +1,10 @@
 //! The flows of one table of the graph, what is the same for all of them, and what the tail of a packet may
 //! touch of one.
 
-use crate::flow::read_number;
+use crate::flow::{read_number, write_number};
 use crate::flow_ref::FlowRef;
 use crate::messages::Messages;
-use crate::plan::Plan;
+use crate::plan::{Plan, SessionVerdict};
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
 use crate::stream::{FlowStreams, StreamSlots};
@@ -118,6 +118,18 @@ fn keeps_bytes(graph: &Graph, table: Table, sequence: Sequence) -> bool {
 }
 
 impl TableLayout {
+    /// What the sessions of a flow fulfil.
+    pub fn verdict(&self, plan: &Plan, data: &[u8]) -> SessionVerdict {
+        self.verdict_at.map(|at| plan.unpack(read_number(data, at, 64))).unwrap_or_default()
+    }
+
+    /// Notes what the sessions of a flow fulfil, where that is asked.
+    pub fn set_verdict(&self, plan: &Plan, data: &mut [u8], verdict: &SessionVerdict) {
+        if let Some(at) = self.verdict_at {
+            write_number(data, at, 64, plan.pack(verdict));
+        }
+    }
+
     /// Whether the bytes of a side are still wanted.
     pub fn wants_bytes(&self, data: &[u8], side: Direction) -> bool {
         let of_side = WANTS_BYTES[side.index()] as u8;

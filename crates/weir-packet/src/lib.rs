@@ -5,6 +5,7 @@
 //! path in `weir-engine`.
 #![forbid(unsafe_code)]
 
+mod bit_set;
 mod block;
 mod direction;
 mod drop;
@@ -16,6 +17,7 @@ mod record;
 mod source;
 mod time;
 
+pub use bit_set::BitSet;
 pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMemory, PacketMeta, Retention, offset_in};
 pub use direction::Direction;
 pub use drop::{DropReason, Drops};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
-use weir_engine::plan::{ConnectionValue, Limits, Mask, Plan, QuestionPlan, VERDICTS_MAX, Want};
+use weir_engine::plan::{ConnectionValue, Limits, Plan, QuestionPlan, RemainderSet, VERDICTS_MAX, Want};
 use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
@@ -437,8 +437,8 @@ impl Compiler {
             row: deferred_predicates(&trie.bits, |bit| &bit.row, (catalog, options.engine)),
             connection: deferred_predicates(&trie.bits, |bit| &bit.connection, (catalog, options.engine)),
             session: deferred_predicates(&trie.bits, |bit| &bit.session, (catalog, options.engine)),
-            classes: trie.classes.iter().map(|class| mask_of(class)).collect(),
-            verdicts: 0,
+            classes: trie.classes.iter().map(|class| class.iter().copied().collect()).collect(),
+            verdicts: RemainderSet::EMPTY,
             sessions: Arc::clone(&self.sessions),
             probes: self.sessions.probes(),
             probed,
@@ -476,7 +476,7 @@ impl Compiler {
 
 /// A flow's record has so much room for verdicts.
 fn refuse_many_verdicts(plan: &Plan) -> Result<(), Diagnostics> {
-    if plan.verdicts.count_ones() as usize <= VERDICTS_MAX {
+    if plan.verdicts.len() <= VERDICTS_MAX {
         return Ok(());
     }
     let message = format!(
@@ -512,7 +512,7 @@ fn connection_value(program: &dyn Program, sessions: &Arc<SessionRegistry>) -> A
 pub(crate) const STRAIGHT: &str = "straight";
 
 /// Questions of one program.
-const QUESTIONS_MAX: usize = 124;
+pub(crate) const QUESTIONS_MAX: usize = 1_024;
 
 /// A packet's record has so many slots.
 fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
@@ -578,10 +578,6 @@ fn session_masks(
         }
     }
     (probed, parsed)
-}
-
-fn mask_of(remainders: &[usize]) -> Mask {
-    remainders.iter().fold(0, |mask, remainder| mask | 1 << remainder)
 }
 
 fn pass_options(options: &Options) -> weir_ir::passes::Options {

@@ -8,7 +8,7 @@ use weir_compile::deferred_predicate::{PREDICATES_MAX, lower_deferred};
 use weir_compile::lower::as_key;
 use weir_compile::{FieldKey, StackCatalog, TermBit};
 use weir_engine::deferred_predicate::{DeferredField, DeferredPredicate, Presence};
-use weir_engine::plan::{Alternative, Mask};
+use weir_engine::plan::{Alternative, RemainderSet};
 use weir_ir::interpret::Interpreter;
 use weir_lang::filter::{Catalog, Op, Predicate};
 use weir_packet::ValueType;
@@ -49,7 +49,7 @@ pub(crate) fn deferred_predicates<'a>(
     by: (&StackCatalog, Executor),
 ) -> Vec<DeferredPredicate> {
     /// A field, and which remainders need which predicate on it.
-    type Asked<'a> = (usize, Vec<(&'a Predicate, Mask)>);
+    type Asked<'a> = (usize, Vec<(&'a Predicate, RemainderSet)>);
     let same = |a: &Predicate, b: &Predicate| {
         (a.slice, a.mask, a.op, a.negated) == (b.slice, b.mask, b.op, b.negated) && a.literals == b.literals
     };
@@ -62,8 +62,8 @@ pub(crate) fn deferred_predicates<'a>(
                 fields.len() - 1
             });
             match fields[at].1.iter_mut().find(|(other, _)| same(other, predicate)) {
-                Some((_, remainders)) => *remainders |= 1 << index,
-                None => fields[at].1.push((predicate, 1 << index)),
+                Some((_, remainders)) => drop(remainders.insert(index)),
+                None => fields[at].1.push((predicate, RemainderSet::one(index))),
             }
         }
     }
@@ -76,7 +76,7 @@ pub(crate) fn deferred_predicates<'a>(
 /// Predicates on one field, and which remainders need each.
 pub(crate) fn lower_predicate(
     field: usize,
-    asked: &[(&Predicate, Mask)],
+    asked: &[(&Predicate, RemainderSet)],
     (catalog, engine): (&StackCatalog, Executor),
 ) -> DeferredPredicate {
     let key = match catalog.key(field) {
@@ -114,7 +114,7 @@ pub(crate) fn lower_predicate(
     });
     let mut deferred = DeferredPredicate::new(key, program);
     for (predicate, remainders) in asked {
-        deferred.add(predicate.op == Op::Ne, predicate.negated, *remainders);
+        deferred.add(predicate.op == Op::Ne, predicate.negated, remainders.clone());
     }
     deferred
 }

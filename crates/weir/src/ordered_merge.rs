@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use weir_engine::counters::{Account, Counters};
 use weir_engine::hold::HoldQueue;
-use weir_engine::plan::{Mask, Plan, places};
+use weir_engine::plan::{Plan, QuestionSet};
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::subscriber::Order;
 
@@ -70,7 +70,7 @@ impl<'a> Merger<'a> {
         let gone = self.hold.gone(plan);
         let Self { presenter: before, hold, changes, matched, .. } = self;
         hold.for_each(|waiting, questions| {
-            for question in places(questions & gone) {
+            for question in &(questions & &gone) {
                 let item = match waiting {
                     Waiting::Item(item) => item.take(),
                     Waiting::Packet(kept) => {
@@ -134,7 +134,7 @@ impl<'a> Merger<'a> {
         match yielded {
             Yielded::Item(question, item @ Item::Packet { .. }) if !self.hold.is_empty() => {
                 let bytes = item_bytes(&item);
-                self.hold.pass(Waiting::Item(Some(item)), bytes, 1 << question);
+                self.hold.pass(Waiting::Item(Some(item)), bytes, QuestionSet::one(question));
             }
             Yielded::Item(question, item) => return self.changes.item(question, item),
             Yielded::Held(held) => {
@@ -144,14 +144,14 @@ impl<'a> Merger<'a> {
             Yielded::VerdictUpdate(settled) => self.hold.settle(worker, &settled),
         }
         while let Some((packet, questions)) = self.hold.pop() {
-            self.hand_out(packet, questions);
+            self.hand_out(packet, &questions);
         }
     }
 
     /// The run is over: what is still undecided goes where it is certain to go.
     pub fn finish(mut self, outcome: &mut Outcome) {
         while let Some((packet, questions)) = self.hold.pop_last() {
-            self.hand_out(packet, questions);
+            self.hand_out(packet, &questions);
         }
         outcome.counters.packet.undecided += self.hold.given_up();
         outcome.counters.merge(&self.counters);
@@ -159,17 +159,20 @@ impl<'a> Merger<'a> {
         outcome.add_matched(&self.matched);
     }
 
-    fn hand_out(&mut self, packet: Waiting, questions: Mask) {
+    fn hand_out(&mut self, packet: Waiting, questions: &QuestionSet) {
         let kept = match packet {
             // The question that it is for was taken away while it waited, and was given it then.
             Waiting::Item(None) => return,
             Waiting::Item(Some(item)) => {
-                return self.changes.item(questions.trailing_zeros() as usize, item);
+                if let Some(question) = questions.first() {
+                    self.changes.item(question, item);
+                }
+                return;
             }
             Waiting::Packet(kept) => kept,
         };
-        self.counters.account(if questions != 0 { Account::Delivered } else { kept.otherwise });
-        for question in places(questions) {
+        self.counters.account(if questions.is_empty() { kept.otherwise } else { Account::Delivered });
+        for question in questions {
             self.matched[question] += 1;
             if let Some(item) = self.presenter.kept(question, &kept) {
                 self.changes.item(question, item);

@@ -9,6 +9,7 @@ use crate::program::Executor;
 use crate::session_rows::Log;
 use weir_compile::{FieldKey, StackCatalog};
 use weir_engine::deferred_predicate::DeferredPredicate;
+use weir_engine::plan::RemainderSet;
 use weir_ir::abi::Continuation;
 use weir_lang::diag::{Diagnostic, Diagnostics};
 use weir_lang::filter::{self, Catalog, Expr, FieldInfo, Filter, Predicate};
@@ -43,7 +44,9 @@ impl Node {
     fn holds(&self, row: &[Value<'_>], scratch: &mut Continuation) -> bool {
         match self {
             Self::Is { column, predicate } => {
-                predicate.ruled_out(row.get(*column).unwrap_or(&Value::Absent), scratch) == 0
+                let mut met = RemainderSet::one(0);
+                predicate.rule_out(row.get(*column).unwrap_or(&Value::Absent), &mut met, scratch);
+                !met.is_empty()
             }
             Self::All(nodes) => nodes.iter().all(|node| node.holds(row, scratch)),
             Self::Any(nodes) => nodes.iter().any(|node| node.holds(row, scratch)),
@@ -129,7 +132,7 @@ impl Log {
                     column: column.unwrap_or(usize::MAX),
                     predicate: lower_predicate(
                         predicate.field,
-                        &[(predicate, 1)],
+                        &[(predicate, RemainderSet::one(0))],
                         (catalog, Executor::Interpreter),
                     ),
                 }

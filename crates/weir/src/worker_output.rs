@@ -14,7 +14,7 @@ use weir_compile::OutValue;
 use weir_engine::FlowRef;
 use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
-use weir_engine::plan::Mask;
+use weir_engine::plan::{QuestionSet, RemainderSet};
 use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
 use weir_engine::subscriber::{
     EventView, Order, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
@@ -39,9 +39,9 @@ pub enum Yielded {
 #[derive(Debug)]
 pub struct HeldPacket {
     pub flow: FlowRef,
-    pub remainders: Mask,
+    pub remainders: RemainderSet,
     /// Questions that are given it for certain.
-    pub certain: Mask,
+    pub certain: QuestionSet,
     pub packet: KeptPacket,
 }
 
@@ -112,10 +112,10 @@ impl Presenter {
         })
     }
 
-    /// What has to be kept of a packet that may go to these questions (a bit each).
+    /// What has to be kept of a packet that may go to these questions.
     fn keep(&self, packet: &Undecided<'_>) -> KeptPacket {
         let seen = &packet.packet;
-        let shapes = || self.shapes.iter().enumerate().filter(|(q, _)| packet.possible >> q & 1 == 1);
+        let shapes = || self.shapes.iter().enumerate().filter(|(q, _)| packet.possible.contains(*q));
         let frames = shapes().any(|(_, s)| s.frames && !s.count_only);
         let options = shapes().any(|(_, s)| s.options && !s.count_only);
         let outs = shapes().any(|(_, s)| !s.count_only);
@@ -192,6 +192,7 @@ impl Subscriber for Collector {
 
     fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
         let Undecided { flow, remainders, certain, .. } = *packet;
+        let (remainders, certain) = (remainders.clone(), certain.clone());
         let held = HeldPacket { flow, remainders, certain, packet: self.presenter.keep(packet) };
         self.yielded.push_back((order, Yielded::Held(Box::new(held))));
     }

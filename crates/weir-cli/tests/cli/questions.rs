@@ -565,7 +565,7 @@ fn outputs_are_touched_once_there_is_a_program() {
          [[question]]\nname = \"frames\"\nask = \"packets\"\nfilter = \"tcp.port == 1\"\noutput = {empty:?}\n"
     );
     std::fs::write(&kept, "of another run").unwrap();
-    std::fs::write(&file, own.clone() + &others(123).collect::<String>()).unwrap();
+    std::fs::write(&file, own.clone() + &others(1_023).collect::<String>()).unwrap();
     let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
     assert!(status == 2 && err.contains("W0192"), "{err}");
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), "of another run");

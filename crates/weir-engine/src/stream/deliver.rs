@@ -153,7 +153,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         mut bytes: &[u8],
         packet: Option<CarrierPacket<'_>>,
     ) {
-        let mut packet = packet.filter(|_| state.packets);
+        let mut packet = packet.filter(|_| state.asks_for_packets());
         while !bytes.is_empty() && self.is_open(state) {
             let room = usize::try_from(state.cutoff - self.offset).unwrap_or(usize::MAX);
             let open = &bytes[..bytes.len().min(room)];

@@ -5,8 +5,8 @@ use super::deliver::Handover;
 use super::state::{Chunks, StreamState};
 use super::{DirectionCounts, Due, InOrder, Overload, StreamParams, StreamSubscriber};
 use crate::flow::EndReason;
-use crate::mask::Mask;
 use crate::sequence::{Inserted, Policy};
+use crate::sets::QuestionSet;
 
 use weir_packet::Direction;
 
@@ -117,10 +117,9 @@ impl FlowStreams {
         }
     }
 
-    /// The questions that were told of one of the streams, a bit each.
-    pub(crate) fn questions(&self) -> Mask {
-        let states = self.sides.iter().flat_map(Side::states);
-        states.fold(Mask::default(), |mask, state| mask | 1 << state.question())
+    /// The questions that were told of one of the streams.
+    pub(crate) fn questions(&self) -> QuestionSet {
+        self.sides.iter().flat_map(Side::states).map(StreamState::question).collect()
     }
 
     /// Bytes in order of one direction, with what is missing before and after them, for one question. Whether it wants no more
@@ -165,7 +164,7 @@ impl FlowStreams {
         self.take(to, question, piece);
         let side = &mut self.sides[side];
         side.offset = now;
-        side.state(question.0).into_iter().for_each(|state| state.is_late = true);
+        side.state(question.0).into_iter().for_each(|state| state.set_late());
     }
 
     /// Bytes of a direction that waited for a filter were given up for want of memory.
@@ -194,11 +193,11 @@ impl FlowStreams {
     }
 
     /// Whether none of these questions wants any more of what this side sends.
-    pub(crate) fn is_over(&self, side: Direction, questions: Mask) -> bool {
+    pub(crate) fn is_over(&self, side: Direction, questions: &QuestionSet) -> bool {
         let side = &self.sides[side.index()];
         let offset = side.offset;
         let closed = side.states().filter(|state| offset >= state.cutoff);
-        closed.fold(Mask::default(), |mask, state| mask | 1 << state.question()) & questions == questions
+        questions.is_subset(&closed.map(StreamState::question).collect())
     }
 
     /// Whether a question about them wants chunks.

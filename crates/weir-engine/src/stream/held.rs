@@ -7,7 +7,7 @@
 use super::deliver::Handover;
 use super::flow::FlowStreams;
 use super::{CarrierPacket, InOrder, Overload, StreamParams, StreamSubscriber};
-use crate::mask::Mask;
+use crate::sets::QuestionSet;
 
 use weir_packet::Direction;
 
@@ -18,7 +18,7 @@ pub(crate) struct HeldStreams {
     /// Where the last piece of each direction is.
     last: [Option<usize>; 2],
     /// The questions that may be given it.
-    pub pending: Mask,
+    pub pending: QuestionSet,
 }
 
 /// Bytes of a direction whose turn it was.
@@ -101,7 +101,7 @@ impl HeldStreams {
 
     /// What waited elsewhere waits here on, as far as it does not already.
     pub fn join(&mut self, other: Self, overload: &mut Overload) {
-        self.pending |= other.pending;
+        self.pending |= &other.pending;
         for held in other.pieces {
             overload.let_go(held.cost());
             let last = self.last[held.side.index()].map(|at| self.pieces[at].offset);
@@ -119,7 +119,7 @@ impl HeldStreams {
         questions: &[(usize, &StreamParams)],
     ) {
         let now = to.now;
-        if self.pending == 0 {
+        if self.pending.is_empty() {
             for held in std::mem::take(&mut self.pieces) {
                 to.budget.overload.let_go(held.cost());
                 held.give(streams, to, questions);

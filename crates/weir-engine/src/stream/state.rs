@@ -4,7 +4,7 @@ use super::chunk::{ChunkParams, Chunker};
 use super::{DirectionCounts, StreamCounts, StreamParams};
 use crate::flow::FlowView;
 use crate::sequence::Policy;
-use std::num::NonZeroU8;
+use std::num::NonZeroU16;
 use weir_packet::Direction;
 
 /// One question's state of one stream. Small: there is one for each stream that is alive.
@@ -21,13 +21,16 @@ pub struct StreamState {
     /// A number of the subscriber's own: where it keeps what it knows of the stream.
     pub user: u32,
     /// Its number and 1: so that a state which is none needs no word of its own.
-    number: NonZeroU8,
+    number: NonZeroU16,
     pub(super) priority: u8,
-    /// The question asks for packets.
-    pub(super) packets: bool,
-    /// Bytes waited until it was known that the question is given them.
-    pub(super) is_late: bool,
+    /// [`PACKETS`] and [`LATE`], in one byte: so the state fits into the cache line of its stream.
+    flags: u8,
 }
+
+/// The question asks for packets.
+const PACKETS: u8 = 1;
+/// Bytes waited until it was known that the question is given them.
+const LATE: u8 = 2;
 
 /// What chunks need.
 #[derive(Debug)]
@@ -61,6 +64,16 @@ pub struct StreamHandle<'a> {
 }
 
 impl StreamState {
+    /// The question asks for packets.
+    pub(super) fn asks_for_packets(&self) -> bool {
+        self.flags & PACKETS != 0
+    }
+
+    /// Notes that bytes waited until it was known that the question is given them.
+    pub(super) fn set_late(&mut self) {
+        self.flags |= LATE;
+    }
+
     pub(super) fn new(question: usize, params: &StreamParams, side: Direction) -> Self {
         let chunks = params.chunk.map(|params| {
             Box::new(Chunks {
@@ -78,10 +91,9 @@ impl StreamState {
             missing_bytes: 0,
             chunks,
             user: 0,
-            number: NonZeroU8::new(question as u8 + 1).expect("fewer than 255 questions"),
+            number: NonZeroU16::new(question as u16 + 1).expect("fewer than 65 535 questions"),
             priority: params.priority,
-            packets: params.packets,
-            is_late: false,
+            flags: if params.packets { PACKETS } else { 0 },
         }
     }
 
@@ -151,7 +163,7 @@ impl StreamHandle<'_> {
         let refused_behind = refused_bytes.min(behind);
         // What was refused and never came again is missing for want of memory.
         let refused_before = (refused_bytes - refused_behind).min(missing_bytes);
-        let late = if self.state.is_late { self.sequence.late_dropped_bytes } else { 0 };
+        let late = if self.state.flags & LATE != 0 { self.sequence.late_dropped_bytes } else { 0 };
         let late_dropped = late.min(missing_bytes - refused_before);
         StreamCounts {
             delivered_bytes,

@@ -1,6 +1,7 @@
 //! What callbacks are given, and programs that change while they run, over the capture that the project ships.
 
 use super::*;
+use crate::compile::QUESTIONS_MAX;
 use crate::io::CaptureReader;
 use crate::item::{Flow, Item};
 use crate::outcome::Changes;
@@ -534,7 +535,7 @@ fn other_threads_add_and_take_away_while_it_runs() {
 #[test]
 fn an_addition_too_many_leaves_no_trace() {
     let mut engine = Engine::new();
-    let all: Vec<_> = (0..124).map(|_| engine.subscribe("udp", |_: &Frame| ()).unwrap()).collect();
+    let all: Vec<_> = (0..QUESTIONS_MAX).map(|_| engine.subscribe("udp", |_: &Frame| ()).unwrap()).collect();
     let control = engine.control();
     let done = Arc::new(AtomicBool::new(false));
     let is_done = Arc::clone(&done);
@@ -543,12 +544,12 @@ fn an_addition_too_many_leaves_no_trace() {
         for _ in 0..3 {
             assert!(add().unwrap_err().contains("W0192"));
         }
-        assert_eq!(control.list().unwrap().len(), 124);
+        assert_eq!(control.list().unwrap().len(), QUESTIONS_MAX);
         control.unsubscribe(all[7]).unwrap();
         add().unwrap();
         assert!(add().unwrap_err().contains("W0192"));
-        control.unsubscribe(all[123]).unwrap();
-        assert_eq!(control.list().unwrap().len(), 123);
+        control.unsubscribe(all[QUESTIONS_MAX - 1]).unwrap();
+        assert_eq!(control.list().unwrap().len(), QUESTIONS_MAX - 1);
         is_done.store(true, Ordering::SeqCst);
     });
     let before = || {
