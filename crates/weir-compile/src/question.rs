@@ -29,6 +29,8 @@ pub struct Need {
     pub sessions: ProtocolSet,
     /// Events, by index into [`events`](crate::events::events) of the stack.
     pub events: EventSet,
+    /// What its sessions fulfil, remembered with each connection: who asks for more than sessions by what these say.
+    pub verdicts: bool,
     /// What a host would not take does not count (`strict` in the protocols' texts).
     pub strict: bool,
     /// The number by which packets are spread over workers, and nothing else.

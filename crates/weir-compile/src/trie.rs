@@ -12,16 +12,23 @@ use crate::question::{Decides, Question, TermBit};
 use rustc_hash::FxHashMap;
 use weir_lang::diag::{Diagnostic, Span};
 use weir_lang::filter::{Op, Predicate, Stage};
+use weir_packet::BitSet;
 
 /// The most remainders (question, predicates on connection, session and row) that one program tells apart.
 pub const REMAINDERS_MAX: usize = 4_096;
-/// The most classes of packets: sets of remainders that they come to.
-pub const CLASSES_MAX: usize = 62;
+/// The most classes of packets: sets of remainders that they come to. A flow's record has up to two bits for each.
+pub const CLASSES_MAX: usize = 4_096;
 /// The most nodes of a trie. Every one may be asked on every edge of the parse tree.
-pub const NODES_MAX: usize = 2_000;
+pub const NODES_MAX: usize = 4_096;
 
 /// A node's number in [`Trie::nodes`].
 pub type NodeId = usize;
+
+/// The remainders, by index into [`Trie::bits`], that packets of a class come to.
+pub type Class = Vec<usize>;
+
+/// Classes of packets, by index into [`Trie::classes`].
+pub type ClassSet = BitSet<Class>;
 
 /// A predicate, and what follows where it holds.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +60,7 @@ pub struct Trie {
     pub bits: Vec<TermBit>,
     /// The sets of remainders that packets come to: a packet's terms have a bit for each. Where many questions ask the same
     /// of packets there is one.
-    pub classes: Vec<Vec<usize>>,
+    pub classes: Vec<Class>,
 }
 
 impl Trie {
@@ -85,13 +92,14 @@ impl Trie {
 
     /// Gives each set of remainders at which a packet part ends its number.
     fn classify(&mut self) -> Result<(), Diagnostic> {
+        let mut numbers = FxHashMap::default();
         for node in self.nodes.iter_mut().filter(|node| !node.bits.is_empty()) {
             node.bits.sort_unstable();
-            let known = self.classes.iter().position(|class| *class == node.bits);
-            if known.is_none() {
+            let number = *numbers.entry(node.bits.clone()).or_insert(self.classes.len());
+            if number == self.classes.len() {
                 self.classes.push(node.bits.clone());
             }
-            node.class = Some(known.unwrap_or(self.classes.len() - 1));
+            node.class = Some(number);
         }
         if self.classes.len() > CLASSES_MAX {
             let (classes, help) =
@@ -116,17 +124,29 @@ impl Trie {
         !negated || op == Op::Ne
     }
 
-    /// Classes of connections' packets that hang on predicates of which `is` holds, a bit each.
-    pub fn classes_with(&self, is: &dyn Fn(usize) -> bool) -> u64 {
-        self.classes_below(Self::ROOT, false, is)
+    /// Words of a packet's terms, of 64 classes each.
+    pub fn words(&self) -> usize {
+        self.classes.len().div_ceil(64).max(1)
     }
 
-    fn classes_below(&self, node: NodeId, hangs: bool, is: &dyn Fn(usize) -> bool) -> u64 {
+    /// Classes of connections' packets that hang on predicates of which `is` holds.
+    pub fn classes_with(&self, is: &dyn Fn(usize) -> bool) -> ClassSet {
+        let mut classes = ClassSet::EMPTY;
+        self.add_classes_below(Self::ROOT, false, is, &mut classes);
+        classes
+    }
+
+    fn add_classes_below(
+        &self,
+        node: NodeId,
+        hangs: bool,
+        is: &dyn Fn(usize) -> bool,
+        classes: &mut ClassSet,
+    ) {
         let Node { predicate, mode, class, children, .. } = &self.nodes[node];
         let hangs = hangs || predicate.is_some_and(is);
-        let is_counted = hangs && *mode == Decides::Connections;
-        let own = class.filter(|_| is_counted).map_or(0, |class| 1 << class);
-        children.iter().fold(own, |all, &child| all | self.classes_below(child, hangs, is))
+        classes.extend(class.filter(|_| hangs && *mode == Decides::Connections));
+        children.iter().for_each(|&child| self.add_classes_below(child, hangs, is, classes));
     }
 
     /// Whether something remains to be asked of connections or sessions.
@@ -364,9 +384,9 @@ mod tests {
 
     #[test]
     fn growth_has_a_bound() {
-        let either = |field: &str| (0..46).map(|n| format!("{field} > {n}")).collect::<Vec<_>>().join(" or ");
+        let either = |field: &str| (0..64).map(|n| format!("{field} > {n}")).collect::<Vec<_>>().join(" or ");
         let text = format!("({}) and ({})", either("tcp.src_port"), either("ip.ttl"));
-        let error = trie(&[&text]).expect_err("2116 alternatives");
+        let error = trie(&[&text]).expect_err("4096 alternatives");
         assert_eq!((error.code, error.help.is_some()), ("W0195", true));
         assert_eq!(error.spans[0].0, Span { source: 0, start: 0, end: text.len() as u32 });
         let error = trie(&["tcp", &text]).expect_err("it is one of two");

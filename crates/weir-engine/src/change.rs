@@ -5,14 +5,15 @@
 //! it asks of connections and sessions, goes on where it was; one that is new sees what comes from now on: of
 //! connections whose bytes are still followed also these.
 
-use crate::flow::{read_number, write_number};
+use crate::flow::write_number;
 use crate::flows::Flows;
 use crate::hold::HoldQueue;
+use crate::matcher::FlowVerdict;
 use crate::packet_run::Lane;
 use crate::plan::{Alternative, Plan, QuestionPlan, SessionVerdict, Want};
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
-use crate::sets::RemainderSet;
+use crate::sets::{ClassSet, RemainderSet};
 use crate::subscriber::Subscriber;
 use crate::table::FlowId;
 use crate::tables::{TableLayout, TableState};
@@ -46,47 +47,44 @@ impl ResidueMap {
     }
 }
 
-/// Where the classes of one plan's packets are in another's: a mask for each.
-struct ClassMap(Vec<u64>);
+/// Which classes of another plan's packets each class of one plan's becomes.
+struct ClassMap(Vec<ClassSet>);
 
 impl ClassMap {
     /// A class that the new plan does not have is added to it: flows are of it, if no packet is any more. Where there is no
     /// room, flows are of those that mean less: what they miss is better missed than made up.
     fn between(old: &Plan, new: &mut Plan, remainders: &ResidueMap) -> Self {
+        // Flows' records have a bit for each class of the program, and what is left of the last word.
+        let room = new.classes.len().next_multiple_of(64).max(64);
         let mut map = vec![];
         for class in &old.classes {
             let wanted = remainders.map(class);
             let known = new.classes.iter().position(|class| *class == wanted);
             map.push(match known {
-                _ if wanted.is_empty() => 0,
-                Some(known) => 1 << known,
-                None if new.classes.len() < CLASSES_MAX => {
+                _ if wanted.is_empty() => ClassSet::EMPTY,
+                Some(known) => ClassSet::one(known),
+                None if new.classes.len() < room => {
                     new.classes.push(wanted);
-                    1 << (new.classes.len() - 1)
+                    ClassSet::one(new.classes.len() - 1)
                 }
                 None => {
-                    let subsets =
-                        new.classes.iter().enumerate().filter(|(_, class)| class.is_subset(&wanted));
-                    subsets.fold(0, |mask, (index, _)| mask | 1 << index)
+                    let is_less = |&index: &usize| new.classes[index].is_subset(&wanted);
+                    (0..new.classes.len()).filter(is_less).collect()
                 }
             });
         }
         Self(map)
     }
 
-    fn map(&self, terms: u64) -> u64 {
-        let mapped = self.0.iter().enumerate().filter(|(old, _)| terms >> old & 1 == 1);
-        mapped.fold(0, |mask, (_, new)| mask | new)
+    fn map(&self, terms: &ClassSet) -> ClassSet {
+        terms.iter().fold(ClassSet::EMPTY, |all, old| all | &self.0[old])
     }
 
     /// Every class is where it was.
     fn is_identity(&self) -> bool {
-        self.0.iter().enumerate().all(|(index, new)| *new == 1 << index)
+        self.0.iter().enumerate().all(|(index, new)| *new == ClassSet::one(index))
     }
 }
-
-/// Classes of a plan, those of flows from before included: bits of a word.
-const CLASSES_MAX: usize = 62;
 
 impl<S: Subscriber> Worker<S> {
     /// Runs another plan from the next burst on. It is of the same stack, and what it was subscribed to has been told.
@@ -168,9 +166,8 @@ struct Moves<'a> {
 impl Moves<'_> {
     /// Nothing in the entries of a table changes its meaning.
     fn is_same(&self, old: &TableLayout, new: &TableLayout) -> bool {
-        let places = |facts: &TableLayout| {
-            (facts.wants_at, facts.terms_at, facts.open_at, facts.verdict_at, facts.timeouts.at)
-        };
+        let places =
+            |facts: &TableLayout| (facts.wants_at, facts.terms, facts.open, facts.verdict, facts.timeouts.at);
         let (remainders, verdicts) = (self.remainders.map(&self.old.verdicts), &self.new.verdicts);
         places(old) == places(new)
             && old.initial_wants == new.initial_wants
@@ -200,15 +197,15 @@ impl Moves<'_> {
                 let before = had.wants_at.map_or(had.initial_wants, |at| from[at]);
                 to[at] = before & has.initial_wants | has.initial_wants & !had.initial_wants;
             }
-            if let Some(at) = has.terms_at {
+            if let Some(words) = has.terms {
                 // What every packet fulfilled is in no flow's variable.
-                let before = had.terms_at.map_or(0, |at| read_number(from, at, 64)) | self.old.unconditional;
-                write_number(to, at, 64, self.classes.map(before));
+                let before = self.classes.map(&FlowVerdict::of(self.old, &had, from).terms);
+                (0..words.count).for_each(|word| words.write(to, word, before.word(word)));
             }
-            if has.verdict_at.is_some() {
+            if has.verdict.is_some() {
                 let flow = sessions.get(id.0 as usize).filter(|_| has.delivers);
                 let before = had.verdict(self.old, from);
-                let is_new = had.verdict_at.is_none();
+                let is_new = had.verdict.is_none();
                 // In what is probed anew everything is open.
                 let mut known = SessionVerdict {
                     met: self.remainders.map(&before.met),

@@ -10,7 +10,7 @@ use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::matcher::{FlowVerdict, Matcher, OpenMatch, PacketMatch, SessionMatch};
 use crate::plan::{Plan, SessionVerdict, Want};
-use crate::sets::{QuestionSet, RemainderSet};
+use crate::sets::{QuestionSet, RemainderSet, Terms};
 use crate::stage::Stages;
 use crate::stream::{HeldStreams, StreamBudget};
 use crate::subscriber::{Order, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
@@ -25,7 +25,7 @@ use weir_sessions::Session;
 pub(crate) struct PacketView<'a> {
     pub seen: SeenPacket<'a>,
     /// Terms that it fulfils by itself.
-    pub terms: u64,
+    pub terms: Terms<'a>,
     /// What it counts as where no question is given it.
     pub otherwise: Account,
 }
@@ -123,7 +123,7 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// A packet of a connection that fulfils `terms`, some of which are tracked.
-    pub fn tracked_packet(&mut self, terms: u64, packet: &TrackedPacket<'_>) {
+    pub fn tracked_packet(&mut self, terms: Terms<'_>, packet: &TrackedPacket<'_>) {
         for question in &self.matcher.tracking(terms) {
             self.subscriber.tracked_packet(self.order, question, packet);
         }
@@ -132,13 +132,13 @@ impl<S: Subscriber> Delivery<S> {
     /// A packet is through that fulfils `terms`: what was emitted on it, and is as they want it, goes to questions about
     /// events.
     #[inline]
-    pub fn events(&mut self, packet: &PacketMeta, terms: u64) {
+    pub fn events(&mut self, packet: &PacketMeta, terms: Terms<'_>) {
         if !self.effects.emitted.is_empty() {
             self.deliver_events(packet, terms);
         }
     }
 
-    fn deliver_events(&mut self, packet: &PacketMeta, terms: u64) {
+    fn deliver_events(&mut self, packet: &PacketMeta, terms: Terms<'_>) {
         let remainders = self.matcher.event_remainders(terms);
         if !remainders.is_empty() {
             for event in self.effects.emitted.views(packet) {
@@ -161,7 +161,8 @@ impl<S: Subscriber> Delivery<S> {
         session: Arc<dyn Session>,
     ) -> RemainderSet {
         let plan = &self.matcher.plan;
-        let (remainders, open) = (plan.remainders_of(known.terms), plan.remainders_of(known.open));
+        let (remainders, open) =
+            (plan.remainders_of(Terms::of(&known.terms)), plan.remainders_of(Terms::of(&known.open)));
         let given = QuestionSet::EMPTY;
         let waiting = OpenSession { flow: flow.flow_ref(), protocol, session, remainders, given };
         let (verdict, given) = self.session_by(flow, &waiting.remainders, &waiting);
@@ -229,13 +230,8 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// A flow has ended: its record is complete.
-    pub fn connection(
-        &mut self,
-        flow: &FlowView<'_>,
-        terms: u64,
-        verdict: SessionVerdict,
-        reason: EndReason,
-    ) {
+    pub fn connection(&mut self, flow: &FlowView<'_>, known: FlowVerdict, reason: EndReason) {
+        let FlowVerdict { terms, verdict, .. } = known;
         let held = self.matcher.record(flow);
         let name = flow.flow_ref();
         // Sessions before the connection that they are of, as where nothing has to wait for it.
@@ -246,7 +242,7 @@ impl<S: Subscriber> Delivery<S> {
                 self.subscriber.session(self.order, question, flow, protocol, &session);
             }
         }
-        let questions = self.matcher.connection(terms, &verdict, &held);
+        let questions = self.matcher.connection(Terms::of(&terms), &verdict, &held);
         for question in &questions {
             self.subscriber.connection(self.order, question, flow, reason);
         }

@@ -260,7 +260,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             self.delivery.streams_over(moment, &view, streams, known.clone(), reason);
         }
         if !state.facts.part {
-            self.delivery.connection(&view, known.terms, known.verdict, reason);
+            self.delivery.connection(&view, known, reason);
         }
     }
 }

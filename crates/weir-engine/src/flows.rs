@@ -3,13 +3,14 @@
 
 use crate::counters::{Counters, FlowCounters};
 use crate::effects::Effects;
-use crate::flow::{EndReason, FlowView, read_number, write_number};
+use crate::flow::{EndReason, FlowView};
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
 use crate::messages::Messages;
-use crate::plan::{Plan, SessionVerdict, Want};
+use crate::plan::{ClassSet, Plan, SessionVerdict, Want};
 use crate::sequence::{Passed, Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
+use crate::sets::Terms;
 use crate::stream::FlowStreams;
 use crate::subscriber::TrackedPacket;
 use crate::table::{Birth, FlowId, OwnedHeader};
@@ -17,9 +18,10 @@ use crate::tables::{TableState, TailFlow};
 use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, OUTER_TERMS, Program};
-use weir_ir::graph::Table;
+use weir_ir::abi::{Continuation, FURTHER_TERMS, FlowRecord, OUTER_TERMS, Program};
+use weir_ir::graph::{Graph, Table};
 use weir_packet::{Direction, PacketMeta};
 
 /// All flows of a worker.
@@ -36,7 +38,9 @@ pub(crate) struct Flows {
     /// The connections that a connection runs in, outermost first: of those in tunnels alone.
     pub(crate) outer: HashMap<FlowRef, Vec<(Table, OwnedHeader)>>,
     /// Where a packet's record has what it comes to before the connection that was found last.
-    outer_terms_at: Option<usize>,
+    outer_terms: Range<usize>,
+    /// Where a packet's record has the words of its terms behind the first one.
+    further_terms: Range<usize>,
     /// Some question is about streams.
     wants_streams: bool,
 }
@@ -58,7 +62,7 @@ impl Flows {
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
         let wants_streams = !plan.bits_of(|want| matches!(want, Want::Streams(_))).is_empty();
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
-        let outer_terms_at = graph.outs.iter().position(|out| out == OUTER_TERMS);
+        let (outer_terms, further_terms) = (slots_of(graph, OUTER_TERMS), slots_of(graph, FURTHER_TERMS));
         let (expired, before) = (vec![], 0);
         Self {
             tables,
@@ -69,7 +73,8 @@ impl Flows {
             expired,
             before,
             outer,
-            outer_terms_at,
+            outer_terms,
+            further_terms,
             wants_streams,
         }
     }
@@ -123,9 +128,15 @@ impl Flows {
     /// A connection was found in another one: what the packet comes to as far as that one goes is known.
     #[inline]
     pub fn record_outer_terms(&mut self, outer: FlowHit, k: &Continuation) {
-        if let Some(at) = self.outer_terms_at {
-            self.record_terms(outer.flow(), k.outs[at]);
+        if let [first, further @ ..] = &k.outs[self.outer_terms.clone()] {
+            self.record_terms(outer.flow(), Terms::new(*first, further), |_, _| {});
         }
+    }
+
+    /// Where a packet's record has the words of its terms behind the first one.
+    #[inline]
+    pub fn further_terms(&self) -> Range<usize> {
+        self.further_terms.clone()
     }
 
     /// Hashes the key that a program asked for.
@@ -222,7 +233,7 @@ impl Flows {
             if self.wants_streams {
                 state.streams.reserve(id);
             }
-        } else if state.facts.verdict_at.is_some() {
+        } else if state.facts.verdict.is_some() {
             // No bytes, no sessions.
             let over = SessionVerdict { is_over: true, ..SessionVerdict::default() };
             let verdict = SessionVerdict { met: self.plan.absent(&over), ..over };
@@ -242,7 +253,7 @@ impl Flows {
     #[inline]
     pub fn open(&mut self, found: FlowHit) -> (TailFlow<'_>, &mut [u8]) {
         let (mut tail, data) = self.tail(found.flow());
-        tail.open_at = tail.facts.open_at;
+        tail.open = tail.facts.open;
         (tail, data)
     }
 
@@ -261,18 +272,34 @@ impl Flows {
     }
 
     /// A packet of the flow fulfils these terms. The program itself notes what is certain at the flow's
-    /// layer, before bytes are delivered; this adds what layers above it told. The terms that its connection
-    /// fulfils now; none where the flow is none, but a datagram's fragments.
+    /// layer, before bytes are delivered; this adds what layers above it told. `each` is called with every word of the
+    /// terms that the connection fulfils now; not where the flow is none, but a datagram's fragments.
     #[inline]
-    pub fn record_terms(&mut self, flow: FlowRef, terms: u64) -> u64 {
+    pub fn record_terms(&mut self, flow: FlowRef, terms: Terms<'_>, mut each: impl FnMut(usize, u64)) {
         let state = &mut self.tables[flow.table.index()];
-        let mut all = terms | self.plan.unconditional;
-        if let Some(at) = state.facts.terms_at.filter(|_| state.flows.is_live(flow.id)) {
-            let data = state.flows.entry_mut(flow.id).1;
-            all |= read_number(data, at, 64);
-            write_number(data, at, 64, all);
+        let facts = &state.facts;
+        let words = facts.terms.filter(|_| state.flows.is_live(flow.id));
+        let mut record = words.map(|words| (words, state.flows.entry_mut(flow.id).1));
+        terms.for_each_word(|word, value| {
+            let mut all = value | self.plan.unconditional.word(word);
+            if let Some((words, data)) = &mut record {
+                all |= words.read(data, word);
+                words.write(data, word, all);
+            }
+            if facts.observed {
+                each(word, all);
+            }
+        });
+    }
+
+    /// The terms that a flow fulfils.
+    pub fn terms_of(&self, flow: FlowRef) -> ClassSet {
+        let state = &self.tables[flow.table.index()];
+        let mut terms = self.plan.unconditional.clone();
+        if let Some(words) = state.facts.terms {
+            words.add_to(&mut terms, state.flows.entry(flow.id).1);
         }
-        if state.facts.observed { all } else { 0 }
+        terms
     }
 
     /// A packet's connection and what its sessions fulfil. `None` where the flow found last is none, but a
@@ -359,9 +386,9 @@ impl Flows {
     }
 
     /// Parts of connections learn what the packet comes to; the connection itself has.
-    pub fn record_terms_of_part(&mut self, flow: FlowRef, terms: u64) {
+    pub fn record_terms_of_part(&mut self, flow: FlowRef, terms: Terms<'_>) {
         if self.is_part(flow.table) {
-            self.record_terms(flow, terms);
+            self.record_terms(flow, terms, |_, _| {});
         }
     }
 
@@ -429,6 +456,13 @@ impl Flows {
         let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
         (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())
     }
+}
+
+/// The slots of a packet's record that have this name, one after the other.
+fn slots_of(graph: &Graph, name: &str) -> Range<usize> {
+    let is_one = |out: &&String| *out == name;
+    let first = graph.outs.iter().position(|out| is_one(&out)).unwrap_or(0);
+    first..first + graph.outs.iter().filter(is_one).count()
 }
 
 /// Segments that wait are bounded as the memory of streams is.

@@ -215,7 +215,7 @@ impl<P> HoldQueue<P> {
 mod tests {
     use super::*;
     use crate::deferred_predicate::Presence;
-    use crate::plan::{Alternative, Limits, QuestionPlan, SessionVerdict, Want};
+    use crate::plan::{Alternative, ClassSet, Limits, QuestionPlan, SessionVerdict, Want};
     use crate::table::FlowId;
     use weir_ir::build::Builder;
     use weir_ir::graph::{Graph, Table, Terminator};
@@ -256,7 +256,7 @@ mod tests {
             connection_value: Arc::new(|_, _| Value::Absent),
             classes: vec![RemainderSet::one(0), RemainderSet::one(1)],
             verdicts: RemainderSet::one(1),
-            unconditional: 0,
+            unconditional: ClassSet::EMPTY,
             records: false,
             timed: false,
             limits: Limits { held_packets_max, ..Limits::default() },

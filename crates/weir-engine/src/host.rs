@@ -1,13 +1,14 @@
 //! What the tail of a program may ask for: sequences, messages and sessions of the current flow.
 
 use crate::delivery::Delivery;
-use crate::flow::{FlowView, port, read_number, receiver};
+use crate::flow::{FlowView, port, receiver};
 use crate::matcher::FlowVerdict;
 use crate::messages::{self, MessageCarrier};
 use crate::packet_ctx::PacketCtx;
 use crate::recognised::Recognised;
 use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Yielded};
+use crate::sets::Terms;
 use crate::stage::Stage;
 use crate::stream::{CarrierPacket, InOrder, Moment};
 use crate::subscriber::{Subscriber, VerdictUpdate};
@@ -64,6 +65,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let mut frame = None;
         let may_wait = self.flow.streams.as_deref().is_none_or(|streams| {
             let FlowVerdict { terms, .. } = FlowVerdict::of(self.flow.plan, self.flow.facts, flow.data);
+            let terms = Terms::of(&terms);
             frame =
                 (is_kept && self.delivery.matcher.asks_for_packets(terms, streams)).then(|| self.at.packet());
             let (priority, offset) = streams.rank(direction, self.delivery.matcher.priority(terms));
@@ -198,7 +200,7 @@ pub(crate) fn finish_sessions<S: Subscriber>(
         delivery.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, delivery, yielded);
-    if flow.facts.verdict_at.is_some() {
+    if flow.facts.verdict.is_some() {
         let verdict = flow.facts.verdict(flow.plan, data);
         let verdict = delivery.sessions_over(flow.flow_ref(), verdict);
         flow.facts.set_verdict(flow.plan, data, &verdict);
@@ -250,8 +252,10 @@ fn after_sessions<S: Subscriber>(
 
 /// What is known of a flow that goes on.
 fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> FlowVerdict {
-    let open = flow.open_at.map_or(0, |at| read_number(data, at, 64));
-    let mut known = FlowVerdict { open, ..FlowVerdict::of(flow.plan, flow.facts, data) };
+    let mut known = FlowVerdict::of(flow.plan, flow.facts, data);
+    if let Some(words) = flow.open {
+        words.add_to(&mut known.open, data);
+    }
     if flow.sessions.is_none() {
         known.verdict.is_over = true;
         known.verdict.met |= &flow.plan.absent(&known.verdict);

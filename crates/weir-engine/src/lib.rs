@@ -54,6 +54,7 @@ pub mod table;
 mod tables;
 mod timeouts;
 pub mod timer;
+mod words;
 pub mod worker;
 
 pub use emitted::COLUMN_BYTES_MAX;

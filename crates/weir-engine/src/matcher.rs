@@ -6,10 +6,10 @@
 //! left to be asked of sessions, records and rows of events.
 
 use crate::deferred_predicate::{DeferredField, Presence};
-use crate::flow::{FlowView, read_number};
+use crate::flow::FlowView;
 use crate::flow_ref::FlowRef;
 use crate::plan::{Alternative, Plan, SessionVerdict, Want};
-use crate::sets::{QuestionSet, RemainderSet, of_classes};
+use crate::sets::{ClassSet, QuestionSet, RemainderSet, Terms, of_classes};
 use crate::stream::FlowStreams;
 use crate::subscriber::EventView;
 use crate::tables::TableLayout;
@@ -31,9 +31,9 @@ pub(crate) struct Matcher {
 #[derive(Debug, Clone)]
 pub(crate) struct FlowVerdict {
     /// Classes that its packets are of.
-    pub terms: u64,
+    pub terms: ClassSet,
     /// Of the other classes, those that the current packet may still be of.
-    pub open: u64,
+    pub open: ClassSet,
     /// What its sessions fulfil.
     pub verdict: SessionVerdict,
     /// What its record fulfils, once it is over.
@@ -43,9 +43,12 @@ pub(crate) struct FlowVerdict {
 impl FlowVerdict {
     /// Of a flow that goes on, between packets.
     pub fn of(plan: &Plan, facts: &TableLayout, data: &[u8]) -> Self {
-        let terms = plan.unconditional | facts.terms_at.map_or(0, |at| read_number(data, at, 64));
+        let mut terms = plan.unconditional.clone();
+        if let Some(words) = facts.terms {
+            words.add_to(&mut terms, data);
+        }
         let verdict = facts.verdict(plan, data);
-        Self { terms, open: 0, verdict, ended: None }
+        Self { terms, open: ClassSet::EMPTY, verdict, ended: None }
     }
 }
 
@@ -99,25 +102,31 @@ impl Matcher {
 
     /// Classes of packets that some question about packets may be given.
     #[inline]
-    pub fn packet_classes(&self) -> u64 {
-        self.masks.packets
+    pub fn packet_classes(&self) -> Terms<'_> {
+        Terms::of(&self.masks.packets)
     }
 
     /// Classes of packets that some other question is about.
     #[inline]
-    pub fn other_classes(&self) -> u64 {
-        self.masks.others
+    pub fn other_classes(&self) -> &ClassSet {
+        &self.masks.others
+    }
+
+    /// Classes of packets that some question tracks connections by.
+    #[inline]
+    pub fn tracked_classes(&self) -> &ClassSet {
+        &self.masks.tracked
     }
 
     /// A packet that fulfils `terms` and is of a [class](Self::packet_classes) that some question about packets may be
     /// given. `flow`: the packet's connection and its verdict, where the packet has one.
     #[inline]
-    pub fn packet(&self, terms: u64, flow: Option<(FlowRef, SessionVerdict)>) -> PacketMatch<'_> {
-        let mine = terms & self.masks.packets;
-        if mine & self.masks.late_packets == 0 {
-            return PacketMatch::Decided(of_classes(&self.masks.packets_of_class, mine));
+    pub fn packet(&self, terms: Terms<'_>, flow: Option<(FlowRef, SessionVerdict)>) -> PacketMatch<'_> {
+        if !terms.intersects(Terms::of(&self.masks.late_packets)) {
+            let classes = terms.among(self.packet_classes());
+            return PacketMatch::Decided(of_classes(&self.masks.packets_of_class, classes));
         }
-        self.packet_with_remainders(self.plan.remainders_of(mine) & &self.masks.packet_bits, flow)
+        self.packet_with_remainders(self.plan.remainders_of(terms) & &self.masks.packet_bits, flow)
     }
 
     fn packet_with_remainders(
@@ -137,14 +146,8 @@ impl Matcher {
         PacketMatch::Undecided(OpenMatch { flow, remainders, certain, possible })
     }
 
-    /// Some question tracks a connection that fulfils these terms.
-    #[inline]
-    pub fn is_tracked(&self, terms: u64) -> bool {
-        terms & self.masks.tracked != 0
-    }
-
     /// The questions that track a connection that fulfils these terms.
-    pub fn tracking(&self, terms: u64) -> QuestionSet {
+    pub fn tracking(&self, terms: Terms<'_>) -> QuestionSet {
         self.tracking_by(&self.plan.remainders_of(terms))
     }
 
@@ -160,8 +163,8 @@ impl Matcher {
 
     /// The remainders by which questions about events are given those of a packet with these terms.
     #[inline]
-    pub fn event_remainders(&self, terms: u64) -> RemainderSet {
-        if terms & self.masks.events == 0 {
+    pub fn event_remainders(&self, terms: Terms<'_>) -> RemainderSet {
+        if !terms.intersects(Terms::of(&self.masks.events)) {
             return RemainderSet::EMPTY;
         }
         self.plan.remainders_of(terms) & &self.masks.plain_event_bits
@@ -242,7 +245,7 @@ impl Matcher {
 
     /// The questions that are given the record of a connection with this verdict. `held`: what the [record](Self::record)
     /// does not rule out.
-    pub fn connection(&self, terms: u64, verdict: &SessionVerdict, held: &RemainderSet) -> QuestionSet {
+    pub fn connection(&self, terms: Terms<'_>, verdict: &SessionVerdict, held: &RemainderSet) -> QuestionSet {
         let mut met = self.plan.remainders_of(terms) & &self.masks.record_bits & held;
         // Of those that ask something of sessions, the ones that sessions fulfil.
         met -= &(&self.masks.of_sessions - &verdict.met);
@@ -256,23 +259,24 @@ impl Matcher {
 
     /// Which questions are given the streams of a flow of which this is known.
     pub fn eligibility(&self, streams: &FlowStreams, known: &FlowVerdict) -> Eligibility {
-        let (late, open) = (&self.masks.late_streams, known.open & !known.terms);
-        if late.is_empty() && open == 0 {
-            return self.eligibility_of_packets(known.terms, streams);
+        let (late, terms) = (&self.masks.late_streams, Terms::of(&known.terms));
+        let open = &known.open - &known.terms;
+        if late.is_empty() && open.is_empty() {
+            return self.eligibility_of_packets(terms, streams);
         }
         let (verdict, ended) = (&known.verdict, known.ended.as_ref());
-        let of_packets = self.plan.remainders_of(known.terms) & late;
+        let of_packets = self.plan.remainders_of(terms) & late;
         let (given, pending) = self.plan.eligibility(&of_packets, verdict, ended);
         let (_, possible) = self.plan.eligibility(late, verdict, ended);
-        let given = given | &self.streams_of(known.terms);
+        let given = given | &self.streams_of(terms);
         let possible = possible | &self.masks.plain_streams;
-        let open = self.plan.questions_of(&self.plan.remainders_of(open)) & &possible;
+        let open = self.plan.questions_of(&self.plan.remainders_of(Terms::of(&open))) & &possible;
         let pending = (pending | &open) - &given;
         self.of_one_class(streams, Eligibility { given, pending, possible })
     }
 
     /// As [`eligibility`](Self::eligibility), by the flow's packets alone.
-    fn eligibility_of_packets(&self, terms: u64, streams: &FlowStreams) -> Eligibility {
+    fn eligibility_of_packets(&self, terms: Terms<'_>, streams: &FlowStreams) -> Eligibility {
         let (given, possible) = (self.streams_of(terms).into_owned(), self.masks.stream_questions.clone());
         self.of_one_class(streams, Eligibility { given, pending: QuestionSet::EMPTY, possible })
     }
@@ -297,17 +301,17 @@ impl Matcher {
     }
 
     /// Whether a question that these streams are given to, or may be, asks for their packets.
-    pub fn asks_for_packets(&self, terms: u64, streams: &FlowStreams) -> bool {
+    pub fn asks_for_packets(&self, terms: Terms<'_>, streams: &FlowStreams) -> bool {
         let asking = &self.masks.packet_questions;
         !asking.is_empty() && self.eligibility_of_packets(terms, streams).possible.intersects(asking)
     }
 
-    fn streams_of(&self, terms: u64) -> Cow<'_, QuestionSet> {
-        of_classes(&self.masks.streams_of_class, terms)
+    fn streams_of(&self, terms: Terms<'_>) -> Cow<'_, QuestionSet> {
+        of_classes(&self.masks.streams_of_class, terms.iter())
     }
 
     /// The highest priority of the questions about streams that a flow with these terms is given to.
-    pub fn priority(&self, terms: u64) -> u8 {
+    pub fn priority(&self, terms: Terms<'_>) -> u8 {
         self.priority_of(&self.streams_of(terms))
     }
 
@@ -353,11 +357,11 @@ struct Masks {
     tracking: QuestionSet,
     /// Classes of packets that come to some remainder of a question about packets, that hangs on connection or session,
     /// of another question, of one that tracks connections, or that is about events.
-    packets: u64,
-    late_packets: u64,
-    others: u64,
-    tracked: u64,
-    events: u64,
+    packets: ClassSet,
+    late_packets: ClassSet,
+    others: ClassSet,
+    tracked: ClassSet,
+    events: ClassSet,
     /// By class: the questions that are given packets of it whatever becomes of connection and session.
     packets_of_class: Vec<QuestionSet>,
     /// By class: the questions about streams that a flow of it is given to.

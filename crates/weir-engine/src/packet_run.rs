@@ -15,6 +15,7 @@ use crate::host::{Origin, TailHost};
 use crate::nesting::Nesting;
 use crate::packet_ctx::PacketCtx;
 use crate::replay_host::{Retraced, retrace};
+use crate::sets::Terms;
 use crate::settle::{Settled, settle_open};
 use crate::stream::Moment;
 use crate::subscriber::{SeenPacket, Subscriber};
@@ -34,6 +35,14 @@ pub(crate) struct Lane {
 impl Default for Lane {
     fn default() -> Self {
         Self { k: Continuation::default(), step: Step::Done(None), likely: None }
+    }
+}
+
+impl Lane {
+    /// The classes that the packet is of. Valid when the program is done with the packet.
+    #[inline]
+    pub fn terms(&self, flows: &Flows) -> Terms<'_> {
+        Terms::new(self.k.terms, &self.k.outs[flows.further_terms()])
     }
 }
 
@@ -260,30 +269,37 @@ impl<S: Subscriber> PacketRun<'_, S> {
     /// A packet of a burst is through, dropped for a reason or not: events, the packet, and what was left open are
     /// handed over. Flows that are over end after that.
     #[inline]
-    pub fn settle(&mut self, reason: Option<DropReason>, terms: u64) {
+    pub fn settle(&mut self, reason: Option<DropReason>) {
         self.flows.messages.forget_begun();
         self.count(reason);
-        self.delivery.events(self.at.packet, terms);
-        self.decide(reason, terms);
-        self.settle_open(terms);
+        self.delivery.events(self.at.packet, self.lane.terms(self.flows));
+        self.decide(reason);
+        self.settle_open();
+    }
+
+    /// The packet's way ended before its program did: it is of no class.
+    pub fn forget_terms(&mut self) {
+        self.lane.k.terms = 0;
+        self.lane.k.outs[self.flows.further_terms()].fill(0);
     }
 
     /// A packet that was read once more leads to its messages: events of these are handed over, and what was left open.
     pub fn settle_messages(&mut self, is_through: bool) {
-        let terms = self.lane.k.terms;
         if let Some(carrier) = self.place.nesting.carrier().filter(|_| is_through) {
-            self.flows.record_terms(carrier.flow(), terms);
+            let terms = self.lane.terms(self.flows);
+            self.flows.record_terms(carrier.flow(), terms, |_, _| {});
             self.delivery.events(self.at.packet, terms);
         }
-        self.settle_open(terms);
+        self.settle_open();
         self.flows.messages.abandon();
         self.flows.messages.forget_begun();
         self.delivery.effects.emitted.clear();
     }
 
     #[inline]
-    fn settle_open(&mut self, terms: u64) {
+    fn settle_open(&mut self) {
         if self.delivery.effects.is_open() {
+            let terms = self.lane.terms(self.flows);
             let settled = Settled::Packet { packet: self.at.packet(), terms };
             settle_open(self.flows, self.delivery, settled);
         }
@@ -301,20 +317,30 @@ impl<S: Subscriber> PacketRun<'_, S> {
 
     /// Who is given the packet.
     #[inline]
-    fn decide(&mut self, reason: Option<DropReason>, terms: u64) {
+    fn decide(&mut self, reason: Option<DropReason>) {
         let &PacketCtx { block, packet, frame, extras, index, .. } = self.at;
+        let terms = self.lane.terms(self.flows);
         let connection = self.place.nesting.owner();
-        let of_connection = connection.map_or(0, |found| self.flows.record_terms(found.flow(), terms));
-        if self.delivery.matcher.is_tracked(of_connection) {
-            let tracked = connection.and_then(|found| self.flows.tracked(found, packet, frame));
-            tracked.iter().for_each(|packet| self.delivery.tracked_packet(of_connection, packet));
+        let (mut is_tracked, mut is_for_others) = (false, false);
+        if let Some(found) = connection {
+            let matcher = &self.delivery.matcher;
+            self.flows.record_terms(found.flow(), terms, |word, all| {
+                is_tracked |= all & matcher.tracked_classes().word(word) != 0;
+                is_for_others |= all & matcher.other_classes().word(word) != 0;
+            });
+        }
+        if let Some(found) = connection.filter(|_| is_tracked)
+            && let Some(tracked) = self.flows.tracked(found, packet, frame)
+        {
+            let of_connection = self.flows.terms_of(found.flow());
+            self.delivery.tracked_packet(Terms::of(&of_connection), &tracked);
         }
         let otherwise = match reason {
-            _ if of_connection & self.delivery.matcher.other_classes() != 0 => Account::Delivered,
+            _ if is_for_others => Account::Delivered,
             Some(reason) => Account::Dropped(reason),
             None => Account::Filtered,
         };
-        if terms & self.delivery.matcher.packet_classes() == 0 {
+        if !terms.intersects(self.delivery.matcher.packet_classes()) {
             return self.delivery.count(otherwise);
         }
         let flow = connection.and_then(|found| self.flows.verdict(found));

@@ -1,15 +1,16 @@
 //! What a run is to do: the program, its questions, and what remains to be asked of connections and
 //! sessions. Made by whoever compiled the questions; the engine only carries it out.
 
-pub use crate::sets::{QuestionSet, RemainderSet};
+pub use crate::sets::{ClassSet, QuestionSet, RemainderSet};
 
 use crate::deferred_predicate::{DeferredPredicate, Presence};
 use crate::flow::FlowView;
 use crate::sequence::Policies;
-use crate::sets::of_classes;
+use crate::sets::{Terms, of_classes};
 use crate::stream::{OverloadParams, StreamParams};
+use crate::words::Words;
 use std::sync::Arc;
-use weir_ir::abi::Program;
+use weir_ir::abi::{Program, VERDICT_FLAGS};
 use weir_packet::Value;
 use weir_sessions::{ProbeDecision, ProtocolSet, SessionRegistry};
 
@@ -27,12 +28,10 @@ pub struct SessionVerdict {
     pub is_over: bool,
 }
 
-/// Bits of the verdict word in a flow's record that stand for remainders; the two above them are the flags.
-pub const VERDICTS_MAX: usize = 62;
-
-/// Bits of the verdict word: no further session will come; the flow had a session.
+/// Bits of the first word of a verdict in a flow's record: no further session will come; the flow had a session. The bits
+/// below them stand for remainders, and all bits of further words.
 const SESSIONS_OVER: u64 = 1 << 63;
-const HAD_SESSION: u64 = 1 << 62;
+const HAD_SESSION: u64 = 1 << (64 - VERDICT_FLAGS);
 
 /// What a question is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,8 +104,8 @@ pub struct Plan {
     pub wanted: ProtocolSet,
     /// The value of a column of a connection's record.
     pub connection_value: Arc<ConnectionValue>,
-    /// Bits of terms that every packet fulfils.
-    pub unconditional: u64,
+    /// Classes that every packet is of.
+    pub unconditional: ClassSet,
     /// Somebody reads the records of connections: they are kept up to their ends, whoever still wants bytes.
     pub records: bool,
     /// Bounds.
@@ -161,14 +160,14 @@ impl Default for Limits {
 impl Plan {
     /// Remainders that a packet, or a flow, of these terms comes to.
     #[inline]
-    pub fn remainders_of(&self, terms: u64) -> RemainderSet {
-        of_classes(&self.classes, terms).into_owned()
+    pub(crate) fn remainders_of(&self, terms: Terms<'_>) -> RemainderSet {
+        of_classes(&self.classes, terms.iter()).into_owned()
     }
 
     /// Classes that have any of the remainders.
-    pub fn classes_of(&self, remainders: &RemainderSet) -> u64 {
+    pub fn classes_of(&self, remainders: &RemainderSet) -> ClassSet {
         let classes = self.classes.iter().enumerate().filter(|(_, class)| class.intersects(remainders));
-        classes.fold(0, |mask, (index, _)| mask | 1 << index)
+        classes.map(|(index, _)| index).collect()
     }
 
     /// Remainders of the questions that are given packets.
@@ -267,31 +266,55 @@ impl Plan {
     }
 
     /// Remainders that a flow's verdict has a bit for: the session part of what is asked of packets, connections and streams.
-    /// Sessions themselves are told of at once.
     pub fn verdict_bits(&self) -> RemainderSet {
-        let of = |bit: &Alternative| {
-            let want = self.questions[bit.question].want;
-            bit.session != Presence::Nothing
-                && matches!(want, Want::Packets | Want::Connections | Want::Tracked(_) | Want::Streams(_))
-        };
-        self.bits_where(of)
+        self.bits_where(|bit| {
+            bit.session != Presence::Nothing && self.questions[bit.question].want.has_verdicts()
+        })
     }
 
-    /// A verdict as it stands in a flow's record.
-    pub(crate) fn pack(&self, verdict: &SessionVerdict) -> u64 {
+    /// The remainders that a verdict has a bit for: the word of a flow's record, the bit in the word, the remainder.
+    fn places_of_verdicts(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+        let place = |at: usize| match at.checked_sub(64 - VERDICT_FLAGS) {
+            None => (0, at),
+            Some(beyond) => (1 + beyond / 64, beyond % 64),
+        };
+        self.verdicts.iter().enumerate().map(move |(at, index)| (place(at).0, place(at).1, index))
+    }
+
+    /// Writes a verdict into these words of a flow's record.
+    pub(crate) fn pack(&self, verdict: &SessionVerdict, words: Words, data: &mut [u8]) {
         let flags = [(verdict.is_over, SESSIONS_OVER), (verdict.had_session, HAD_SESSION)];
         let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |word, (_, flag)| word | flag);
-        let met = self.verdicts.iter().enumerate().filter(|(_, index)| verdict.met.contains(*index));
-        met.fold(flags, |word, (place, _)| word | 1 << place)
+        let (mut at, mut packed) = (0, flags);
+        for (word, bit, index) in self.places_of_verdicts() {
+            if word != at {
+                words.write(data, at, packed);
+                (at, packed) = (word, 0);
+            }
+            packed |= u64::from(verdict.met.contains(index)) << bit;
+        }
+        words.write(data, at, packed);
     }
 
     /// The other way round.
-    pub(crate) fn unpack(&self, word: u64) -> SessionVerdict {
-        let met = self.verdicts.iter().enumerate().filter(|(place, _)| word >> place & 1 == 1);
-        SessionVerdict {
-            met: met.map(|(_, index)| index).collect(),
-            had_session: word & HAD_SESSION != 0,
-            is_over: word & SESSIONS_OVER != 0,
+    pub(crate) fn unpack(&self, words: Words, data: &[u8]) -> SessionVerdict {
+        let first = words.read(data, 0);
+        let (mut at, mut packed, mut met) = (0, first, RemainderSet::EMPTY);
+        for (word, bit, index) in self.places_of_verdicts() {
+            if word != at {
+                (at, packed) = (word, words.read(data, word));
+            }
+            if packed >> bit & 1 == 1 {
+                met.insert(index);
+            }
         }
+        SessionVerdict { met, had_session: first & HAD_SESSION != 0, is_over: first & SESSIONS_OVER != 0 }
+    }
+}
+
+impl Want {
+    /// Whether what a flow's sessions fulfil is remembered for such a question. Sessions themselves are reported at once.
+    pub fn has_verdicts(self) -> bool {
+        matches!(self, Self::Packets | Self::Connections | Self::Tracked(_) | Self::Streams(_))
     }
 }

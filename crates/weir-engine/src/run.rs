@@ -102,8 +102,11 @@ impl<S: Subscriber> Worker<S> {
         };
         loop {
             match run.advance() {
-                Advance::Through(reason) => break run.settle(reason, run.lane.k.terms),
-                Advance::Stopped(reason) => break run.settle(reason, 0),
+                Advance::Through(reason) => break run.settle(reason),
+                Advance::Stopped(reason) => {
+                    run.forget_terms();
+                    break run.settle(reason);
+                }
                 Advance::Ends(flow, reason) => end_flow(run.flows, run.delivery, flow, reason),
             }
         }

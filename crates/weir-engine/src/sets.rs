@@ -1,4 +1,4 @@
-//! Sets of remainders, and of questions.
+//! Sets of remainders, of questions and of classes of packets.
 
 use std::borrow::Cow;
 use weir_packet::BitSet;
@@ -11,22 +11,117 @@ pub enum Question {}
 #[derive(Debug)]
 pub enum Remainder {}
 
+/// Marks indices into [`Plan::classes`](crate::plan::Plan::classes).
+#[derive(Debug)]
+pub enum Class {}
+
 /// Questions, by index into [`Plan::questions`](crate::plan::Plan::questions).
 pub type QuestionSet = BitSet<Question>;
 
 /// Remainders, by index into [`Plan::alternatives`](crate::plan::Plan::alternatives).
 pub type RemainderSet = BitSet<Remainder>;
 
-/// What these terms come to together, where each class comes to what is given. Borrowed where they are one class.
+/// Classes of packets, by index into [`Plan::classes`](crate::plan::Plan::classes).
+pub type ClassSet = BitSet<Class>;
+
+/// The classes of one packet, as the program left them: a bit each. The first word is apart, because most programs have
+/// no other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    first: u64,
+    further: &'a [u64],
+}
+
+impl<'a> Terms<'a> {
+    /// No class.
+    pub const EMPTY: Self = Self { first: 0, further: &[] };
+
+    /// The classes of these words.
+    #[inline]
+    pub fn new(first: u64, further: &'a [u64]) -> Self {
+        Self { first, further }
+    }
+
+    /// A set as terms.
+    #[inline]
+    pub fn of(classes: &'a ClassSet) -> Self {
+        let words = classes.words();
+        Self { first: words[0], further: &words[1..] }
+    }
+
+    /// Whether one of the classes is in both.
+    #[inline]
+    pub fn intersects(self, other: Terms<'_>) -> bool {
+        self.first & other.first != 0
+            || self.further.iter().zip(other.further).any(|(own, other)| own & other != 0)
+    }
+
+    /// Calls `each` with every word and its index.
+    #[inline]
+    pub fn for_each_word(self, mut each: impl FnMut(usize, u64)) {
+        each(0, self.first);
+        self.further.iter().enumerate().for_each(|(at, &word)| each(at + 1, word));
+    }
+
+    /// The classes, from the smallest index on.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = usize> + 'a {
+        self.among(self)
+    }
+
+    /// Those of the classes that are in `others`, too.
+    #[inline]
+    pub fn among(self, others: Terms<'a>) -> impl Iterator<Item = usize> + 'a {
+        let further = self.further.iter().zip(others.further).enumerate();
+        let further = further.flat_map(|(at, (own, other))| bits(64 * (at + 1), own & other));
+        bits(0, self.first & others.first).chain(further)
+    }
+}
+
+/// The indices of the bits of a word whose first bit has the index `base`.
 #[inline]
-pub(crate) fn of_classes<T>(of_class: &[BitSet<T>], terms: u64) -> Cow<'_, BitSet<T>> {
-    if terms.is_power_of_two() {
-        return Cow::Borrowed(&of_class[terms.trailing_zeros() as usize]);
+fn bits(base: usize, mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| base + word.trailing_zeros() as usize);
+        word &= word.wrapping_sub(1);
+        bit
+    })
+}
+
+/// What these classes come to together, where each class comes to what is given. Borrowed where there is one class.
+#[inline]
+pub(crate) fn of_classes<T>(
+    of_class: &[BitSet<T>],
+    mut classes: impl Iterator<Item = usize>,
+) -> Cow<'_, BitSet<T>> {
+    let Some(first) = classes.next() else { return Cow::Owned(BitSet::EMPTY) };
+    let mut all = Cow::Borrowed(&of_class[first]);
+    classes.for_each(|class| *all.to_mut() |= &of_class[class]);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_the_classes_of_all_their_words() {
+        let (one, other) = (Terms::new(0b101, &[0, 0b10]), Terms::new(0b110, &[1 << 63, 0b11]));
+        assert!(one.iter().eq([0, 2, 129]) && other.iter().eq([1, 2, 127, 128, 129]));
+        assert!(one.among(other).eq([2, 129]) && one.intersects(other));
+        assert!(!one.intersects(Terms::new(0b10, &[u64::MAX])) && !one.intersects(Terms::EMPTY));
+        let set: ClassSet = one.iter().collect();
+        assert!(Terms::of(&set).iter().eq(one.iter()));
+        let mut words = vec![];
+        one.for_each_word(|at, word| words.push((at, word)));
+        assert_eq!(words, [(0, 0b101), (1, 0), (2, 0b10)]);
     }
-    let (mut all, mut left) = (BitSet::EMPTY, terms);
-    while left != 0 {
-        all |= &of_class[left.trailing_zeros() as usize];
-        left &= left - 1;
+
+    #[test]
+    fn one_class_lends_what_it_comes_to() {
+        let of_class = [QuestionSet::one(1), QuestionSet::one(300)];
+        assert!(matches!(of_classes(&of_class, [1].into_iter()), Cow::Borrowed(set) if *set == of_class[1]));
+        assert_eq!(*of_classes(&of_class, 0..2), [1, 300].into_iter().collect());
+        assert!(of_classes(&of_class, 0..0).is_empty());
     }
-    Cow::Owned(all)
 }

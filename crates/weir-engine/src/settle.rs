@@ -7,6 +7,7 @@ use crate::flows::Flows;
 use crate::matcher::FlowVerdict;
 use crate::sequence::FrameRef;
 use crate::sessions::FlowSessions;
+use crate::sets::Terms;
 use crate::stream::Moment;
 use crate::subscriber::Subscriber;
 
@@ -14,7 +15,7 @@ use crate::subscriber::Subscriber;
 #[derive(Clone, Copy)]
 pub(crate) enum Settled<'a> {
     /// The packet is through, and fulfils these terms: everything.
-    Packet { packet: FrameRef<'a>, terms: u64 },
+    Packet { packet: FrameRef<'a>, terms: Terms<'a> },
     /// The flow ends while the packet is on its way: what waits of this flow.
     Flow(FlowRef),
 }
@@ -28,7 +29,7 @@ pub(crate) fn settle_open<S: Subscriber>(
 ) {
     let (only, packet, terms) = match settled {
         Settled::Packet { packet, terms } => (None, Some(packet), terms),
-        Settled::Flow(flow) => (Some(flow), None, 0),
+        Settled::Flow(flow) => (Some(flow), None, Terms::EMPTY),
     };
     for (flow, held) in delivery.effects.take_streams(only) {
         flows.record_terms_of_part(flow, terms);
@@ -49,13 +50,13 @@ pub(crate) fn settle_open<S: Subscriber>(
         flows.record_terms_of_part(flow, terms);
         let state = &flows.tables[flow.table.index()];
         let (header, data) = state.flows.entry(flow.id);
-        let terms = FlowVerdict::of(&flows.plan, &state.facts, data).terms;
+        let terms = flows.terms_of(flow);
         let recognised = state.sessions.get(flow.id.0 as usize).map(FlowSessions::recognised);
         let view = FlowView {
             recognised: recognised.unwrap_or_default(),
             ..FlowView::new(&*flows.program, flow, header, data)
         };
-        let gained = flows.plan.remainders_of(terms) - &session.remainders;
+        let gained = flows.plan.remainders_of(Terms::of(&terms)) - &session.remainders;
         if !gained.is_empty() {
             delivery.session_by(&view, &gained, &session);
         }

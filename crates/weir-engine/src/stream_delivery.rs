@@ -7,7 +7,7 @@ use crate::delivery::Delivery;
 use crate::flow::{EndReason, FlowView};
 use crate::matcher::{Eligibility, FlowVerdict};
 use crate::plan::Want;
-use crate::sets::QuestionSet;
+use crate::sets::{ClassSet, QuestionSet};
 use crate::stream::{Due, FlowStreams, Handover, HeldStreams, InOrder, Moment};
 use crate::subscriber::Subscriber;
 use std::collections::hash_map::Entry;
@@ -28,10 +28,10 @@ impl<S: Subscriber> Delivery<S> {
         let Eligibility { given, pending, possible } = self.matcher.eligibility(streams, known);
         if !pending.is_empty() {
             // What sessions and the record have to decide waits for these, the rest for the end of the packet.
-            let late = match known.open {
-                0 => pending.clone(),
-                _ => {
-                    let closed = FlowVerdict { open: 0, ..known.clone() };
+            let late = match known.open.is_empty() {
+                true => pending.clone(),
+                false => {
+                    let closed = FlowVerdict { open: ClassSet::EMPTY, ..known.clone() };
                     &pending & &self.matcher.eligibility(streams, &closed).pending
                 }
             };

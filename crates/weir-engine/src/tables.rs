@@ -1,7 +1,7 @@
 //! The flows of one table of the graph, what is the same for all of them, and what the tail of a packet may
 //! touch of one.
 
-use crate::flow::{read_number, write_number};
+use crate::flow::read_number;
 use crate::flow_ref::FlowRef;
 use crate::messages::Messages;
 use crate::plan::{Plan, SessionVerdict};
@@ -11,6 +11,7 @@ use crate::stream::{FlowStreams, StreamSlots};
 use crate::table::{FlowId, FlowTable, Header};
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
+use crate::words::Words;
 use weir_ir::abi::{TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
@@ -39,10 +40,10 @@ pub(crate) struct TableLayout {
     /// Where variables of the engine lie among the flow's: what is wanted of it, terms that it fulfils, what is
     /// decided. `None` where the passes took it out.
     pub wants_at: Option<usize>,
-    pub terms_at: Option<usize>,
+    pub terms: Option<Words>,
     /// Terms that the current packet may still decide.
-    pub open_at: Option<usize>,
-    pub verdict_at: Option<usize>,
+    pub open: Option<Words>,
+    pub verdict: Option<Words>,
     /// What its sides' messages are, where somebody wants to know of them: the originator's, and how far behind it the
     /// responder's is.
     pub messages_at: Option<(usize, usize)>,
@@ -69,6 +70,7 @@ impl TableLayout {
         let (graph, layout) = (plan.program.graph(), plan.program.layout());
         let declared = &graph.tables[table.index()];
         let at = |var: EngineVar| graph.find_var(table, &var).map(|var| layout.offset(var));
+        let words = |var: EngineVar| Words::of(graph, layout, table, var);
         let mut initial_wants = 0;
         if declared.delivers {
             initial_wants |= WANTS_BYTES.iter().fold(0, |all, &bit| all | bit as u8);
@@ -92,9 +94,9 @@ impl TableLayout {
                 idle_ms: plan.limits.idle_timeout_ms.filter(|_| declared.two_sided),
             },
             wants_at: at(EngineVar::Wants),
-            terms_at: at(EngineVar::Terms),
-            open_at: at(EngineVar::OpenTerms),
-            verdict_at: at(EngineVar::Verdict),
+            terms: words(EngineVar::Terms),
+            open: words(EngineVar::OpenTerms),
+            verdict: words(EngineVar::Verdict),
             messages_at: at(EngineVar::Messages).map(|at| (at, layout.stride(table))),
             whole_values: sequence.map_or(0, |s| usize::from(graph.sequences[s.index()].wholes)),
             initial_wants,
@@ -120,13 +122,13 @@ fn keeps_bytes(graph: &Graph, table: Table, sequence: Sequence) -> bool {
 impl TableLayout {
     /// What the sessions of a flow fulfil.
     pub fn verdict(&self, plan: &Plan, data: &[u8]) -> SessionVerdict {
-        self.verdict_at.map(|at| plan.unpack(read_number(data, at, 64))).unwrap_or_default()
+        self.verdict.map(|words| plan.unpack(words, data)).unwrap_or_default()
     }
 
     /// Notes what the sessions of a flow fulfil, where that is asked.
     pub fn set_verdict(&self, plan: &Plan, data: &mut [u8], verdict: &SessionVerdict) {
-        if let Some(at) = self.verdict_at {
-            write_number(data, at, 64, plan.pack(verdict));
+        if let Some(words) = self.verdict {
+            plan.pack(verdict, words, data);
         }
     }
 
@@ -172,9 +174,8 @@ impl TableState {
             streams = self.streams.get_mut(id);
         }
         let facts = &self.facts;
-        let open_at = None;
-        let tail =
-            TailFlow { table, id, header, sessions, streams, sequences, messages, facts, open_at, plan };
+        let open = None;
+        let tail = TailFlow { table, id, header, sessions, streams, sequences, messages, facts, open, plan };
         (tail, data)
     }
 }
@@ -190,7 +191,7 @@ pub(crate) struct TailFlow<'a> {
     pub messages: &'a mut Messages,
     pub facts: &'a TableLayout,
     /// Where among its variables the terms are that the current packet may still decide; in a packet's tail.
-    pub open_at: Option<usize>,
+    pub open: Option<Words>,
     pub plan: &'a Plan,
 }
 

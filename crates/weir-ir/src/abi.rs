@@ -9,17 +9,21 @@ use crate::key::KEY_WORDS_MAX;
 use std::sync::Arc;
 use weir_packet::{Block, Direction, DropReason, PacketMeta, Retention};
 
-/// The most values that live across a lookup.
-pub const LIVE_VALUES_MAX: usize = 96;
+/// The most words that live across a lookup: a byte for each bool (a predicate has up to three), a word for each number.
+pub const LIVE_VALUES_MAX: usize = 512;
 /// Added to [`Continuation::swap`]: if the flow is made for this packet, the sender is its responder.
 pub const REVERSED: u32 = 2;
 /// The most loops of a program.
 pub const FUELS_MAX: usize = 256;
 /// The most slots of a packet's record.
-pub const OUTS_MAX: usize = 256;
+pub const OUTS_MAX: usize = 384;
 
-/// The slot of the packet's record that has, where a connection is found in another one, which of the outer connection's
-/// [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold before it.
+/// The slots of the packet's record that have the words of its terms behind the first one, which is
+/// [`Continuation::terms`]: one after the other, each with this name. Programs of up to 64 classes have none.
+pub const FURTHER_TERMS: &str = "terms";
+
+/// The slots of the packet's record that have, where a connection is found in another one, which of the outer connection's
+/// [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold before it: a word each, one after the other.
 pub const OUTER_TERMS: &str = "outer_terms";
 
 /// Bits of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the bytes in order of the originator, and of the responder, are wanted. What is done
@@ -29,6 +33,9 @@ pub const WANTS_BYTES: [u64; 2] = [1, 8];
 pub const WANTS_RECORD: u64 = 2;
 /// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): what happens to the flow is wanted.
 pub const WANTS_EVENTS: u64 = 4;
+/// Bits of [`EngineVar::Verdict`](crate::engine_var::EngineVar::Verdict) that say something of a flow's sessions as a whole:
+/// the highest ones of its first word.
+pub const VERDICT_FLAGS: usize = 2;
 /// Time-out of flows whose layer declares none, milliseconds.
 pub const TIMEOUT_MS: u32 = 300_000;
 
@@ -313,7 +320,8 @@ pub struct Continuation {
     pause: u16,
     /// The engine's hash of the key.
     pub hash: u64,
-    /// A bit for every term whose packet part the packet fulfils. Valid when done.
+    /// A bit for each of the first 64 classes that the packet is of; the others are in the slots called
+    /// [`FURTHER_TERMS`]. Valid when done.
     pub terms: u64,
     /// The secret of the program that it is bound to, and address and length of the frame; 0: to none.
     bound: [u64; 3],
@@ -321,12 +329,12 @@ pub struct Continuation {
     pub(crate) buffers: Vec<Slice>,
     /// The requested key: the first `key_words` words. Keys of up to five words end within the second cache line.
     pub(crate) key: [u64; KEY_WORDS_MAX],
-    /// Values that live across the lookup (a buffer takes two: address or number, and length).
-    pub(crate) live: [u64; LIVE_VALUES_MAX],
     /// The packet's record.
     pub outs: [u64; OUTS_MAX],
     /// How often each loop has been taken for this packet.
     pub fuels: [u32; FUELS_MAX],
+    /// Values that live across the lookup (a buffer takes two: address or number, and length).
+    pub(crate) live: [u64; LIVE_VALUES_MAX],
 }
 
 impl std::fmt::Debug for Continuation {
@@ -353,9 +361,9 @@ impl Default for Continuation {
             bound: [0; 3],
             buffers: Vec::new(),
             key: [0; KEY_WORDS_MAX],
-            live: [0; LIVE_VALUES_MAX],
             outs: [0; OUTS_MAX],
             fuels: [0; FUELS_MAX],
+            live: [0; LIVE_VALUES_MAX],
         }
     }
 }

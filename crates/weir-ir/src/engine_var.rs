@@ -6,6 +6,7 @@
 //! A new engine variable is one line of the table in this file.
 
 use crate::graph::{Graph, Table, Var, VarDecl, VarKind};
+use std::borrow::Cow;
 use std::fmt;
 
 /// The most letters that [`EngineVar::History`] holds.
@@ -59,11 +60,11 @@ engine_vars! {
     TimeoutMs = "$timeout_ms", VarKind::Bits(32), shared;
     /// What is still wanted of the flow: bits [`WANTS_BYTES`](crate::abi::WANTS_BYTES) and others.
     Wants = "$wants", VarKind::Bits(8), shared;
-    /// A bit for every term that a packet of the flow has fulfilled.
+    /// A bit for every class that a packet of the flow was of. Classes beyond 64 have further words.
     Terms = "$terms", VarKind::Bits(64), shared;
-    /// While a packet's tail runs: the terms that parsing the rest of the packet may still decide.
+    /// While a packet's tail runs: the classes that parsing the rest of the packet may still decide, in as many words.
     OpenTerms = "$open", VarKind::Bits(64), shared;
-    /// What is decided about the flow so far; only the engine writes it.
+    /// What is decided about the flow so far, in as many words as that takes; only the engine writes it.
     Verdict = "$verdict", VarKind::Bits(64), shared;
     /// Which messages a direction carries: the number of the edge to them plus one; 0 for none. Programs collect
     /// bytes for messages where this variable is declared.
@@ -94,9 +95,24 @@ impl EngineVar {
         Self::SEQUENCE.contains(&self)
     }
 
-    /// The declaration of this variable in a table.
+    /// Whether a flow record may have several words of it, each a variable of its own.
+    pub fn has_words(self) -> bool {
+        matches!(self, Self::Terms | Self::OpenTerms | Self::Verdict)
+    }
+
+    /// The name of one of its words; the first one has the name of the variable.
+    pub fn word(self, word: u16) -> VarName {
+        VarName::Engine(self, word)
+    }
+
+    /// The declaration of this variable, or of its first word, in a table.
     pub fn declare(self, table: Table, observed: bool) -> VarDecl {
-        VarDecl { table, name: self.into(), kind: self.kind(), each_side: self.each_side(), observed }
+        self.declare_word(0, table, observed)
+    }
+
+    /// The declaration of one of its words in a table.
+    pub fn declare_word(self, word: u16, table: Table, observed: bool) -> VarDecl {
+        VarDecl { table, name: self.word(word), kind: self.kind(), each_side: self.each_side(), observed }
     }
 
     /// Whether a declaration is what the contract says of this variable.
@@ -105,7 +121,8 @@ impl EngineVar {
             (VarKind::Letters(max), VarKind::Letters(letters)) => letters <= max,
             (kind, declared) => kind == declared,
         };
-        has_kind && self.each_side() == declared.each_side
+        let has_word = self.has_words() || declared.name == self;
+        has_kind && has_word && self.each_side() == declared.each_side
     }
 }
 
@@ -118,25 +135,36 @@ impl fmt::Display for EngineVar {
 /// What a variable of a flow record is called.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VarName {
-    /// A variable of the contract.
-    Engine(EngineVar),
+    /// A word of a variable of the contract: 0, except of those that [have several](EngineVar::has_words).
+    Engine(EngineVar, u16),
     /// A variable of the layer, by its name there.
     Layer(String),
 }
 
 impl VarName {
-    /// The name as the text of a graph has it.
-    pub fn text(&self) -> &str {
+    /// The name as the text of a graph has it: `$terms`, `$terms.1` for the second word, `scale` for a layer's variable.
+    pub fn text(&self) -> Cow<'_, str> {
         match self {
-            VarName::Engine(var) => var.text(),
-            VarName::Layer(name) => name,
+            VarName::Engine(var, 0) => Cow::Borrowed(var.text()),
+            VarName::Engine(var, word) => Cow::Owned(format!("{var}.{word}")),
+            VarName::Layer(name) => Cow::Borrowed(name),
         }
     }
 
-    /// The engine variable, where it is one.
+    /// The engine variable with this text.
+    pub fn parse_engine(text: &str) -> Option<Self> {
+        if let Some(var) = EngineVar::parse(text) {
+            return Some(var.into());
+        }
+        let (name, word) = text.rsplit_once('.')?;
+        let (var, word) = (EngineVar::parse(name)?, word.parse().ok().filter(|word| *word > 0)?);
+        Some(var.word(word)).filter(|_| var.has_words())
+    }
+
+    /// The engine variable, where it is one, or a word of one.
     pub fn engine(&self) -> Option<EngineVar> {
         match self {
-            VarName::Engine(var) => Some(*var),
+            VarName::Engine(var, _) => Some(*var),
             VarName::Layer(_) => None,
         }
     }
@@ -144,19 +172,19 @@ impl VarName {
 
 impl fmt::Display for VarName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        f.write_str(&self.text())
     }
 }
 
 impl From<EngineVar> for VarName {
     fn from(var: EngineVar) -> Self {
-        VarName::Engine(var)
+        VarName::Engine(var, 0)
     }
 }
 
 impl PartialEq<EngineVar> for VarName {
     fn eq(&self, other: &EngineVar) -> bool {
-        self.engine() == Some(*other)
+        matches!(self, VarName::Engine(var, 0) if var == other)
     }
 }
 
@@ -188,6 +216,12 @@ mod tests {
             assert_eq!(EngineVar::parse(var.text()), Some(var));
         }
         assert_eq!(EngineVar::parse("$unknown"), None);
+        let word = EngineVar::Terms.word(3);
+        assert_eq!((&*word.text(), VarName::parse_engine("$terms.3")), ("$terms.3", Some(word.clone())));
+        assert_eq!(VarName::parse_engine("$terms"), Some(EngineVar::Terms.into()));
+        for text in ["$terms.0", "$terms.x", "$state.1", "$unknown.1"] {
+            assert_eq!(VarName::parse_engine(text), None, "{text}");
+        }
     }
 
     #[test]
@@ -199,5 +233,7 @@ mod tests {
         }
         let fewer = VarDecl { kind: VarKind::Letters(3), ..EngineVar::History.declare(Table(0), false) };
         assert!(EngineVar::History.admits(&fewer));
+        assert!(EngineVar::Terms.admits(&EngineVar::Terms.declare_word(1, Table(0), true)));
+        assert!(!EngineVar::Wants.admits(&EngineVar::Wants.declare_word(1, Table(0), true)));
     }
 }

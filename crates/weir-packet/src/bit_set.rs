@@ -1,7 +1,7 @@
 //! [`BitSet`]: a set of small indices, of questions, session protocols, events, layers and the like.
 //!
 //! The set has a type parameter that says what the indices count, so that a set of questions cannot be taken for one of
-//! protocols; each crate names its sets by aliases (`type QuestionSet = BitSet<QuestionPlan>`).
+//! protocols; each crate names its sets by aliases (`type QuestionSet = BitSet<Question>`).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -55,11 +55,7 @@ impl<T> BitSet<T> {
     /// The indices whose bits are set in `words`, the first word having those below 64.
     pub fn from_words(words: &[u64]) -> Self {
         let mut set = Self::new();
-        for (at, &word) in words.iter().enumerate() {
-            if word != 0 {
-                *set.word_mut(at) = word;
-            }
-        }
+        words.iter().enumerate().for_each(|(at, &word)| set.insert_word(at, word));
         set
     }
 
@@ -114,6 +110,14 @@ impl<T> BitSet<T> {
         let is_new = *word >> (index % 64) & 1 == 0;
         *word |= 1 << (index % 64);
         is_new
+    }
+
+    /// Adds the indices from `64 * at` on whose bits are set in `word`.
+    #[inline]
+    pub fn insert_word(&mut self, at: usize, word: u64) {
+        if word != 0 {
+            *self.word_mut(at) |= word;
+        }
     }
 
     /// Takes an index away; says whether it was there.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
-use weir_engine::plan::{ConnectionValue, Limits, Plan, QuestionPlan, RemainderSet, VERDICTS_MAX, Want};
+use weir_engine::plan::{ClassSet, ConnectionValue, Limits, Plan, QuestionPlan, RemainderSet, Want};
 use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
@@ -315,6 +315,7 @@ impl Compiler {
             }
             let mut need = self.complete_need(ask, &filter);
             need.strict = options.limits.strict;
+            need.verdicts = ask.want.has_verdicts();
             refuse_late(ask, &filter, catalog)?;
             questions.push(Question { filter, need });
         }
@@ -446,7 +447,7 @@ impl Compiler {
             wanted,
             connection_value: connection_value(&*program, &self.sessions),
             program,
-            unconditional,
+            unconditional: ClassSet::from_words(unconditional.words()),
             records: questions.iter().any(|q| q.need.connections || q.need.variables),
             limits: options.limits,
             overload: options.overload,
@@ -454,7 +455,6 @@ impl Compiler {
             timed: options.timed,
         };
         plan.verdicts = plan.verdict_bits();
-        refuse_many_verdicts(&plan)?;
         Ok(Compiled {
             asks: asks.to_vec(),
             plan: Arc::new(plan),
@@ -472,19 +472,6 @@ impl Compiler {
             sinks: vec![],
         })
     }
-}
-
-/// A flow's record has so much room for verdicts.
-fn refuse_many_verdicts(plan: &Plan) -> Result<(), Diagnostics> {
-    if plan.verdicts.len() <= VERDICTS_MAX {
-        return Ok(());
-    }
-    let message = format!(
-        "packets, connections and streams are asked for by more than {VERDICTS_MAX} different predicates on sessions"
-    );
-    let help = "ask for sessions (`weir sessions`), or in several runs";
-    let list = vec![Diagnostic::error("W0190", message).help(help)];
-    Err(Diagnostics { sources: Sources::new(), list })
 }
 
 /// The usual way, where there is one and somebody wants it.

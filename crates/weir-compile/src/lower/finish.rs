@@ -97,7 +97,10 @@ impl Lower<'_> {
                 }
             }
             let terms = self.terms_value();
-            self.b.done(terms, reason);
+            for (slot, &value) in self.further_terms.clone().zip(&terms[1..]) {
+                self.b.push(Op::Store { out: Out(slot), value });
+            }
+            self.b.done(terms[0], reason);
         }
     }
 
@@ -136,25 +139,28 @@ impl Lower<'_> {
         self.b.end(Terminator::Switch { value, cases, otherwise });
     }
 
-    /// A bit for every class of remainders one of whose terms has all its packet predicates fulfilled here.
-    pub(super) fn terms_value(&mut self) -> Value {
+    /// A bit for every class of remainders one of whose terms has all its packet predicates fulfilled here, in
+    /// [as many words](Trie::words) as that takes.
+    pub(super) fn terms_value(&mut self) -> Vec<Value> {
         self.terms_where(&|_| None)
     }
 
     /// As [`terms_value`](Self::terms_value), where it is known of some predicates what to take them for.
-    pub(super) fn terms_where(&mut self, known: &dyn Fn(usize) -> Option<bool>) -> Value {
+    pub(super) fn terms_where(&mut self, known: &dyn Fn(usize) -> Option<bool>) -> Vec<Value> {
         let none = self.b.int(0);
-        self.terms_below(Trie::ROOT, None, none, known)
+        let mut all = vec![none; self.trie.words()];
+        self.add_terms_below(Trie::ROOT, None, &mut all, known);
+        all
     }
 
-    /// `all` and the bits of the terms that pass `node`, where `holds` says whether this path does.
-    fn terms_below(
+    /// Adds to `all` the bits of the terms that pass `node`, where `holds` says whether this path does.
+    fn add_terms_below(
         &mut self,
         node: NodeId,
         holds: Option<Value>,
-        all: Value,
+        all: &mut [Value],
         known: &dyn Fn(usize) -> Option<bool>,
-    ) -> Value {
+    ) {
         let Node { predicate, children, class, .. } = &self.trie.nodes[node];
         let mut holds = holds;
         if let Some(p) = *predicate {
@@ -167,10 +173,8 @@ impl Lower<'_> {
                 None => value,
             });
         }
-        let mut all = all;
-        let mask = class.map_or(0, |class| 1 << class);
-        if mask != 0 {
-            let set = self.b.int(mask);
+        if let Some(class) = *class {
+            let set = self.b.int(1 << (class % 64));
             let value = match holds {
                 Some(holds) => {
                     let unset = self.b.int(0);
@@ -178,13 +182,12 @@ impl Lower<'_> {
                 }
                 None => set,
             };
-            all = self.b.binary(BinaryOp::Or, all, value);
+            all[class / 64] = self.b.binary(BinaryOp::Or, all[class / 64], value);
         }
         for &child in children {
             if self.trie.nodes[child].stage == Some(Stage::Packet) {
-                all = self.terms_below(child, holds, all, known);
+                self.add_terms_below(child, holds, all, known);
             }
         }
-        all
     }
 }

@@ -3,9 +3,9 @@
 use super::Lower;
 use super::event::Telling;
 use super::sequence::delivered_on;
-use crate::question::{RECORD_VARS, STRICT_RECORD_VARS};
+use crate::question::{RECORD_VARS, STRICT_RECORD_VARS, TermBit};
 use std::time::Duration;
-use weir_ir::abi::TIMEOUT_MS;
+use weir_ir::abi::{TIMEOUT_MS, VERDICT_FLAGS};
 use weir_ir::build::Variable;
 use weir_ir::engine_var::{EngineVar, HISTORY_LETTERS_MAX, VarName};
 use weir_ir::graph::{
@@ -175,7 +175,8 @@ impl Lower<'_> {
         self.tables.push(id);
         let connections = self.need.connections && two_sided;
         let conditional = !self.trie.is_unconditional();
-        let is_open = two_sided && self.open[usize::from(id.0)].classes != 0;
+        let is_open = two_sided && !self.open[usize::from(id.0)].classes.is_empty();
+        let (words, verdict_words) = (self.trie.words() as u16, self.verdict_words());
         let remainder = self.trie.has_residue();
         let has_timeouts = self.same_timeout(id).is_none();
         let vars = &mut self.b.graph.vars;
@@ -191,20 +192,20 @@ impl Lower<'_> {
                 observed,
             });
         }
-        let mut declare = |var: EngineVar, observed| vars.push(var.declare(table, observed));
+        let mut declare = |var: EngineVar, word, observed| vars.push(var.declare_word(word, table, observed));
         if has_timeouts {
-            declare(EngineVar::TimeoutMs, true);
+            declare(EngineVar::TimeoutMs, 0, true);
         }
-        declare(EngineVar::Wants, two_sided);
-        declare(EngineVar::Terms, two_sided && conditional);
+        declare(EngineVar::Wants, 0, two_sided);
+        (0..words).for_each(|word| declare(EngineVar::Terms, word, two_sided && conditional));
         if is_open {
-            declare(EngineVar::OpenTerms, delivers);
+            (0..words).for_each(|word| declare(EngineVar::OpenTerms, word, delivers));
         }
         if remainder {
-            declare(EngineVar::Verdict, two_sided);
+            (0..verdict_words).for_each(|word| declare(EngineVar::Verdict, word, two_sided));
         }
         if !protocol.states.is_empty() {
-            declare(EngineVar::State, connections);
+            declare(EngineVar::State, 0, connections);
         }
         let letters = history_letters([&protocol.count, &protocol.prepare]) * 2;
         if letters > 0 {
@@ -227,6 +228,14 @@ impl Lower<'_> {
         table
     }
 
+    /// Words of a flow's verdict: a bit for each remainder that sessions may fulfil, and two for what is known of them as a whole.
+    fn verdict_words(&self) -> u16 {
+        let is_remembered =
+            |bit: &&TermBit| !bit.session.is_empty() && self.questions[bit.question].need.verdicts;
+        let bits = self.trie.bits.iter().filter(is_remembered).count() + VERDICT_FLAGS;
+        bits.div_ceil(64) as u16
+    }
+
     /// The variable of a table's layer called `name`.
     pub(super) fn layer_var(&self, table: Table, name: &str) -> Var {
         self.b.graph.find_var(table, name).expect("declared with its table")
@@ -234,7 +243,12 @@ impl Lower<'_> {
 
     /// An engine variable of a table.
     pub(super) fn engine_var(&self, table: Table, var: EngineVar) -> Var {
-        self.b.graph.find_var(table, &var).expect("declared with its table")
+        self.engine_word(table, var, 0)
+    }
+
+    /// One of the words of an engine variable of a table.
+    pub(super) fn engine_word(&self, table: Table, var: EngineVar, word: usize) -> Var {
+        self.b.graph.find_var(table, &var.word(word as u16)).expect("declared with its table")
     }
 
     /// A flow that nobody wants anything of is left alone.

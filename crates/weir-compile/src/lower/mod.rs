@@ -25,9 +25,10 @@ mod wholes;
 
 use crate::catalog::StackCatalog;
 use crate::question::{Need, Question};
-use crate::trie::Trie;
+use crate::trie::{ClassSet, Trie};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use weir_ir::build::{Builder, Variable, to};
 use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Terminator, Type, Value};
@@ -40,7 +41,7 @@ pub use header::RUN_ITEMS_MAX;
 pub use messages::{MESSAGES_MAX, in_messages};
 pub(crate) use predicate::{compare_part, compare_words};
 pub use sequence::ORDERED_MAX;
-pub use show::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS};
+pub use show::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS, SHOW_SLOTS_MAX};
 pub use weir_ir::engine_var::HISTORY_LETTERS_MAX;
 
 /// Layers of a stack: the path of a packet's layers has [`PATH_BITS`] for the number of each.
@@ -57,8 +58,8 @@ pub struct Lowered {
     pub outs: Vec<OutValue>,
     /// The layer that each table belongs to.
     pub tables: Vec<LayerId>,
-    /// Bits that every packet fulfils.
-    pub unconditional: u64,
+    /// Classes that every packet is of.
+    pub unconditional: ClassSet,
     /// Parts of `show` for which the packet's record has no slot.
     pub parts_left_out: usize,
 }
@@ -74,7 +75,7 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
     let trie = Trie::of(questions, catalog)?;
     let mut lower = Lower::new(stack, catalog, questions, &trie);
     lower.run();
-    let unconditional = trie.nodes[Trie::ROOT].class.map_or(0, |class| 1 << class);
+    let unconditional = trie.nodes[Trie::ROOT].class.into_iter().collect();
     let (outs, tables, parts_left_out) = (lower.outs, lower.tables, lower.parts_left_out);
     let graph = lower.b.finish();
     Ok(Lowered { graph, trie, outs, tables, unconditional, parts_left_out })
@@ -143,15 +144,17 @@ struct Lower<'a> {
     flow: Option<instance::FlowContext>,
     /// By layer: what its instances do must be known, though no term holds of a packet.
     asked: Vec<bool>,
-    /// By layer: what those above it decide of its connections; and, where that is anything, the slot for what of it holds
-    /// where the next connection begins.
+    /// By layer: what those above it decide of its connections; and, where that is anything, the first of the slots for what
+    /// of it holds where the next connection begins.
     open: Vec<open::Open>,
     outer: Option<Out>,
+    /// The slots of the words of terms behind the first one.
+    further_terms: Range<u32>,
     /// Where the stack has messages, and the layers that are messages or in them.
     messages: Option<messages::MessageVars>,
     in_messages: FxHashSet<LayerId>,
     /// By layer: its loops.
-    fuels: Vec<std::ops::Range<u32>>,
+    fuels: Vec<Range<u32>>,
     outs: Vec<OutValue>,
     parts_left_out: usize,
     tables: Vec<LayerId>,
@@ -184,6 +187,7 @@ impl<'a> Lower<'a> {
             sessions: n.sessions | q.need.sessions,
             events: n.events | q.need.events,
             dispatch: n.dispatch | q.need.dispatch,
+            verdicts: n.verdicts | q.need.verdicts,
             strict: n.strict | q.need.strict,
         });
         let need = Need { cutoff: cutoff_of(questions), ..need };
@@ -215,6 +219,7 @@ impl<'a> Lower<'a> {
             asked: vec![],
             open: vec![],
             outer: None,
+            further_terms: 0..0,
             messages: None,
             in_messages: FxHashSet::default(),
             fuels: vec![],

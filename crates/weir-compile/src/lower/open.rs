@@ -8,9 +8,10 @@
 use super::Lower;
 use super::instance::FlowContext;
 use crate::catalog::FieldKey;
+use crate::trie::ClassSet;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
-use weir_ir::abi::OUTER_TERMS;
+use weir_ir::abi::{FURTHER_TERMS, OUTER_TERMS};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{BinaryOp, Op, Out};
 use weir_lang::model::{EdgeKind, LayerId};
@@ -23,7 +24,7 @@ pub(super) struct Open {
     /// Those on events of the layer itself, which happen later.
     pub of_events: BTreeSet<usize>,
     /// Classes that hang on any of them.
-    pub classes: u64,
+    pub classes: ClassSet,
 }
 
 impl Lower<'_> {
@@ -74,54 +75,72 @@ impl Lower<'_> {
     }
 
     /// Classes that are open of a connection in which one of this layer may lie: not in what it quotes.
-    fn open_below(&self, id: LayerId) -> u64 {
+    fn open_below(&self, id: LayerId) -> ClassSet {
+        let mut classes = ClassSet::EMPTY;
         if !self.has_connections(id) {
-            return 0;
+            return classes;
         }
-        let (mut seen, mut work, mut classes) = (FxHashSet::default(), vec![id], 0);
+        let (mut seen, mut work) = (FxHashSet::default(), vec![id]);
         while let Some(at) = work.pop() {
             let edges = self.stack.edges.iter().filter(|edge| edge.to == at && edge.kind != EdgeKind::Quoted);
             for below in edges.map(|edge| edge.from).filter(|below| seen.insert(*below)) {
-                classes |= self.open[usize::from(below.0)].classes;
+                classes |= &self.open[usize::from(below.0)].classes;
                 work.push(below);
             }
         }
         classes
     }
 
-    /// The terms that the packet fulfils are remembered: those that what is yet to be parsed can't undo, and
+    /// The terms that the packet fulfils are remembered, word by word: those that what is yet to be parsed can't undo, and
     /// apart from them, for the time of this packet, those that it may still decide.
     pub(super) fn lower_terms(&mut self, id: LayerId, context: &FlowContext, work_is_done: bool) {
         let open = self.open[usize::from(id.0)].clone();
         let is_open = |p| open.predicates.contains(&p) || !work_is_done && open.of_events.contains(&p);
         let trie = self.trie;
         let terms = self.terms_where(&|p| (is_open(p) && trie.may_be_undone(p)).then_some(false));
-        if open.classes != 0 {
+        if !open.classes.is_empty() {
             let possible = self.terms_where(&|p| (is_open(p) && trie.may_come_to_hold(p)).then_some(true));
-            let (mask, var) =
-                (self.b.int(open.classes), self.engine_var(context.table, EngineVar::OpenTerms));
-            let possible = self.b.binary(BinaryOp::And, possible, mask);
-            self.b.push(Op::Set { flow: context.flow, var, side: None, value: possible });
+            for (word, possible) in possible.into_iter().enumerate() {
+                let var = self.engine_word(context.table, EngineVar::OpenTerms, word);
+                let mask = self.b.int(open.classes.word(word));
+                let possible = self.b.binary(BinaryOp::And, possible, mask);
+                self.b.push(Op::Set { flow: context.flow, var, side: None, value: possible });
+            }
         }
-        let var = self.engine_var(context.table, EngineVar::Terms);
-        let old = self.b.one(Op::Get { flow: context.flow, var, side: None });
-        let all = self.b.binary(BinaryOp::Or, old, terms);
-        self.b.push(Op::Set { flow: context.flow, var, side: None, value: all });
+        for (word, terms) in terms.into_iter().enumerate() {
+            let var = self.engine_word(context.table, EngineVar::Terms, word);
+            let old = self.b.one(Op::Get { flow: context.flow, var, side: None });
+            let all = self.b.binary(BinaryOp::Or, old, terms);
+            self.b.push(Op::Set { flow: context.flow, var, side: None, value: all });
+        }
+    }
+
+    /// Slots for the words of terms behind the first one.
+    pub(super) fn declare_further_terms(&mut self) {
+        let first = self.b.graph.outs.len() as u32;
+        self.further_terms = first..first + self.trie.words() as u32 - 1;
+        self.b.graph.outs.extend(self.further_terms.clone().map(|_| FURTHER_TERMS.to_string()));
     }
 
     pub(super) fn declare_outer_terms(&mut self) {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
-        if layers.into_iter().any(|id| self.open_below(id) != 0) {
+        if layers.into_iter().any(|id| !self.open_below(id).is_empty()) {
             self.outer = Some(Out(self.b.graph.outs.len() as u32));
-            self.b.graph.outs.push(OUTER_TERMS.to_string());
+            self.b.graph.outs.extend((0..self.trie.words()).map(|_| OUTER_TERMS.to_string()));
         }
     }
 
     /// What of the terms that were left open holds before a layer whose connections may lie in another one.
     pub(super) fn lower_outer_terms(&mut self, id: LayerId) {
-        let (Some(out), classes @ 1..) = (self.outer, self.open_below(id)) else { return };
-        let (terms, mask) = (self.terms_value(), self.b.int(classes));
-        let value = self.b.binary(BinaryOp::And, terms, mask);
-        self.b.push(Op::Store { out, value });
+        let Some(Out(first)) = self.outer else { return };
+        let classes = self.open_below(id);
+        if classes.is_empty() {
+            return;
+        }
+        for (word, terms) in self.terms_value().into_iter().enumerate() {
+            let mask = self.b.int(classes.word(word));
+            let value = self.b.binary(BinaryOp::And, terms, mask);
+            self.b.push(Op::Store { out: Out(first + word as u32), value });
+        }
     }
 }

@@ -4,7 +4,6 @@ use super::Lower;
 use super::expr::walk_through_lets;
 use super::header::conditional_fields;
 use crate::types::value_type;
-use weir_ir::abi::OUTS_MAX;
 use weir_ir::graph::{BinaryOp, Op, Out, Value};
 use weir_lang::model::{Expr, FieldId, LayerId, Protocol, ShowPart};
 use weir_packet::ValueType;
@@ -21,6 +20,9 @@ pub const PATH_LAYERS_MAX: usize = 64 / PATH_BITS as usize * PATH_WORDS;
 
 /// Slots of bytes and text: their number, and the first of them, eight a slot.
 pub const EXCERPT_SLOTS: u16 = 5;
+
+/// Slots of a packet's record for its path and for what `show` says of its layers.
+pub const SHOW_SLOTS_MAX: usize = 256;
 
 /// What a slot of the packet's record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +49,10 @@ impl Lower<'_> {
             true => self.b.graph.outs.push("dispatch".to_string()),
             false => self.b.graph.outs.extend((0..PATH_WORDS).map(|word| format!("path.{word}"))),
         }
+        let first_words = self.b.graph.outs.len() + 1;
         self.declare_outer_terms();
+        self.declare_further_terms();
+        let room = SHOW_SLOTS_MAX + self.b.graph.outs.len().saturating_sub(first_words);
         if !self.need.lines {
             return;
         }
@@ -64,7 +69,7 @@ impl Lower<'_> {
                     ShowPart::Value(e) => self.slots_of(LayerId(index as u16), e),
                 };
                 let slot = self.b.graph.outs.len();
-                if slot + usize::from(slots) + usize::from(self.need.places) > OUTS_MAX {
+                if slot + usize::from(slots) + usize::from(self.need.places) > room {
                     self.parts_left_out += 1;
                     continue;
                 }

@@ -2,7 +2,7 @@
 //! [`crate::verify`] to say.
 
 use super::lexer::{Line, Token};
-use crate::engine_var::{EngineVar, VarName};
+use crate::engine_var::VarName;
 use crate::graph::{
     Block, BlockData, EventDecl, Fuel, Graph, Op, PatternDecl, SequenceDecl, Table, TableDecl, Target,
     Terminator, Type, Value, VarDecl, VarKind,
@@ -185,8 +185,8 @@ impl Parser {
         in_order(line, "var", self.graph.vars.len())?;
         let table = Table(line.id("table")?);
         let name = line.name()?;
-        let name = match EngineVar::parse(&name) {
-            Some(var) => VarName::Engine(var),
+        let name = match VarName::parse_engine(&name) {
+            Some(var) => var,
             None if name.starts_with('$') => {
                 return Err(line.error_before(format!("there is no engine variable `{name}`")));
             }

@@ -225,7 +225,7 @@ impl Display for KeyPart {
 }
 
 fn print_var(at: usize, var: &VarDecl, f: &mut Formatter<'_>) -> fmt::Result {
-    write!(f, "var{at} {} {}", var.table, Name(var.name.text()))?;
+    write!(f, "var{at} {} {}", var.table, Name(&var.name.text()))?;
     match var.kind {
         VarKind::Bits(bits) => write!(f, " u{bits}")?,
         VarKind::Letters(max) => write!(f, " letters {max}")?,

@@ -1,10 +1,12 @@
-//! Large numbers of layers in a stack, layers in a packet, and events.
+//! Large numbers of layers in a stack, layers in a packet, events, and questions in a program.
 
-use crate::drive::{Memory, Packet, ask, compile, rows};
+use crate::drive::{FIRST_LIGHT, Memory, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use weir::packet::Value;
 use weir::{Ask, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
+use weir_testing::Random;
 
 /// A stack of `layers` protocols. Each packet begins with the first one, and a byte selects each next one.
 fn stack_of(layers: usize) -> Compiler {
@@ -131,4 +133,77 @@ fn a_stack_has_256_events() {
     let packets = [Packet::ethernet(vec![1, 1, 1, 1])];
     let compiled = compile(&compiler, &[ask("p3.e1", Want::Packets)], &Options::default());
     assert_eq!(rows(&compiler, &compiled, &packets, 1).0, ["0 packet 1"]);
+}
+
+/// A predicate that hardly any other question has: on packets, connections or sessions.
+fn predicate(random: &mut Random) -> String {
+    let number = random.below(2_000);
+    match random.below(12) {
+        0 | 1 => format!("tcp.port == {}", [443, 80, 30_000 + number][random.below(3) as usize]),
+        2 => format!("tcp.src_port > {}", 20 * number),
+        3 | 4 => format!("frame.len > {number}"),
+        5 => format!("ip.id < {}", 30 * number),
+        6 => format!("ip.ttl != {}", number % 128),
+        7 => format!("not tcp.window < {}", 30 * number),
+        8 => format!("conn.orig_bytes > {number}"),
+        9 => format!("conn.resp_pkts in {{ {} .. {number} }}", number / 200),
+        10 => format!("tls.sni contains \"{}\"", char::from(b'a' + (number % 26) as u8)),
+        _ => "tls".to_string(),
+    }
+}
+
+/// Questions for packets, connections and sessions, in turn.
+fn question(random: &mut Random, index: usize) -> Ask {
+    let (one, other) = (predicate(random), predicate(random));
+    let filter = match random.below(4) {
+        0 => format!("{one} and {other}"),
+        1 => format!("{one} or {other}"),
+        _ => one,
+    };
+    let want = [Want::Packets, Want::Connections, all_sessions()][index % 3];
+    // The service is always looked for, whoever else asks.
+    Ask { need: Need { service: want == Want::Connections, ..Need::default() }, ..ask(&filter, want) }
+}
+
+/// By question: its rows, without order.
+fn answers(asks: &[Ask], packets: &[Packet], engine: Executor) -> Vec<BTreeSet<String>> {
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, asks, &Options { engine, ..Options::default() });
+    let mut answers = vec![BTreeSet::new(); asks.len()];
+    for row in rows(&compiler, &compiled, packets, 1).0 {
+        let (question, row) = row.split_once(' ').expect("a number and the row");
+        answers[question.parse::<usize>().expect("a number")].insert(row.to_string());
+    }
+    answers
+}
+
+/// Each `step`th question is asked alone, too.
+fn many_questions_are_answered_as_alone(count: usize, step: usize) {
+    let packets = read_capture(FIRST_LIGHT);
+    let packets = &packets[packets.len() - 900..];
+    for seed in seeds(0..1) {
+        let mut random = Random::new(seed);
+        let asks: Vec<Ask> = (0..count).map(|index| question(&mut random, index)).collect();
+        let together = answers(&asks, packets, Executor::Native);
+        assert!(
+            together == answers(&asks, packets, Executor::Interpreter),
+            "seed {seed}: by the interpreter"
+        );
+        for (ask, together) in asks.iter().zip(&together).step_by(step) {
+            let alone = answers(std::slice::from_ref(ask), packets, Executor::Interpreter).remove(0);
+            assert_eq!(*together, alone, "seed {seed}, {count} questions: {ask:?}");
+        }
+        let different: BTreeSet<_> = together.iter().collect();
+        assert!(different.len() * 4 > count.min(400), "{} different answers", different.len());
+    }
+}
+
+#[test]
+fn two_hundred_questions_are_answered_as_each_would_be_alone() {
+    many_questions_are_answered_as_alone(200, 4);
+}
+
+#[test]
+fn a_thousand_questions_are_answered_as_each_would_be_alone() {
+    many_questions_are_answered_as_alone(1_000, 20);
 }

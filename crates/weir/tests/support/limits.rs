@@ -3,12 +3,12 @@
 use std::path::Path;
 use weir::lang::limits::{CHECKED, Limit};
 use weir_compile::lower::{
-    HISTORY_LETTERS_MAX, LAYERS_MAX, MESSAGES_MAX, ORDERED_MAX, PATH_WORDS, RUN_ITEMS_MAX,
+    HISTORY_LETTERS_MAX, LAYERS_MAX, MESSAGES_MAX, ORDERED_MAX, PATH_WORDS, RUN_ITEMS_MAX, SHOW_SLOTS_MAX,
 };
 use weir_engine::plan::Limits;
 use weir_engine::sequence::SequenceLimits;
 use weir_engine::{COLUMN_BYTES_MAX, MESSAGE_BYTES_MAX};
-use weir_ir::abi::{FUELS_MAX, OUTS_MAX};
+use weir_ir::abi::FUELS_MAX;
 
 /// Limits that are checked after a program has been compiled, and at run time.
 fn later() -> Vec<Limit> {
@@ -22,7 +22,7 @@ fn later() -> Vec<Limit> {
         ),
         Limit::new(
             "values in the `show` clauses of a stack (IPv6 addresses count as 2, bytes and text as 5)",
-            (OUTS_MAX - PATH_WORDS) as u64,
+            (SHOW_SLOTS_MAX - PATH_WORDS) as u64,
             "warning W0194: the others are omitted from packet lines",
         ),
         Limit::new("items of a run", u64::from(RUN_ITEMS_MAX), "the run ends"),
