@@ -29,6 +29,10 @@ pub fn losses(ran: &Ran) {
              wait; find the flows first (weir flows), then filter by their addresses and ports"
         );
     }
+    let shed = counters.session.sessions_shed;
+    if shed > 0 {
+        say!("weir: memory was short: the sessions of {shed} connections were ended early");
+    }
     let late = counters.clock.packets_late;
     if late > 0 && counters.flow.flows_created > 0 {
         say!(
@@ -111,6 +115,11 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         let shares: Vec<String> = ran.outcome.shares.iter().map(u64::to_string).collect();
         say!("workers    {} packets", shares.join(" + "));
     }
+    let held = ran.outcome.memory.iter().filter(|(_, bytes, _)| *bytes > 0);
+    let held: Vec<String> = held.map(|(owner, bytes, _)| format!("{owner} {bytes}")).collect();
+    if !held.is_empty() {
+        say!("memory     at most {} bytes", held.join(" + "));
+    }
     let (swaps, longest) = ran.outcome.swaps;
     if swaps > 0 {
         let millis = longest.as_secs_f64() * 1e3;
@@ -125,7 +134,6 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("files_late", ran.found.files_late),
         ("options_cut", ran.found.options_cut),
         ("blocks_lost", ran.found.blocks_lost),
-        ("table_bytes", ran.outcome.table_bytes),
         ("source_received", ran.outcome.source.received),
         ("source_dropped", ran.outcome.source.dropped),
     ];

@@ -99,6 +99,7 @@ impl<S: Subscriber> Worker<S> {
         self.flows.change(&Moves { remainders: &remainders, classes: &classes, old: &self.plan, new: &plan });
         self.delivery.set_plan(Arc::clone(&plan), |open| remainders.map(open));
         self.program = Arc::clone(&plan.program);
+        self.delivery.streams.overload.set_session_bytes(self.flows.session_bytes());
         self.lanes.fill(Lane::default());
         self.plan = plan;
     }

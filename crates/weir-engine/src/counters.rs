@@ -93,6 +93,8 @@ counters! {
         probes_cut, "Connections whose protocol was not known when as many first bytes of theirs had come as are kept.";
         parts_cut, "Parts of sessions (messages, elements of lists) that were too long or too many to be kept.";
         sessions_cut, "Sessions ended early, as too many of their bytes had said nothing.";
+        inner_streams_cut, "Streams inside sessions that were not looked at: too many protocols stand around them, or beside.";
+        sessions_shed, "Connections whose sessions were ended early, as there was no memory for what they held.";
     }
 }
 

@@ -451,6 +451,11 @@ impl Flows {
         counters.message.merge(&self.messages.counters);
     }
 
+    /// Bytes that the sessions of all flows hold.
+    pub fn session_bytes(&self) -> usize {
+        self.tables.iter().flat_map(|table| &table.sessions).map(FlowSessions::held_bytes).sum()
+    }
+
     /// Flows that are there, and bytes that the tables take.
     pub fn size(&self) -> (u64, u64) {
         let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();

@@ -45,6 +45,7 @@ pub struct HoldQueue<P> {
     /// Number of packets that have left: place of the first one held.
     left: u64,
     bytes: usize,
+    bytes_peak: usize,
     /// Places of packets that wait, by flow.
     waiting: HashMap<WorkerFlow, VecDeque<u64>>,
     given_up: u64,
@@ -53,7 +54,15 @@ pub struct HoldQueue<P> {
 impl<P> HoldQueue<P> {
     /// An empty queue with the plan's bounds.
     pub fn new(plan: Arc<Plan>) -> Self {
-        Self { plan, held: VecDeque::new(), left: 0, bytes: 0, waiting: HashMap::new(), given_up: 0 }
+        Self {
+            plan,
+            held: VecDeque::new(),
+            left: 0,
+            bytes: 0,
+            bytes_peak: 0,
+            waiting: HashMap::new(),
+            given_up: 0,
+        }
     }
 
     /// The plan that it goes by.
@@ -119,6 +128,11 @@ impl<P> HoldQueue<P> {
         self.given_up
     }
 
+    /// The most bytes that were held at a time.
+    pub fn bytes_peak(&self) -> usize {
+        self.bytes_peak
+    }
+
     /// Appends a packet that goes to these questions.
     pub fn pass(&mut self, packet: P, bytes: usize, questions: QuestionSet) {
         let verdict = Verdict::Decided(questions);
@@ -149,6 +163,7 @@ impl<P> HoldQueue<P> {
     fn push(&mut self, mut held: Held<P>) {
         held.bytes += size_of::<Held<P>>();
         self.bytes += held.bytes;
+        self.bytes_peak = self.bytes_peak.max(self.bytes);
         self.held.push_back(held);
     }
 

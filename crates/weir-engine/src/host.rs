@@ -179,10 +179,20 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let ports = Direction::BOTH.map(|side| port(&flow.facts.ends, flow.header, side) as u16);
     let is_datagram = flow.facts.sequence.is_none();
     let carrier = Carrier { plan, probed: &flow.facts.probed, ports, is_datagram };
+    let before_bytes = sessions.held_bytes();
     sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);
     let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
     sessions.take(&carrier, &piece, &mut yielded, counters);
     sessions.gap(&carrier, (from, next.cut_bytes()), &mut yielded, counters);
+    let held_bytes = sessions.measure();
+    if held_bytes != before_bytes {
+        let overload = &mut delivery.streams.overload;
+        overload.resize_sessions(before_bytes, held_bytes);
+        if held_bytes > before_bytes && overload.is_exceeded(flow.sequences.held_bytes().0) {
+            sessions.shed(&mut yielded, counters);
+            overload.resize_sessions(held_bytes, 0);
+        }
+    }
     delivery.stages.end(Stage::Sessions, 1, began);
     after_sessions(flow, data, delivery, yielded);
 }
@@ -196,7 +206,9 @@ pub(crate) fn finish_sessions<S: Subscriber>(
     let mut yielded: Yielded = vec![];
     if let Some(sessions) = flow.sessions.as_mut() {
         let began = delivery.stages.begin();
+        let held_bytes = sessions.held_bytes();
         sessions.finish(&mut yielded, &mut delivery.counters.session);
+        delivery.streams.overload.resize_sessions(held_bytes, 0);
         delivery.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, delivery, yielded);

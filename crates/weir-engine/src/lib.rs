@@ -13,7 +13,7 @@
 //! * `effects`: what waits for the end of a packet.  `settle`: decides it.  `emitted`: events of a packet.
 //! * `replay_host`: a packet that is read once more, for the messages of a flow that ends.
 //! * `change`: another program takes over between two bursts.
-//! * [`counters`]: what became of every packet; they add up.
+//! * [`counters`]: what became of every packet; they add up.  [`memory`]: what is held, by its owner.
 //!
 //! No input or output, no clock of the machine (time is that of packets, an argument), and no protocol is named here.
 #![deny(unsafe_code)]
@@ -33,6 +33,7 @@ mod flows;
 pub mod hold;
 mod host;
 mod matcher;
+pub mod memory;
 mod messages;
 mod nesting;
 mod order;

@@ -64,6 +64,7 @@ impl<S: Subscriber> Worker<S> {
         }
         self.delivery.stages.end(Stage::Tail, lookups, began);
         self.lanes = all;
+        self.record_memory();
     }
 
     /// Runs the heads, and fetches the buckets that they ask for; how many do.

@@ -5,7 +5,9 @@ use crate::counters::SessionCounters;
 use crate::plan::Plan;
 use crate::recognised::Recognised;
 use weir_packet::Timestamp;
-use weir_sessions::{Data, Direction, Opening, Probe, Progress, ProtocolSet, Session, SessionParser};
+use weir_sessions::{
+    Data, Direction, InnerPiece, Opening, Probe, Progress, ProtocolSet, Session, SessionParser,
+};
 
 /// What sessions are found in.
 #[derive(Clone, Copy)]
@@ -26,16 +28,62 @@ pub(crate) enum FlowSessions {
     /// Not yet certain; the first bytes of both directions are kept.
     Probing(Box<Probing>),
     /// Certain, and wanted: the last of those recognised.
-    Parsing(Recognised, Box<dyn SessionParser>),
+    Parsing(Recognised, FlowParser),
+    /// As `Parsing`; and the parser yields a stream that has sessions of its own.
+    Tunnel(Box<Tunnel>),
     /// Several share the flow's datagrams: this one is asked first, and what is not its own goes to the rest.
-    Beside(usize, Box<dyn SessionParser>, Box<FlowSessions>),
+    Beside(u8, FlowParser, Box<FlowSessions>),
     /// Nothing more is wanted of the bytes.
     Over(Recognised),
 }
 
+// Each flow of a table that delivers bytes has one.
+const _: () = assert!(size_of::<FlowSessions>() <= 40);
+
 impl Default for FlowSessions {
     fn default() -> Self {
         FlowSessions::Fresh(Recognised::default(), 0)
+    }
+}
+
+/// A parser, and the memory that it is known to hold.
+pub(crate) struct FlowParser {
+    parser: Box<dyn SessionParser>,
+    /// Bytes that it held when it was last asked.
+    held_bytes: u32,
+    /// Bytes that it took since then.
+    taken_bytes: u32,
+}
+
+/// A parser that yields a stream, and the sessions in that. How deep tunnels stand in each other is bounded by the protocols that one
+/// flow may have.
+pub(crate) struct Tunnel {
+    protocol: usize,
+    parser: FlowParser,
+    /// What was recognised in it begins with what was recognised around it.
+    inner: FlowSessions,
+}
+
+/// A parser is asked what it holds once it took this part of that: parsers add up what they hold, so asking costs the more the
+/// more they hold.
+const ASKED_PART: u32 = 16;
+
+impl FlowParser {
+    fn new(parser: Box<dyn SessionParser>) -> Self {
+        Self { parser, held_bytes: 0, taken_bytes: 0 }
+    }
+
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        self.taken_bytes = self.taken_bytes.saturating_add(data.bytes.len() as u32);
+        self.parser.parse(data, sessions)
+    }
+
+    /// Asks the parser what it holds if that may have changed enough.
+    fn measure(&mut self) {
+        if self.taken_bytes >= self.held_bytes / ASKED_PART {
+            let bytes = size_of_val(&*self.parser) + self.parser.held_bytes();
+            (self.held_bytes, self.taken_bytes) = (u32::try_from(bytes).unwrap_or(u32::MAX), 0);
+        }
     }
 }
 
@@ -95,10 +143,22 @@ impl FlowSessions {
             FlowSessions::Parsing(recognised, parser) => {
                 let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
                 let progress = numbered(protocol, out, |sessions| parser.parse(data, sessions));
-                if progress == Progress::NotMine {
-                    return self.share(carrier, data, out, counters);
+                match progress {
+                    Progress::NotMine => return self.share(carrier, data, out, counters),
+                    Progress::Inner => return self.enter(carrier, out, counters),
+                    _ => {}
                 }
                 self.go_on(progress, recognised, counters);
+                if let Progress::HandOver { rest_bytes } = progress {
+                    let at = data.bytes.len().saturating_sub(rest_bytes);
+                    self.take(carrier, &Data { bytes: &data.bytes[at..], ..*data }, out, counters);
+                }
+            }
+            FlowSessions::Tunnel(tunnel) => {
+                let Tunnel { protocol, parser, .. } = &mut **tunnel;
+                let progress = numbered(*protocol, out, |sessions| parser.parse(data, sessions));
+                tunnel.take_inner(carrier, out, counters);
+                self.go_on_around(carrier, progress, out, counters);
                 if let Progress::HandOver { rest_bytes } = progress {
                     let at = data.bytes.len().saturating_sub(rest_bytes);
                     self.take(carrier, &Data { bytes: &data.bytes[at..], ..*data }, out, counters);
@@ -143,13 +203,26 @@ impl FlowSessions {
             FlowSessions::Over(_) => {}
             FlowSessions::Parsing(recognised, parser) => {
                 let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
+                let parser = &mut parser.parser;
                 let progress = numbered(protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
+                if progress == Progress::Inner {
+                    return self.enter(carrier, out, counters);
+                }
                 self.go_on(progress, recognised, counters);
             }
-            FlowSessions::Beside(protocol, parser, rest) => {
+            FlowSessions::Tunnel(tunnel) => {
+                let Tunnel { protocol, parser, .. } = &mut **tunnel;
+                let parser = &mut parser.parser;
                 let progress = numbered(*protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
+                tunnel.take_inner(carrier, out, counters);
+                self.go_on_around(carrier, progress, out, counters);
+            }
+            FlowSessions::Beside(protocol, parser, rest) => {
+                let (protocol, parser) = (usize::from(*protocol), &mut parser.parser);
+                let progress = numbered(protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
                 rest.gap(carrier, (from, length_bytes), out, counters);
-                if matches!(progress, Progress::Done | Progress::HandOver { .. }) {
+                if matches!(progress, Progress::Done | Progress::Inner | Progress::HandOver { .. }) {
+                    counters.inner_streams_cut += u64::from(progress == Progress::Inner);
                     self.leave(counters);
                 }
             }
@@ -188,12 +261,51 @@ impl FlowSessions {
         counters: &mut SessionCounters,
     ) {
         let FlowSessions::Beside(protocol, parser, rest) = self else { return };
-        let progress = numbered(*protocol, out, |sessions| parser.parse(data, sessions));
+        let progress = numbered(usize::from(*protocol), out, |sessions| parser.parse(data, sessions));
         match progress {
             Progress::Wanted => {}
             Progress::NotMine => rest.take(carrier, data, out, counters),
+            Progress::Inner => {
+                counters.inner_streams_cut += 1;
+                self.leave(counters);
+            }
             Progress::Done | Progress::HandOver { .. } => self.leave(counters),
         }
+    }
+
+    /// The parser yields a stream inside from now on: it is probed as a flow of its own is.
+    fn enter(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
+        let FlowSessions::Parsing(recognised, parser) = std::mem::take(self) else { return };
+        let inner = if recognised.is_full() {
+            counters.inner_streams_cut += 1;
+            FlowSessions::Over(recognised)
+        } else {
+            FlowSessions::Fresh(recognised, 0)
+        };
+        let mut tunnel = Box::new(Tunnel { protocol: recognised.last().unwrap_or(0), parser, inner });
+        tunnel.take_inner(carrier, out, counters);
+        *self = FlowSessions::Tunnel(tunnel);
+        self.go_on_around(carrier, Progress::Inner, out, counters);
+    }
+
+    /// As [`go_on`](Self::go_on), of a parser that yields a stream: once nobody wants anything of either, they are over.
+    fn go_on_around(
+        &mut self,
+        carrier: &Carrier<'_>,
+        progress: Progress,
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
+        let FlowSessions::Tunnel(tunnel) = self else { return };
+        let is_unwanted = tunnel.inner.is_over() && !carrier.plan.wanted.contains(tunnel.protocol);
+        if !matches!(progress, Progress::Done | Progress::HandOver { .. }) && !is_unwanted {
+            return;
+        }
+        tunnel.inner.finish(out, counters);
+        count(&*tunnel.parser.parser, counters);
+        let recognised = tunnel.inner.recognised();
+        let goes_on = matches!(progress, Progress::HandOver { .. }) && !recognised.is_full();
+        *self = if goes_on { FlowSessions::Fresh(recognised, 0) } else { FlowSessions::Over(recognised) };
     }
 
     /// A datagram is not what is parsed: from now on another protocol may stand beside it.
@@ -211,12 +323,12 @@ impl FlowSessions {
         let mut rest =
             if is_over { FlowSessions::Over(recognised) } else { FlowSessions::Fresh(recognised, 0) };
         rest.take(carrier, data, out, counters);
-        *self = FlowSessions::Beside(protocol, parser, Box::new(rest));
+        *self = FlowSessions::Beside(protocol as u8, parser, Box::new(rest));
     }
 
     /// The first of those that share a flow is done.
     fn leave(&mut self, counters: &mut SessionCounters) {
-        if let FlowSessions::Beside(_, parser, rest) = self {
+        if let FlowSessions::Beside(_, FlowParser { parser, .. }, rest) = self {
             count(&**parser, counters);
             *self = std::mem::take(&mut **rest);
         }
@@ -226,24 +338,69 @@ impl FlowSessions {
         if matches!(progress, Progress::Wanted | Progress::NotMine) {
             return;
         }
-        if let FlowSessions::Parsing(_, parser) = self {
+        if let FlowSessions::Parsing(_, FlowParser { parser, .. }) = self {
             count(&**parser, counters);
         }
         let goes_on = matches!(progress, Progress::HandOver { .. }) && !recognised.is_full();
         *self = if goes_on { FlowSessions::Fresh(recognised, 0) } else { FlowSessions::Over(recognised) };
     }
 
-    /// The flow is over.
+    /// The flow is over: it holds no more bytes.
     pub fn finish(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
         if let FlowSessions::Parsing(recognised, parser) = self {
             let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
-            numbered(protocol, out, |sessions| parser.finish(sessions));
+            numbered(protocol, out, |sessions| parser.parser.finish(sessions));
             self.go_on(Progress::Done, recognised, counters);
         } else if let FlowSessions::Beside(protocol, parser, rest) = self {
-            numbered(*protocol, out, |sessions| parser.finish(sessions));
+            numbered(usize::from(*protocol), out, |sessions| parser.parser.finish(sessions));
             rest.finish(out, counters);
             self.leave(counters);
+        } else if let FlowSessions::Probing(probing) = self {
+            (probing.bytes, probing.pieces) = ([vec![], vec![]], vec![]);
+        } else if let FlowSessions::Tunnel(tunnel) = self {
+            let Tunnel { protocol, parser, .. } = &mut **tunnel;
+            numbered(*protocol, out, |sessions| parser.parser.finish(sessions));
+            tunnel.inner.finish(out, counters);
+            count(&*tunnel.parser.parser, counters);
+            *self = FlowSessions::Over(tunnel.inner.recognised());
         }
+    }
+
+    /// There is no memory for what they hold: they are over. What they yield so far is pushed to `out`.
+    pub fn shed(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
+        counters.sessions_shed += 1;
+        self.finish(out, counters);
+        *self = FlowSessions::Over(self.recognised());
+    }
+
+    /// Bytes of memory that they held when they were last [measured](Self::measure).
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            FlowSessions::Fresh(..) | FlowSessions::Over(_) => 0,
+            FlowSessions::Parsing(_, parser) => parser.held_bytes as usize,
+            FlowSessions::Probing(probing) => probing.held_bytes(),
+            FlowSessions::Beside(_, parser, rest) => parser.held_bytes as usize + rest.held_bytes(),
+            FlowSessions::Tunnel(tunnel) => tunnel.parser.held_bytes as usize + tunnel.inner.held_bytes(),
+        }
+    }
+
+    /// Bytes of memory that they hold now. A parser may hold more by a few times a sixteenth of what is said of it.
+    #[inline]
+    pub fn measure(&mut self) -> usize {
+        match self {
+            FlowSessions::Parsing(_, parser) => parser.measure(),
+            FlowSessions::Beside(_, parser, rest) => {
+                parser.measure();
+                rest.measure();
+            }
+            FlowSessions::Tunnel(tunnel) => {
+                tunnel.parser.measure();
+                tunnel.inner.measure();
+            }
+            FlowSessions::Fresh(..) | FlowSessions::Over(_) | FlowSessions::Probing(_) => {}
+        }
+        self.held_bytes()
     }
 
     /// Nothing more is wanted of the bytes.
@@ -256,6 +413,7 @@ impl FlowSessions {
         match self {
             FlowSessions::Probing(probing) => probing.candidates |= protocols,
             FlowSessions::Beside(_, _, rest) => rest.consider(protocols),
+            FlowSessions::Tunnel(tunnel) => tunnel.inner.consider(protocols),
             _ => {}
         }
     }
@@ -266,7 +424,22 @@ impl FlowSessions {
             FlowSessions::Fresh(before, _) => *before,
             FlowSessions::Probing(probing) => probing.before,
             FlowSessions::Beside(_, _, rest) => rest.recognised(),
+            FlowSessions::Tunnel(tunnel) => tunnel.inner.recognised(),
             FlowSessions::Parsing(recognised, _) | FlowSessions::Over(recognised) => *recognised,
+        }
+    }
+}
+
+impl Tunnel {
+    /// What the parser knows of the stream inside goes to the sessions in it.
+    fn take_inner(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
+        let mut pieces = vec![];
+        self.parser.parser.take_inner(&mut pieces);
+        let carrier = Carrier { is_datagram: false, ..*carrier };
+        for InnerPiece { from, time, gap_bytes, bytes } in pieces {
+            self.inner.gap(&carrier, (from, gap_bytes), out, counters);
+            let data = Data { from, time, bytes: &bytes, is_datagram: false };
+            self.inner.take(&carrier, &data, out, counters);
         }
     }
 }
@@ -324,9 +497,8 @@ fn probe(carrier: &Carrier<'_>, candidates: &ProtocolSet, opening: Opening<'_>) 
 fn certain(plan: &Plan, before: Recognised, protocol: usize) -> FlowSessions {
     let recognised = before.with(protocol);
     if plan.parsed.contains(protocol) {
-        let known = plan.sessions.protocol(protocol);
-        let carrier = known.carrier.filter(|_| !plan.wanted.contains(protocol));
-        FlowSessions::Parsing(recognised, carrier.unwrap_or(known.parser)())
+        let parser = plan.sessions.open(protocol, !plan.wanted.contains(protocol));
+        FlowSessions::Parsing(recognised, FlowParser::new(parser))
     } else {
         FlowSessions::Over(recognised)
     }
@@ -342,6 +514,12 @@ impl Probing {
     fn keep(&mut self, data: &Data<'_>) {
         self.bytes[data.from as usize].extend_from_slice(data.bytes);
         self.pieces.push((data.from, data.time, data.bytes.len() as u32));
+    }
+
+    fn held_bytes(&self) -> usize {
+        let bytes: usize = self.bytes.iter().map(Vec::capacity).sum();
+        let pieces = self.pieces.capacity() * size_of::<(Direction, Timestamp, u32)>();
+        if bytes == 0 { 0 } else { size_of::<Self>() + bytes + pieces }
     }
 
     /// More bytes of a direction were kept than probes may see.

@@ -7,6 +7,7 @@ use crate::flow::EndReason;
 use crate::flow_end::end_flow;
 use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
+use crate::memory::Memory;
 use crate::packet_run::Lane;
 use crate::plan::Plan;
 use crate::stage::{Stage, Stages};
@@ -27,6 +28,7 @@ pub struct Worker<S> {
     pub(crate) delivery: Delivery<S>,
     pub(crate) lanes: Vec<Lane>,
     is_finished: bool,
+    memory_peak: Memory,
     /// Flows that are still to end, the next one last.
     ending: Vec<FlowRef>,
 }
@@ -40,6 +42,7 @@ impl<S: Subscriber> Worker<S> {
             delivery: Delivery::new(Arc::clone(&plan), subscriber),
             lanes: vec![Lane::default(); BURST_PACKETS_MAX],
             is_finished: false,
+            memory_peak: Memory::default(),
             ending: vec![],
             plan,
         }
@@ -122,6 +125,37 @@ impl<S: Subscriber> Worker<S> {
     /// Bytes that are held for streams: of their chunks, and those that come with streams whatever the memory.
     pub fn stream_bytes(&self) -> (usize, usize) {
         self.delivery.streams.overload.held_bytes()
+    }
+
+    /// Bytes that are held now, by their owner.
+    pub fn memory(&self) -> Memory {
+        Memory { tables: self.flows.size().1, ..self.memory_beside_tables() }
+    }
+
+    #[inline]
+    fn memory_beside_tables(&self) -> Memory {
+        let overload = &self.delivery.streams.overload;
+        let (chunk_bytes, fixed_bytes) = overload.held_bytes();
+        Memory {
+            tables: 0,
+            reassembly: self.flows.sequences.held_bytes().0 as u64,
+            streams: (chunk_bytes + fixed_bytes) as u64,
+            sessions: overload.session_bytes() as u64,
+            messages: self.flows.messages.held_bytes() as u64,
+            held_packets: 0,
+        }
+    }
+
+    /// A burst is through: what is held may be the most so far.
+    #[inline]
+    pub(crate) fn record_memory(&mut self) {
+        let now = self.memory_beside_tables();
+        self.memory_peak.raise(&now);
+    }
+
+    /// The most bytes that each owner held at the end of a burst.
+    pub fn memory_peak(&self) -> Memory {
+        Memory { tables: self.flows.size().1, ..self.memory_peak }
     }
 
     /// What passed each stage, and how long that took.

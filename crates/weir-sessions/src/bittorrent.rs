@@ -21,8 +21,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "BitTorrent: which torrent peers share, and who they are (BEP 3)",
     probe,
     may_begin,
-    parser: || Box::new(TorrentParser::default()),
+    open: |_| Box::new(TorrentParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

@@ -24,8 +24,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "DHCP for IPv6: who is given which addresses and prefixes (RFC 8415)",
     probe,
     may_begin,
-    parser: || Box::new(Dhcpv6Parser::default()),
+    open: |_| Box::new(Dhcpv6Parser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

@@ -10,6 +10,7 @@
 extern crate self as weir_sessions;
 
 pub mod bittorrent;
+mod context;
 #[cfg(test)]
 #[path = "../../weir-testing/src/conversation.rs"]
 pub mod conversation;
@@ -57,13 +58,14 @@ mod wire;
 pub mod wireguard;
 pub mod x509;
 
+pub use context::{Context, Setting};
 pub use pairing::Exchange;
 pub use probe_decision::{ByteSet, DECIDED_BYTES, ProbeDecision};
 pub use protocol_set::{PROTOCOLS_MAX, ProtocolSet};
-pub use registry::{RegisterError, SessionRegistry};
+pub use registry::{RegisterError, SessionRegistry, UnknownSetting};
 pub use session::{
-    CutOff, Data, Field, FirstPlace, Opening, PartLog, PartsOf, Probe, Progress, Session, SessionParser,
-    SessionProtocol, SessionType, Within, Words,
+    CutOff, Data, Field, FirstPlace, InnerPiece, OpenParser, Opening, PartLog, PartsOf, Probe, Progress,
+    Session, SessionParser, SessionProtocol, SessionType, Within, Words,
 };
 pub use weir_packet::Direction;
 

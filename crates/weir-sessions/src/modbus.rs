@@ -23,8 +23,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Modbus: what is asked of controllers, and their answers (Modbus/TCP)",
     probe,
     may_begin,
-    parser: || Box::new(ModbusParser::default()),
+    open: |_| Box::new(ModbusParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

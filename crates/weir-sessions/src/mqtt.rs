@@ -23,8 +23,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "MQTT connections: who connects, and the topics that are published (MQTT 3.1.1, 5)",
     probe,
     may_begin,
-    parser: || Box::new(MqttParser::default()),
+    open: |_| Box::new(MqttParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

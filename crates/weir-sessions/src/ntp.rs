@@ -21,8 +21,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "NTP: each message with its four times (RFC 5905)",
     probe,
     may_begin,
-    parser: || Box::new(NtpParser),
+    open: |_| Box::new(NtpParser),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

@@ -21,8 +21,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "OpenVPN: the two packets that begin it",
     probe,
     may_begin,
-    parser: || Box::new(OpenvpnParser::default()),
+    open: |_| Box::new(OpenvpnParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

@@ -33,8 +33,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "PostgreSQL: who connects to which database, and queries with how they went",
     probe,
     may_begin,
-    parser: || Box::new(PgParser::default()),
+    open: |_| Box::new(PgParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

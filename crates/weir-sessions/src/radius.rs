@@ -23,8 +23,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "RADIUS: who asks to be let in, and is (RFC 2865), and accounting (RFC 2866)",
     probe,
     may_begin,
-    parser: || Box::new(RadiusParser::default()),
+    open: |_| Box::new(RadiusParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

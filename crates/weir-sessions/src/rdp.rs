@@ -29,8 +29,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Remote desktops: who connects, with what, and how it is secured (MS-RDPBCGR)",
     probe,
     may_begin,
-    parser: || Box::new(RdpParser::default()),
+    open: |_| Box::new(RdpParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 
@@ -402,7 +403,7 @@ impl SessionParser for RdpParser {
         loop {
             match self.sides[data.from as usize].next(&mut rest, data.time, MESSAGE_BYTES_MAX, measure) {
                 Next::Frame(frame) => match self.take_message(&frame) {
-                    Progress::Wanted | Progress::NotMine => {}
+                    Progress::Wanted | Progress::Inner | Progress::NotMine => {}
                     Progress::Done => {
                         self.finish(sessions);
                         return Progress::Done;

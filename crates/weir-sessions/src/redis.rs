@@ -12,8 +12,8 @@ use crate::line::{Lines, text as lossy};
 use crate::session::session_fields;
 use crate::values::{text, unsigned};
 use crate::{
-    ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
-    SessionProtocol,
+    ByteSet, Context, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
+    SessionProtocol, Setting,
 };
 use std::any::Any;
 use std::collections::VecDeque;
@@ -29,8 +29,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Redis: commands with their replies (RESP)",
     probe,
     may_begin,
-    parser: || Box::new(RedisParser::default()),
+    open: |context| Box::new(RedisParser::new(context)),
     carrier: None,
+    settings: &[TEXT_BYTES_MAX],
     fields: FIELDS,
 };
 
@@ -46,7 +47,11 @@ fn may_begin(place: FirstPlace) -> ByteSet {
 pub const WAITING_MAX: usize = 256;
 
 /// Most bytes kept of a name, a key, a value or a reply.
-pub const TEXT_BYTES_MAX: usize = 256;
+pub const TEXT_BYTES_MAX: Setting = Setting {
+    name: "redis.text_bytes_max",
+    default: 256,
+    doc: "Most bytes kept of a name, a key, a value or a reply",
+};
 
 /// Most elements of an array, as in servers.
 const ELEMENTS_MAX: u64 = 1 << 20;
@@ -154,6 +159,8 @@ impl Replies {
 /// Parser state of one direction.
 #[derive(Debug, Default)]
 struct Side {
+    /// See [`TEXT_BYTES_MAX`].
+    text_bytes_max: usize,
     lines: Lines,
     /// The string being read: bytes missing, line end included, and its first bytes.
     string: Option<(u64, Vec<u8>)>,
@@ -181,14 +188,14 @@ impl Side {
             let taken = usize::try_from(*missing).unwrap_or(usize::MAX).min(bytes.len());
             // The last two bytes are the line end.
             let wanted = usize::try_from(missing.saturating_sub(2)).unwrap_or(usize::MAX);
-            let room = TEXT_BYTES_MAX.saturating_sub(kept.len()).min(wanted).min(taken);
+            let room = self.text_bytes_max.saturating_sub(kept.len()).min(wanted).min(taken);
             kept.extend_from_slice(&bytes[..room]);
             *missing -= taken as u64;
             *bytes = &bytes[taken..];
             if *missing > 0 {
                 return None;
             }
-            let string = lossy(kept, TEXT_BYTES_MAX);
+            let string = lossy(kept, self.text_bytes_max);
             self.string = None;
             self.pending = self.pending.saturating_sub(1);
             return Some((Part::Scalar(b'$', string), time));
@@ -215,7 +222,7 @@ impl Side {
                 _ => return self.give_up(),
             },
             b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' if !is_client || !is_between => {
-                Part::Scalar(kind, lossy(rest, TEXT_BYTES_MAX))
+                Part::Scalar(kind, lossy(rest, self.text_bytes_max))
             }
             _ if is_client && is_between => return Some((Part::Inline(line.bytes.into_owned()), time)),
             _ => return self.give_up(),
@@ -426,7 +433,13 @@ impl SessionParser for RedisParser {
 }
 
 impl RedisParser {
-    /// Handles a part of a command. Returns whether it is valid: an array of strings, or a line.
+    fn new(context: &Context<'_>) -> Self {
+        let text_bytes_max = usize::try_from(context.number(&TEXT_BYTES_MAX)).unwrap_or(usize::MAX);
+        let sides = [(); 2].map(|()| Side { text_bytes_max, ..Side::default() });
+        Self { sides, ..Self::default() }
+    }
+
+    /// Takes a part of a command; whether it is one: an array of strings.
     fn take_part(
         &mut self,
         part: Part,
@@ -445,7 +458,7 @@ impl RedisParser {
             (Part::Inline(line), _) => {
                 let mut command = RedisCommand::new(time);
                 for word in words::split(&line).take(INLINE_WORDS_MAX) {
-                    command.take_word(lossy(&word, TEXT_BYTES_MAX));
+                    command.take_word(lossy(&word, self.sides[0].text_bytes_max));
                 }
                 self.command = Some(command);
             }

@@ -1,8 +1,9 @@
 //! The session protocols that a compiler knows: those of this crate, and those that its user registers.
 
+use crate::context::Configuration;
 use crate::{
-    Field, PART_LOGS, PROTOCOLS, PROTOCOLS_MAX, PartLog, ProbeDecision, ProtocolSet, SessionProtocol, WITHIN,
-    Within,
+    Context, Field, PART_LOGS, PROTOCOLS, PROTOCOLS_MAX, PartLog, ProbeDecision, ProtocolSet, SessionParser,
+    SessionProtocol, Setting, WITHIN, Within,
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -14,6 +15,7 @@ pub struct SessionRegistry {
     protocols: Vec<&'static SessionProtocol>,
     part_logs: &'static [&'static PartLog],
     within: &'static [Within],
+    configuration: Configuration,
     /// Made when a program first asks for it.
     probes: OnceLock<Arc<ProbeDecision>>,
 }
@@ -21,7 +23,13 @@ pub struct SessionRegistry {
 /// The protocols of this crate.
 impl Default for SessionRegistry {
     fn default() -> Self {
-        Self { protocols: PROTOCOLS.to_vec(), part_logs: PART_LOGS, within: WITHIN, probes: OnceLock::new() }
+        Self {
+            protocols: PROTOCOLS.to_vec(),
+            part_logs: PART_LOGS,
+            within: WITHIN,
+            configuration: Configuration::default(),
+            probes: OnceLock::new(),
+        }
     }
 }
 
@@ -57,6 +65,9 @@ impl SessionRegistry {
         if let Some(name) = protocol.fields.iter().flat_map(named).find(|name| known.contains(name)) {
             return wrong(Wrong::Taken(name));
         }
+        if let Some(setting) = protocol.settings.iter().find(|setting| self.setting(setting.name).is_some()) {
+            return wrong(Wrong::Taken(setting.name));
+        }
         let others = self.protocols.iter().find(|known| known.log == protocol.log);
         if of_logs().any(|log| log == protocol.log)
             || others.is_some_and(|of| !has_same_columns(of, protocol))
@@ -66,6 +77,36 @@ impl SessionRegistry {
         self.protocols.push(protocol);
         self.probes = OnceLock::new();
         Ok(self.protocols.len() - 1)
+    }
+
+    /// Everything that can be set for the parsers of the protocols.
+    pub fn settings(&self) -> impl Iterator<Item = &'static Setting> {
+        self.protocols.iter().flat_map(|protocol| protocol.settings)
+    }
+
+    fn setting(&self, name: &str) -> Option<&'static Setting> {
+        self.settings().find(|setting| setting.name == name)
+    }
+
+    /// Sets something for the parsers that are opened from now on.
+    ///
+    /// # Errors
+    /// No protocol has such a setting.
+    pub fn configure(&mut self, name: &str, value: u64) -> Result<(), UnknownSetting> {
+        let setting = self.setting(name).ok_or_else(|| UnknownSetting(name.to_string()))?;
+        self.configuration.set(setting, value);
+        Ok(())
+    }
+
+    /// Opens a parser for a new connection of the protocol of a number. With `carries_only` nobody wants the sessions themselves, only
+    /// what the protocol hands over to.
+    ///
+    /// # Panics
+    /// Where the registry gave no such number.
+    pub fn open(&self, number: usize, carries_only: bool) -> Box<dyn SessionParser> {
+        let protocol = self.protocols[number];
+        let open = protocol.carrier.filter(|_| carries_only).unwrap_or(protocol.open);
+        open(&Context::of(&self.configuration))
     }
 
     /// Every protocol, by number: in the order in which they are probed.
@@ -154,6 +195,18 @@ fn has_same_columns(one: &SessionProtocol, other: &SessionProtocol) -> bool {
     columns(one) == columns(other)
 }
 
+/// No protocol has a setting of this name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownSetting(String);
+
+impl fmt::Display for UnknownSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no session protocol has a setting `{}`", self.0)
+    }
+}
+
+impl std::error::Error for UnknownSetting {}
+
 /// Why a protocol is not registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisterError {
@@ -184,3 +237,31 @@ impl fmt::Display for RegisterError {
 }
 
 impl std::error::Error for RegisterError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Data, Direction};
+    use weir_packet::{Timestamp, Value};
+
+    #[test]
+    fn parsers_are_opened_with_what_was_set() {
+        let mut registry = SessionRegistry::default();
+        let redis = registry.number_of("redis").expect("it is built in");
+        let key = registry.protocol(redis).fields.iter().position(|field| field.name == "redis.cmd.key");
+        let key = |registry: &SessionRegistry| {
+            let (mut parser, mut sessions) = (registry.open(redis, false), vec![]);
+            let request: &[u8] = b"*2\r\n$3\r\nGET\r\n$6\r\nabcdef\r\n";
+            for (from, bytes) in [(Direction::Originator, request), (Direction::Responder, b"$-1\r\n")] {
+                let time = Timestamp(0);
+                parser.parse(&Data { from, time, bytes, is_datagram: false }, &mut sessions);
+            }
+            sessions[0].value(key.expect("it has a key")).into_owned()
+        };
+        assert_eq!(key(&registry), Value::Text("abcdef".into()));
+        assert_eq!(registry.configure("redis.text_bytes_max", 4), Ok(()));
+        assert_eq!(key(&registry), Value::Text("abcd".into()));
+        let wrong = registry.configure("redis.text_max", 4).expect_err("there is none");
+        assert_eq!(wrong.to_string(), "no session protocol has a setting `redis.text_max`");
+    }
+}

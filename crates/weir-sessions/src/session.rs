@@ -1,6 +1,6 @@
 //! The trait of session parsers, and what they yield.
 
-use crate::ByteSet;
+use crate::{ByteSet, Context, Setting};
 use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Direction, Timestamp, Value, ValueType};
@@ -91,9 +91,25 @@ pub enum Progress {
         /// Bytes at the end of the piece at hand that were not taken.
         rest_bytes: usize,
     },
+    /// As [`Wanted`](Self::Wanted); and bytes of a stream inside are known, which [`take_inner`](SessionParser::take_inner) yields: what was
+    /// decrypted, unpacked, or taken out of frames.
+    Inner,
     /// This datagram is not mine: several protocols share the flow (RFC 7983). It was not taken; others are asked, and
     /// the next one is mine to see again. Only of datagrams.
     NotMine,
+}
+
+/// Bytes of a stream inside the bytes that a parser takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InnerPiece {
+    /// Who sent them.
+    pub from: Direction,
+    /// When they came.
+    pub time: Timestamp,
+    /// Bytes of this direction that are missing before them.
+    pub gap_bytes: u64,
+    /// The next bytes of this direction.
+    pub bytes: Vec<u8>,
 }
 
 /// What a parser's bounds have cut off.
@@ -178,12 +194,22 @@ pub trait SessionParser: Send {
     /// The connection is over; yields what is worth yielding (an unanswered ClientHello, say).
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>);
 
+    /// Moves bytes of the stream inside, in the order in which they came, to the end of `pieces`. The first time it is called because
+    /// the parser answered [`Progress::Inner`], then after each call. The stream is probed anew, for protocols that the parser's own protocol
+    /// [may hand over to](SessionProtocol::hands_over). Of flows that several protocols share nothing is taken.
+    fn take_inner(&mut self, pieces: &mut Vec<InnerPiece>) {
+        let _ = pieces;
+    }
+
     /// Bytes held in buffers, for the engine's accounting. Bounded by the parser itself.
     fn held_bytes(&self) -> usize;
 
     /// What its bounds have cut off so far. Asked once, when the parser is done with.
     fn cut_off(&self) -> CutOff;
 }
+
+/// Makes a parser for a new connection.
+pub type OpenParser = fn(&Context<'_>) -> Box<dyn SessionParser>;
 
 /// A session protocol: how to recognise it, how to parse it, which fields it has.
 pub struct SessionProtocol {
@@ -197,7 +223,7 @@ pub struct SessionProtocol {
     pub doc: &'static str,
     /// Layers whose payload it may be: `tcp`.
     pub transports: &'static [&'static str],
-    /// Protocols that it may hand over to, or share a flow with: where one of them is looked for, this one's parser runs, too.
+    /// Protocols that it may hand over to, carry in a stream inside, or share a flow with: where one of them is looked for, this one's parser runs, too.
     pub hands_over: &'static [&'static str],
     /// Looks at the first bytes of both directions (either may be empty).
     pub probe: fn(&Opening<'_>) -> Probe,
@@ -205,11 +231,13 @@ pub struct SessionProtocol {
     /// for [`probe`](Self::probe) to answer anything but [`Probe::NotForUs`]. The answer depends on the place only:
     /// [`ProbeDecision`](crate::ProbeDecision) makes a table of the answers. `|_| ByteSet::ALL` is always right.
     pub may_begin: fn(FirstPlace) -> ByteSet,
-    /// A parser for a new connection.
-    pub parser: fn() -> Box<dyn SessionParser>,
-    /// A parser for a connection whose own sessions nobody wants: of what it hands over to, and done soon where it hands
-    /// over to nothing. `None`: [`parser`](Self::parser) does it.
-    pub carrier: Option<fn() -> Box<dyn SessionParser>>,
+    /// Opens a parser for a new connection.
+    pub open: OpenParser,
+    /// Opens a parser for a connection whose own sessions nobody wants: of what it hands over to, and done soon where it hands
+    /// over to nothing. `None`: [`open`](Self::open) does it.
+    pub carrier: Option<OpenParser>,
+    /// What can be set for its parsers, which read it from their [`Context`].
+    pub settings: &'static [Setting],
     /// The fields of its sessions.
     pub fields: &'static [Field],
 }

@@ -24,8 +24,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SSDP: what devices of UPnP search for, offer and answer (UPnP Device Architecture)",
     probe,
     may_begin,
-    parser: || Box::new(SsdpParser::default()),
+    open: |_| Box::new(SsdpParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

@@ -26,8 +26,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
     probe,
     may_begin,
-    parser: || Box::new(StunParser::default()),
+    open: |_| Box::new(StunParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

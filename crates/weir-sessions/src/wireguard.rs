@@ -21,8 +21,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "WireGuard: handshakes, which come every two minutes while there is traffic",
     probe,
     may_begin,
-    parser: || Box::new(WireguardParser::default()),
+    open: |_| Box::new(WireguardParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

@@ -287,7 +287,7 @@ fn one_direction_alone_is_something() {
 
 #[test]
 fn nobody_waits_for_ever_for_the_other_direction() {
-    let mut parser = (PROTOCOL.parser)();
+    let mut parser = (PROTOCOL.open)(&weir_sessions::Context::default());
     let mut sessions = Vec::new();
     assert_eq!(parser.parse(&piece(CLIENT, &handshake("tls13-full")[0].1), &mut sessions), Progress::Wanted);
     let mut record = vec![23, 3, 3, 0x40, 0];
@@ -340,7 +340,7 @@ fn sslv2_alone_is_recognised() {
 
 /// Parses the handshake with `length` bytes missing at offset `at` of segment `index`.
 fn with_gap(segments: &[Segment], index: usize, at: usize, length: usize) -> TlsHandshake {
-    let mut parser = (PROTOCOL.parser)();
+    let mut parser = (PROTOCOL.open)(&weir_sessions::Context::default());
     let mut sessions = Vec::new();
     for (number, (from, bytes)) in segments.iter().enumerate() {
         if number == index {
@@ -397,7 +397,7 @@ fn an_oversize_chain_is_passed_over() {
     let hello_bytes = 5 + usize::from(u16::from_be_bytes([segments[1].1[3], segments[1].1[4]]));
     segments[1].1.splice(hello_bytes..hello_bytes, records);
     let handshake = feed_one(&segments);
-    let mut parser = (PROTOCOL.parser)();
+    let mut parser = (PROTOCOL.open)(&weir_sessions::Context::default());
     for (from, bytes) in &segments {
         parser.parse(&piece(*from, bytes), &mut Vec::new());
     }
@@ -408,7 +408,7 @@ fn an_oversize_chain_is_passed_over() {
 
 #[test]
 fn memory_is_given_back() {
-    let mut parser = (PROTOCOL.parser)();
+    let mut parser = (PROTOCOL.open)(&weir_sessions::Context::default());
     let mut sessions = Vec::new();
     for (from, bytes) in handshake("tls12-full") {
         for byte in bytes {

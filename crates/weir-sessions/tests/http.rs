@@ -205,7 +205,7 @@ fn a_gap_in_the_headers_of_http2_is_the_end() {
 
 /// Feeds bytes in large pieces until the parser is done. Returns the number of truncations, and of sessions.
 fn feed(pieces: impl Iterator<Item = (Direction, Vec<u8>)>) -> (CutOff, usize) {
-    let mut parser = (PROTOCOL.parser)();
+    let mut parser = (PROTOCOL.open)(&weir_sessions::Context::default());
     let mut sessions = Vec::new();
     for (from, bytes) in pieces {
         let data = Data { from, time: weir_packet::Timestamp(0), bytes: &bytes, is_datagram: false };

@@ -99,7 +99,7 @@ fn a_connection_without_a_mail_is_one_row() {
 
 #[test]
 fn endless_headers_and_lists_are_bounded() {
-    let mut parser = (PROTOCOL.parser)();
+    let mut parser = (PROTOCOL.open)(&weir_sessions::Context::default());
     let mut sessions = Vec::new();
     let mut feed = |bytes: &[u8]| {
         let time = weir_packet::Timestamp(0);

@@ -202,7 +202,7 @@ type Driven = (Vec<Box<dyn Session>>, Option<(Direction, u64)>);
 
 /// What a conversation yields.
 fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
-    let mut parser = (protocol.parser)();
+    let mut parser = (protocol.open)(&weir_sessions::Context::default());
     let mut sessions: Vec<Box<dyn Session>> = Vec::new();
     let mut handed_over = None;
     let mut sent_bytes = [0_u64; 2];
@@ -222,6 +222,10 @@ fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
         assert!(parser.held_bytes() < HELD_BYTES_MAX, "{}: memory is bounded", protocol.name);
         match progress {
             Progress::Wanted => continue,
+            Progress::Inner => {
+                parser.take_inner(&mut vec![]);
+                continue;
+            }
             Progress::NotMine => {
                 assert!(conversation.is_datagram, "{}: of a stream all is its own", protocol.name);
                 continue;

@@ -23,7 +23,7 @@ use weir_lang::Library;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::{self, Catalog, Filter, Predicate};
 use weir_lang::model::Stack;
-use weir_sessions::{ProtocolSet, RegisterError, SessionProtocol, SessionRegistry};
+use weir_sessions::{ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting};
 
 /// How to compile.
 #[derive(Debug, Clone, Default)]
@@ -212,6 +212,15 @@ impl Compiler {
         let number = Arc::make_mut(&mut self.sessions).register(protocol)?;
         self.catalog = Arc::default();
         Ok(number)
+    }
+
+    /// Sets something for the parsers of a session protocol, by its name (`redis.text_bytes_max`), in the programs that are compiled from now
+    /// on. The settings there are: [`SessionRegistry::settings`].
+    ///
+    /// # Errors
+    /// No protocol has such a setting.
+    pub fn configure(&mut self, setting: &str, value: u64) -> Result<(), UnknownSetting> {
+        Arc::make_mut(&mut self.sessions).configure(setting, value)
     }
 
     /// The session protocols that it knows.

@@ -70,6 +70,7 @@ pub use subscription::Subscription;
 pub use weir_compile::events::EventSet;
 pub use weir_compile::{Need, StackCatalog};
 pub use weir_engine::counters::Counters;
+pub use weir_engine::memory::Memory;
 pub use weir_engine::plan::{Limits, Want};
 pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stage::{Stage, Stages};

@@ -154,6 +154,7 @@ impl<'a> Merger<'a> {
             self.hand_out(packet, &questions);
         }
         outcome.counters.packet.undecided += self.hold.given_up();
+        outcome.memory.held_packets += self.hold.bytes_peak() as u64;
         outcome.counters.merge(&self.counters);
         outcome.stages.merge(&self.stages);
         outcome.add_matched(&self.matched);

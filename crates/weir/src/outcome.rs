@@ -5,6 +5,7 @@ use crate::handlers::Handlers;
 use crate::item::{Item, Shape};
 use std::time::Duration;
 use weir_engine::counters::Counters;
+use weir_engine::memory::Memory;
 use weir_engine::stage::Stages;
 use weir_packet::{SourceError, SourceStats};
 
@@ -19,8 +20,8 @@ pub struct Outcome {
     pub matched: Vec<u64>,
     /// Faults of the sources; what could be read was delivered.
     pub errors: Vec<SourceError>,
-    /// Bytes of the flow tables at the end.
-    pub table_bytes: u64,
+    /// The most bytes of memory that each owner held, summed over workers.
+    pub memory: Memory,
     /// Why one worker ran where several were asked for.
     pub one_worker: Option<String>,
     /// The handlers of all workers.

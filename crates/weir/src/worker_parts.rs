@@ -102,11 +102,10 @@ pub(crate) fn read(
 }
 
 pub(crate) fn gather(outcome: &mut Outcome, worker: Worker<Collector>) {
-    let (_, bytes) = worker.size();
     let counters = worker.counters();
     outcome.counters.merge(&counters);
     outcome.stages.merge(worker.stages());
-    outcome.table_bytes += bytes;
+    outcome.memory.merge(&worker.memory_peak());
     let collector = worker.into_subscriber();
     outcome.add_matched(&collector.matched);
     outcome.handlers.add(collector.sinks);

@@ -246,3 +246,43 @@ fn evidence_is_the_packets_that_brought_a_text() {
     assert!(wanted.len() > 3 && said == format!("{} packets\n", wanted.len()), "{said}");
     assert_eq!(frames("", &out), wanted);
 }
+
+/// A parser of the example's own: rows of its log, filters on its fields, sessions as a type.
+#[test]
+fn a_registered_protocol_has_rows_filters_and_a_type() {
+    let mut talk = Talk::new();
+    let check_in = |machine: &str, sequence: u32| {
+        [b"BCN1", &[machine.len() as u8][..], machine.as_bytes(), &sequence.to_be_bytes()].concat()
+    };
+    let answer = |command: &str| [b"BCN1", &[command.len() as u8][..], command.as_bytes()].concat();
+    for (port, machine, command) in [(40_001, "desk", "sleep"), (40_002, "laptop", "upload notes")] {
+        talk.say((true, port, 7_000), 64, ACK, &check_in(machine, 7));
+        talk.say((false, port, 7_000), 64, ACK, &answer(command));
+    }
+    talk.say((true, 40_003, 7_000), 64, ACK, &check_in("phone", 8));
+    talk.say((true, 40_004, 7_000), 64, ACK, b"GET / HTTP/1.1\r\n\r\n");
+    let capture = talk.write("beacon.pcap");
+    let text = run("beacon", &[&capture]);
+    let told = "laptop was told by 192.0.2.2: upload notes";
+    let rows = |text: &str| -> Vec<String> {
+        let mut rows: Vec<serde_json::Value> =
+            text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        rows.sort_by_key(|row| row["id.orig_p"].as_u64());
+        let shown = |row: &serde_json::Value| {
+            let columns = ["id.orig_p", "id.resp_h", "machine", "sequence", "command"];
+            columns.map(|column| row[column].to_string()).join(" ")
+        };
+        rows.iter().map(shown).collect()
+    };
+    let expected = [
+        r#"40001 "192.0.2.2" "desk" 7 "sleep""#,
+        r#"40002 "192.0.2.2" "laptop" 7 "upload notes""#,
+        r#"40003 "192.0.2.2" "phone" 8 null"#,
+    ];
+    assert_eq!(rows(&text), expected, "{text}");
+    assert_eq!(text.lines().filter(|line| *line == told).count(), 1, "{text}");
+    // Of both questions the filter concerns the first one only.
+    let text = run("beacon", &[&capture, "beacon.sequence == 7 and beacon.command == 'sleep'"]);
+    assert_eq!(rows(&text), expected[..1]);
+    assert!(text.ends_with(&format!("{told}\n")), "{text}");
+}

@@ -164,6 +164,12 @@ fn flow_of(direction: u64) -> FlowRef {
 }
 
 impl Messages {
+    /// Bytes of unfinished messages, and of packets that are kept for them.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
     /// A segment of a direction comes.
     pub fn collect(&mut self, flow: FlowRef, side: Direction, segment: &Segment<'_>) {
         let &Segment { gap_bytes, bytes, claimed_bytes, block, whole } = segment;

@@ -1,5 +1,5 @@
 //! Overload control, as Scap has it (Papadogiannakis et al., IMC 2013, section 2.2, "prioritized packet loss"):
-//! where memory is short, streams of low priority and the tails of long ones lose first.
+//! where memory is short, streams of low priority and the tails of long ones lose first. Sessions take from the same memory.
 //!
 //! Above the base threshold the rest of the budget is divided into one region per priority in use by equally
 //! spaced watermarks. Bytes of priority `i` (0 is the lowest) are refused above watermark `i + 1`; between
@@ -13,7 +13,7 @@ pub const PRIORITIES_MAX: u8 = 16;
 /// Bounds on the memory of streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverloadParams {
-    /// Bytes that a worker may hold for streams: chunks, and segments that wait for their turn.
+    /// Bytes that a worker may hold for streams and sessions: chunks, segments that wait for their turn, what parsers hold.
     pub memory_max: usize,
     /// The part of it, in thousandths, up to which nothing is refused.
     pub base_permille: u16,
@@ -37,20 +37,21 @@ pub struct Overload {
     chunk_bytes: usize,
     /// Bytes that come with streams and can't be refused: what describes their chunks, and when these are due.
     fixed_bytes: usize,
+    /// Bytes of the parsers of sessions, and of connections whose protocol is not known yet.
+    session_bytes: usize,
     counters: StreamCounters,
 }
 
 impl Overload {
     /// An account where nothing is held.
     pub fn new(params: OverloadParams) -> Self {
-        Self { params, chunk_bytes: 0, fixed_bytes: 0, counters: StreamCounters::default() }
+        Self { params, chunk_bytes: 0, fixed_bytes: 0, session_bytes: 0, counters: StreamCounters::default() }
     }
 
     /// Whether `more` bytes of memory may be held besides the `queued` ones that wait in sequences, for bytes of a
     /// stream up to its offset `end`.
     pub fn admits(&self, priority: u8, end: u64, more: usize, queued: usize) -> bool {
-        let held = self.chunk_bytes.saturating_add(self.fixed_bytes);
-        let used = held.saturating_add(queued).saturating_add(more);
+        let used = self.used(queued).saturating_add(more);
         let base = (self.params.memory_max as u128 * u128::from(self.params.base_permille.min(1000)) / 1000)
             as usize;
         if used <= base {
@@ -63,6 +64,31 @@ impl Overload {
         // The last watermark is the whole of the memory, whatever was lost by dividing.
         let above = if priority + 1 == count { self.params.memory_max } else { own + region };
         used <= own || used <= above && end <= self.params.cutoff
+    }
+
+    fn used(&self, queued: usize) -> usize {
+        let of_streams = self.chunk_bytes.saturating_add(self.fixed_bytes);
+        of_streams.saturating_add(self.session_bytes).saturating_add(queued)
+    }
+
+    /// The sessions of a flow hold `new` bytes, where they held `old`.
+    pub fn resize_sessions(&mut self, old: usize, new: usize) {
+        self.session_bytes = self.session_bytes - old + new;
+    }
+
+    /// All sessions together hold so many bytes.
+    pub fn set_session_bytes(&mut self, bytes: usize) {
+        self.session_bytes = bytes;
+    }
+
+    /// Bytes that sessions hold.
+    pub fn session_bytes(&self) -> usize {
+        self.session_bytes
+    }
+
+    /// More is held than there is memory for, with the `queued` bytes that wait in sequences: what sessions grew by last is too much.
+    pub fn is_exceeded(&self, queued: usize) -> bool {
+        self.used(queued) > self.params.memory_max
     }
 
     /// The memory of a chunk has become `new` bytes, from `old`.
@@ -143,6 +169,16 @@ mod tests {
         assert!(overload.admits(0, 1, 1, 0) && !overload.admits(0, 1, 2, 0));
         overload.let_go(399);
         assert_eq!((overload.held_bytes(), overload.admits(0, 1, 400, 0)), ((600, 0), true));
+    }
+
+    #[test]
+    fn sessions_leave_less_for_chunks_and_have_no_more_than_all() {
+        let mut overload = held(1, u64::MAX, 600);
+        overload.resize_sessions(0, 300);
+        assert!(overload.admits(0, 1, 100, 0) && !overload.admits(0, 1, 101, 0));
+        assert!(!overload.is_exceeded(100) && overload.is_exceeded(101));
+        overload.resize_sessions(300, 0);
+        assert_eq!((overload.session_bytes(), overload.admits(0, 1, 400, 0)), (0, true));
     }
 
     #[test]

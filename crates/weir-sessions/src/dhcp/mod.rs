@@ -25,8 +25,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "DHCP for IPv4: who is given which address (RFC 2131)",
     probe,
     may_begin,
-    parser: || Box::new(DhcpParser::default()),
+    open: |_| Box::new(DhcpParser::default()),
     carrier: None,
+    settings: &[],
     fields: transaction::FIELDS,
 };
 

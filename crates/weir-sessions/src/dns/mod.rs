@@ -40,8 +40,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "DNS queries with their answers (RFC 1035), multicast DNS and LLMNR among them",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(DnsParser::default()),
+    open: |_| Box::new(DnsParser::default()),
     carrier: None,
+    settings: &[],
     fields: transaction::FIELDS,
 };
 

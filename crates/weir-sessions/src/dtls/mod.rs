@@ -28,8 +28,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "DTLS handshakes: 1.0 to 1.3 (RFC 9147), as far as they are in clear",
     probe,
     may_begin,
-    parser: || Box::new(DtlsParser::default()),
+    open: |_| Box::new(DtlsParser::default()),
     carrier: None,
+    settings: &[],
     fields: handshake::FIELDS,
 };
 

@@ -28,8 +28,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "FTP commands with their replies (RFC 959)",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(FtpParser::default()),
+    open: |_| Box::new(FtpParser::default()),
     carrier: None,
+    settings: &[],
     fields: exchange::FIELDS,
 };
 

@@ -56,8 +56,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "HTTP requests with their responses: HTTP/1.0 and 1.1 (RFC 9112), HTTP/2 in clear text (RFC 9113)",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(HttpParser::default()),
-    carrier: Some(|| Box::new(TunnelWatch::default())),
+    open: |_| Box::new(HttpParser::default()),
+    carrier: Some(|_| Box::new(TunnelWatch::default())),
+    settings: &[],
     fields: fields::FIELDS,
 };
 

@@ -28,8 +28,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "IMAP connections: who reads mails, and how that went (RFC 9051)",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(ImapParser::default()),
+    open: |_| Box::new(ImapParser::default()),
     carrier: None,
+    settings: &[],
     fields: connection::FIELDS,
 };
 

@@ -32,8 +32,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Kerberos: who asks for tickets to which services, and how that went (RFC 4120)",
     probe: parser::probe,
     may_begin,
-    parser: || Box::new(KerberosParser::default()),
+    open: |_| Box::new(KerberosParser::default()),
     carrier: None,
+    settings: &[],
     fields: exchange::FIELDS,
 };
 

@@ -39,8 +39,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "MySQL and MariaDB: who logs in to which database, and commands with how they went",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(MysqlParser::default()),
+    open: |_| Box::new(MysqlParser::default()),
     carrier: None,
+    settings: &[],
     fields: exchange::FIELDS,
 };
 

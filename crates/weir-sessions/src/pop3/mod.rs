@@ -25,8 +25,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "POP3 connections: who fetches mails, and how that went (RFC 1939)",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(Pop3Parser::default()),
+    open: |_| Box::new(Pop3Parser::default()),
     carrier: None,
+    settings: &[],
     fields: connection::FIELDS,
 };
 

@@ -41,8 +41,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "QUIC handshakes: the hellos in Initial packets (RFC 9000, RFC 9369)",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(QuicParser::default()),
+    open: |_| Box::new(QuicParser::default()),
     carrier: None,
+    settings: &[],
     fields: handshake::FIELDS,
 };
 

@@ -36,8 +36,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "RTP streams: what is sent, how much of it was lost and how evenly it came, with what RTCP says of it (RFC 3550)",
     probe: parser::probe,
     may_begin,
-    parser: || Box::new(RtpParser::default()),
+    open: |_| Box::new(RtpParser::default()),
     carrier: None,
+    settings: &[],
     fields: stream::FIELDS,
 };
 

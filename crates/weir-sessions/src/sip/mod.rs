@@ -26,8 +26,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SIP transactions: who calls whom, and how that went (RFC 3261)",
     probe: parser::probe,
     may_begin,
-    parser: || Box::new(SipParser::default()),
+    open: |_| Box::new(SipParser::default()),
     carrier: None,
+    settings: &[],
     fields: transaction::FIELDS,
 };
 

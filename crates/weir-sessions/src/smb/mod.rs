@@ -48,8 +48,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SMB 2 and 3: who logs in, which shares and files are opened, and what is done to them (MS-SMB2)",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(SmbParser::default()),
+    open: |_| Box::new(SmbParser::default()),
     carrier: None,
+    settings: &[],
     fields: action::FIELDS,
 };
 

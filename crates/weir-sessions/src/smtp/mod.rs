@@ -32,8 +32,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Mails with their envelopes: SMTP (RFC 5321), LMTP (RFC 2033)",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(SmtpParser::default()),
+    open: |_| Box::new(SmtpParser::default()),
     carrier: None,
+    settings: &[],
     fields: transaction::FIELDS,
 };
 

@@ -24,8 +24,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SNMP of versions 1, 2c and 3: who asks what, with which community (RFC 3416, RFC 3412)",
     probe,
     may_begin,
-    parser: || Box::new(SnmpParser::default()),
+    open: |_| Box::new(SnmpParser::default()),
     carrier: None,
+    settings: &[],
     fields: FIELDS,
 };
 

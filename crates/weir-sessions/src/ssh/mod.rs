@@ -25,8 +25,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SSH: banners, offers and host keys (RFC 4253)",
     probe,
     may_begin,
-    parser: || Box::new(SshParser::default()),
+    open: |_| Box::new(SshParser::default()),
     carrier: None,
+    settings: &[],
     fields: handshake::FIELDS,
 };
 

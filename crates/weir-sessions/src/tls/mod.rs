@@ -43,8 +43,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), as far as they are in clear",
     probe: probe::probe,
     may_begin,
-    parser: || Box::new(TlsParser::default()),
+    open: |_| Box::new(TlsParser::default()),
     carrier: None,
+    settings: &[],
     fields: fields::FIELDS,
 };
 

@@ -50,7 +50,7 @@ pub fn piece(from: Direction, bytes: &[u8]) -> Data<'_> {
 
 /// Feeds segments to a new parser until it is done, then ends the connection. Returns the handshakes.
 pub fn feed(segments: &[Segment]) -> Vec<TlsHandshake> {
-    let mut parser = (PROTOCOL.parser)();
+    let mut parser = (PROTOCOL.open)(&weir_sessions::Context::default());
     let mut sessions: Vec<Box<dyn Session>> = Vec::new();
     for (from, bytes) in segments {
         if parser.parse(&piece(*from, bytes), &mut sessions) == Progress::Done {

@@ -122,7 +122,7 @@ impl Connection {
             }
         }
         if self.probe() == Probe::Certain {
-            self.parser = Some((PROTOCOL.parser)());
+            self.parser = Some((PROTOCOL.open)(&weir_sessions::Context::default()));
             for (from, bytes) in std::mem::take(&mut self.opening) {
                 self.parse(from, &bytes);
             }

@@ -71,7 +71,7 @@ use weir_engine::stream::StreamParams;
 use weir_io::CaptureReader;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::Source;
-use weir_sessions::{RegisterError, SessionProtocol};
+use weir_sessions::{RegisterError, SessionProtocol, UnknownSetting};
 
 /// Subscriptions, and the program that answers them all. `'c`: what callbacks borrow.
 pub struct Engine<'c> {
@@ -121,6 +121,14 @@ impl<'c> Engine<'c> {
     /// Why it can't stand beside the protocols that are known.
     pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
         self.compiler.register(protocol)
+    }
+
+    /// Sets something for the parsers of a session protocol: see [`Compiler::configure`].
+    ///
+    /// # Errors
+    /// No protocol has such a setting.
+    pub fn configure(&mut self, setting: &str, value: u64) -> Result<(), UnknownSetting> {
+        self.compiler.configure(setting, value)
     }
 
     /// Adds a callback: what it takes says what it is given (see [the table](self)).

@@ -141,9 +141,9 @@ fn hold(engine: Executor, usual: std::ops::Range<u64>, packets: usize) {
                 // A table reserves address space in chunks of 32 768 entries, at least one.
                 let bound = (TABLE_BYTES_MAX * tables * workers) as u64;
                 assert!(
-                    outcome.table_bytes <= bound,
+                    outcome.memory.tables <= bound,
                     "seed {seed}: tables take {} bytes",
-                    outcome.table_bytes
+                    outcome.memory.tables
                 );
                 let peak = counter(counters, "flows_peak");
                 assert!(peak <= (FLOWS_MAX * tables * workers) as u64, "seed {seed}: {peak} flows");

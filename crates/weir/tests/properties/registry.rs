@@ -6,9 +6,10 @@ use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp};
 use std::any::Any;
 use weir::packet::{Timestamp, Value, ValueType};
 use weir::sessions::{
-    ByteSet, CutOff, Data, Direction, Field, Opening, Probe, Progress, ProtocolSet, Session, SessionParser,
-    SessionProtocol,
+    ByteSet, CutOff, Data, Direction, Field, InnerPiece, Opening, Probe, Progress, ProtocolSet, Session,
+    SessionParser, SessionProtocol,
 };
+use weir::stream::OverloadParams;
 use weir::{Compiler, Log, Need, Options, Want};
 use weir_testing::Random;
 
@@ -81,17 +82,22 @@ fn protocol(n: usize) -> &'static SessionProtocol {
         hands_over: &[],
         probe: if n + 1 == MADE_UP { is_mine } else { |_| Probe::NotForUs },
         may_begin: |first| if first.at == 0 { ByteSet::of(|byte| byte == 0xb3) } else { ByteSet::ALL },
-        parser: || Box::new(NumberParser),
+        open: |_| Box::new(NumberParser),
         carrier: None,
+        settings: &[],
         fields: Box::leak(Box::new([number])),
     }))
 }
 
 /// A connection whose client sends these bytes.
 fn connection(payload: &[u8]) -> Vec<Packet> {
+    connection_from(40_000, payload)
+}
+
+/// As [`connection`], from this port.
+fn connection_from(port: u16, payload: &[u8]) -> Vec<Packet> {
     let segment = |side: usize, flags: u8, numbers: (u32, u32), payload: &[u8]| {
-        let segment =
-            tcp([(40_000, 7_000), (7_000, 40_000)][side], numbers.0, numbers.1, flags, &[], payload);
+        let segment = tcp([(port, 7_000), (7_000, port)][side], numbers.0, numbers.1, flags, &[], payload);
         Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
     };
     let mut packets = vec![
@@ -134,6 +140,147 @@ fn the_last_of_two_hundred_protocols_is_recognised_filtered_on_and_shown() {
         assert!(compiled.warnings().list.is_empty(), "{:?}", compiled.warnings().list);
         let outcome = rows(&compiler, &compiled, &connection(&[0xb3, 7]), 1).1;
         assert_eq!(outcome.matched, [1, 1, 1, 0, 0, 1, 3]);
+    }
+}
+
+/// Keeps all bytes that it is given, and yields one session at the end.
+struct Hoarder(Vec<u8>);
+
+impl SessionParser for Hoarder {
+    fn parse(&mut self, data: &Data<'_>, _: &mut Vec<Box<dyn Session>>) -> Progress {
+        self.0.extend_from_slice(data.bytes);
+        Progress::Wanted
+    }
+
+    fn gap(&mut self, _: Direction, _: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+        Progress::Wanted
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        sessions.push(Box::new(Number(0)));
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.0.capacity()
+    }
+
+    fn cut_off(&self) -> CutOff {
+        CutOff::default()
+    }
+}
+
+#[test]
+fn sessions_that_hold_more_than_the_memory_are_ended() {
+    const CONNECTIONS: u16 = 200;
+    const PAYLOAD_BYTES: usize = 1000;
+    let hoarder: &SessionProtocol = Box::leak(Box::new(SessionProtocol {
+        open: |_| Box::new(Hoarder(vec![])),
+        ..*protocol(MADE_UP - 1)
+    }));
+    let mut compiler = Compiler::default();
+    let number = compiler.register(hoarder).expect("no other has its name");
+    let mut packets: Vec<Packet> =
+        (0..CONNECTIONS).flat_map(|n| connection_from(40_000 + n, &[0xb3; PAYLOAD_BYTES])).collect();
+    give_times(&mut Random::new(2), &mut packets);
+    let run = |memory_max| {
+        let overload = OverloadParams { memory_max, ..OverloadParams::default() };
+        let options = Options { overload, ..Options::default() };
+        let compiled = compile(&compiler, &[ask("", Want::Sessions(ProtocolSet::of(number)))], &options);
+        let outcome = rows(&compiler, &compiled, &packets, 1).1;
+        assert_eq!(outcome.matched, [u64::from(CONNECTIONS)], "those that are ended yield what they have");
+        (outcome.counters.session.sessions_shed, outcome.memory.sessions)
+    };
+    let all_bytes = u64::from(CONNECTIONS) * PAYLOAD_BYTES as u64;
+    let (shed, held_bytes) = run(1 << 20);
+    // Some connections are over before others begin.
+    assert!(shed == 0 && held_bytes >= all_bytes / 2, "{shed}, {held_bytes}");
+    let (shed, held_bytes) = run(50_000);
+    assert!(shed >= 100 && shed < u64::from(CONNECTIONS), "{shed}");
+    assert!((25_000..=50_000).contains(&held_bytes), "{held_bytes}");
+}
+
+/// The key of [`Masked`].
+const MASK: u8 = 0x55;
+
+/// A tunnel: a first byte, and then a stream whose bytes are masked.
+#[derive(Default)]
+struct Masked {
+    inner: Vec<InnerPiece>,
+    is_inside: [bool; 2],
+}
+
+impl SessionParser for Masked {
+    fn parse(&mut self, data: &Data<'_>, _: &mut Vec<Box<dyn Session>>) -> Progress {
+        let is_inside = std::mem::replace(&mut self.is_inside[data.from as usize], true);
+        let masked = &data.bytes[usize::from(!is_inside)..];
+        let bytes = masked.iter().map(|byte| byte ^ MASK).collect();
+        self.inner.push(InnerPiece { from: data.from, time: data.time, gap_bytes: 0, bytes });
+        Progress::Inner
+    }
+
+    fn gap(&mut self, _: Direction, _: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+        Progress::Done
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        sessions.push(Box::new(Number(1)));
+    }
+
+    fn take_inner(&mut self, pieces: &mut Vec<InnerPiece>) {
+        pieces.append(&mut self.inner);
+    }
+
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
+    fn cut_off(&self) -> CutOff {
+        CutOff::default()
+    }
+}
+
+/// The bytes in so many tunnels.
+fn masked(bytes: &[u8], depth: usize) -> Vec<u8> {
+    (0..depth).fold(bytes.to_vec(), |inner, _| {
+        [0xb3].into_iter().chain(inner.into_iter().map(|byte| byte ^ MASK)).collect()
+    })
+}
+
+#[test]
+fn streams_inside_sessions_are_probed() {
+    let tunnel: &SessionProtocol = Box::leak(Box::new(SessionProtocol {
+        open: |_| Box::new(Masked::default()),
+        hands_over: &["http", "made199"],
+        ..*protocol(MADE_UP - 1)
+    }));
+    let mut compiler = Compiler::default();
+    let number = compiler.register(tunnel).expect("no other has its name");
+    let http = compiler.sessions().number_of("http").expect("it is built in");
+    let request = b"GET /inside HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    // HTTP alone, the tunnels alone, both; the connection by its services, each of which is named once.
+    let services = |depth: usize| {
+        let names = if depth < 4 { "made199,http" } else { "made199" };
+        format!("conn.service == \"{names}\"")
+    };
+    for depth in 1..=5 {
+        let packets = connection(&masked(request, depth));
+        let mut connections = ask(&services(depth), Want::Connections);
+        connections.need = Need { service: true, ..Need::default() };
+        let asks = [
+            ask("http.uri == \"/inside\"", Want::Sessions(ProtocolSet::of(http))),
+            ask("", Want::Sessions(ProtocolSet::of(number))),
+            ask("", Want::Sessions(compiler.sessions().all())),
+            connections,
+        ];
+        let compiled = compile(&compiler, &asks, &Options::default());
+        let outcome = rows(&compiler, &compiled, &packets, 1).1;
+        // One flow has four protocols: what is deeper is counted.
+        let (tunnels, inside) = (depth.min(4) as u64, u64::from(depth < 4));
+        assert_eq!(outcome.matched, [inside, tunnels, tunnels + inside, 1], "{depth}");
+        assert_eq!(outcome.counters.session.inner_streams_cut, 1 - inside, "{depth}");
+        // Who asks for HTTP only is given the same.
+        let compiled = compile(&compiler, &asks[..1], &Options::default());
+        assert_eq!(rows(&compiler, &compiled, &packets, 1).1.matched, [inside], "{depth}");
     }
 }
 

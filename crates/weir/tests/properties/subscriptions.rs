@@ -189,6 +189,8 @@ fn streams_that_are_over_hold_no_memory() {
         }
         while worker.finish(number) {}
         assert_eq!(worker.stream_bytes(), (0, 0), "seed {seed}");
+        let weir::Memory { streams, sessions, reassembly, .. } = worker.memory();
+        assert_eq!((streams, sessions, reassembly), (0, 0, 0), "seed {seed}");
     }
     assert!(most.0 > 10_000 && most.1 > 1000, "{most:?}");
 }

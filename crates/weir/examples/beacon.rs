@@ -1,0 +1,236 @@
+//! A session protocol of one's own: the check-ins of a made-up remote control, "beacon", over TCP. Nothing in Weir knows the
+//! protocol. The program registers a parser; filters then know `beacon` and its fields, its sessions have rows and a log, and
+//! callbacks take them as a type.
+//!
+//! A check-in is one request of the controlled machine and the answer of its controller:
+//!
+//! ```text
+//! request:  "BCN1"  length of name: 1 byte   name of the machine   sequence number: 4 bytes, big-endian
+//! answer:   "BCN1"  length of command: 1 byte   command
+//! ```
+//!
+//! `cargo run --example beacon -- capture.pcap [FILTER]` prints the log as JSON, then each machine that was told to do something.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, VecDeque};
+use weir::packet::{RowSink, Timestamp, Value, ValueType};
+use weir::sessions::{
+    ByteSet, Context, CutOff, Data, Direction, Field, FirstPlace, Opening, Probe, Progress, Session,
+    SessionParser, SessionProtocol, SessionType, Setting,
+};
+use weir::{Ask, Engine, Flow, Item, Log, Need, Next, Question, RunEnd, TakeItems, Want};
+
+const MAGIC: &[u8] = b"BCN1";
+
+/// A check-in.
+#[derive(Debug)]
+struct CheckIn {
+    time: Timestamp,
+    machine: String,
+    sequence: u32,
+    /// `None`: the connection ended before the answer.
+    command: Option<String>,
+}
+
+impl Session for CheckIn {
+    /// By index into [`FIELDS`](SessionType::FIELDS).
+    fn value(&self, index: usize) -> Value<'_> {
+        match index {
+            0 => Value::Text(Cow::Borrowed(&self.machine)),
+            1 => Value::Unsigned(self.sequence.into()),
+            2 => self.command.as_deref().map_or(Value::Absent, |command| Value::Text(command.into())),
+            _ => Value::Absent,
+        }
+    }
+
+    fn time(&self) -> Option<Timestamp> {
+        Some(self.time)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl SessionType for CheckIn {
+    const FIELDS: &'static [Field] = &[
+        field("beacon.machine", "machine", ValueType::Text, "Name of the machine that checks in"),
+        field("beacon.sequence", "sequence", ValueType::Unsigned, "Number of the check-in"),
+        field("beacon.command", "command", ValueType::Text, "Command of the controller"),
+    ];
+}
+
+const fn field(name: &'static str, column: &'static str, value_type: ValueType, doc: &'static str) -> Field {
+    Field { name, aliases: &[], column, value_type, doc, words: None }
+}
+
+static BEACON: SessionProtocol = SessionProtocol {
+    name: "beacon",
+    service: "beacon",
+    log: "beacon",
+    doc: "Check-ins of a made-up remote control",
+    transports: &["tcp"],
+    hands_over: &[],
+    probe,
+    may_begin,
+    open: |context| Box::new(BeaconParser::new(context)),
+    carrier: None,
+    settings: &[WAITING_MAX],
+    fields: CheckIn::FIELDS,
+};
+
+/// Both sides begin with the same word.
+fn probe(opening: &Opening<'_>) -> Probe {
+    let first = if opening.originator.is_empty() { opening.responder } else { opening.originator };
+    Probe::of_word(first, MAGIC)
+}
+
+/// The probe is not called for connections whose first bytes are others.
+fn may_begin(place: FirstPlace) -> ByteSet {
+    MAGIC.get(place.at).map_or(ByteSet::ALL, |&expected| ByteSet::of(|byte| byte == expected))
+}
+
+/// Check-ins that may wait for their answers at a time: `engine.configure("beacon.waiting_max", 4)`.
+const WAITING_MAX: Setting =
+    Setting { name: "beacon.waiting_max", default: 16, doc: "Check-ins that may wait for their answers" };
+
+/// Parses one connection.
+struct BeaconParser {
+    /// The beginning of a message of each side, at most one message long after each call.
+    bytes: [Vec<u8>; 2],
+    /// Requests without an answer so far.
+    waiting: VecDeque<CheckIn>,
+    waiting_max: u64,
+    cut_off: CutOff,
+}
+
+/// The next message of a side: its name or command, and what is behind it. `None`: more bytes are needed.
+type Message<'a> = Result<Option<(&'a [u8], &'a [u8])>, NotBeacon>;
+
+/// The bytes are not of this protocol.
+struct NotBeacon;
+
+fn message(bytes: &[u8]) -> Message<'_> {
+    let Some((magic, rest)) = bytes.split_at_checked(MAGIC.len()) else { return Ok(None) };
+    if magic != MAGIC {
+        return Err(NotBeacon);
+    }
+    let text = rest.split_first().and_then(|(length, rest)| rest.split_at_checked((*length).into()));
+    Ok(text)
+}
+
+impl BeaconParser {
+    fn new(context: &Context<'_>) -> Self {
+        let waiting_max = context.number(&WAITING_MAX);
+        Self { bytes: [vec![], vec![]], waiting: VecDeque::new(), waiting_max, cut_off: CutOff::default() }
+    }
+
+    /// Takes the messages of one side that are whole.
+    fn messages(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Result<(), NotBeacon> {
+        let bytes = std::mem::take(&mut self.bytes[data.from as usize]);
+        let mut left = bytes.as_slice();
+        while let Some((text, rest)) = message(left)? {
+            let text = String::from_utf8_lossy(text).into_owned();
+            left = match data.from {
+                Direction::Originator => {
+                    let Some((number, rest)) = rest.split_first_chunk() else { break };
+                    let sequence = u32::from_be_bytes(*number);
+                    let request = CheckIn { time: data.time, machine: text, sequence, command: None };
+                    if (self.waiting.len() as u64) < self.waiting_max {
+                        self.waiting.push_back(request);
+                    } else {
+                        self.cut_off.parts += 1;
+                    }
+                    rest
+                }
+                Direction::Responder => {
+                    if let Some(request) = self.waiting.pop_front() {
+                        sessions.push(Box::new(CheckIn { command: Some(text), ..request }));
+                    }
+                    rest
+                }
+            };
+        }
+        self.bytes[data.from as usize] = left.to_vec();
+        Ok(())
+    }
+}
+
+impl SessionParser for BeaconParser {
+    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        self.bytes[data.from as usize].extend_from_slice(data.bytes);
+        match self.messages(data, sessions) {
+            Ok(()) => Progress::Wanted,
+            Err(NotBeacon) => {
+                self.finish(sessions);
+                Progress::Done
+            }
+        }
+    }
+
+    /// Messages do not say where they begin: behind missing bytes nothing is certain.
+    fn gap(&mut self, _: Direction, _: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        self.finish(sessions);
+        Progress::Done
+    }
+
+    fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        sessions.extend(self.waiting.drain(..).map(|request| Box::new(request) as Box<dyn Session>));
+    }
+
+    fn held_bytes(&self) -> usize {
+        let names: usize = self.waiting.iter().map(|request| request.machine.capacity()).sum();
+        names + self.bytes.iter().map(Vec::capacity).sum::<usize>()
+    }
+
+    fn cut_off(&self) -> CutOff {
+        self.cut_off
+    }
+}
+
+/// Writes the rows of a log.
+struct Rows(Box<dyn RowSink>);
+
+impl TakeItems for Rows {
+    fn take(&mut self, _: usize, item: Item) -> Next {
+        match item {
+            Item::Session(_, row) if self.0.row(&row).is_err() => Next::End,
+            _ => Next::Go,
+        }
+    }
+
+    fn finish(&mut self, _: Option<RunEnd<'_>>) {
+        // The command has nothing to say of a pipe that is closed.
+        let _ = self.0.end();
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let capture = args.next().ok_or("which capture?")?;
+    let filter = args.next().unwrap_or_default();
+    let mut told = BTreeSet::new();
+    let mut engine = Engine::new();
+    engine.register(&BEACON)?;
+
+    // The rows of its log.
+    let log = Log::of(engine.compiler().sessions(), "beacon").ok_or("it was registered")?;
+    let out = Box::new(std::io::stdout());
+    let mut sink = weir::io::sink::create(weir::io::Format::Json, out, &weir::io::Options::default());
+    sink.begin(&log.columns())?;
+    let ask = Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
+    engine.subscribe_questions(vec![Question::new(ask, log.shape())], Rows(sink))?;
+
+    // Its sessions as they are.
+    engine.subscribe("beacon.command != \"sleep\"", |flow: &Flow, check_in: &CheckIn| {
+        let command = check_in.command.clone().unwrap_or_default();
+        told.insert((check_in.machine.clone(), flow.resp.0, command));
+    })?;
+    engine.read([capture])?;
+    drop(engine);
+    for (machine, controller, command) in told {
+        println!("{machine} was told by {controller}: {command}");
+    }
+    Ok(())
+}
