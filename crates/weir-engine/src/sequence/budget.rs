@@ -1,5 +1,5 @@
-//! What keeping segments costs a worker: bytes referred to, and the blocks of capture that the
-//! references keep from being reused.
+//! The cost of kept segments for a worker: the bytes referred to, and the capture blocks that the references keep
+//! from being reused.
 
 use super::piece::{PIECE_COST, Piece};
 use crate::table::BuildIdHasher;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use weir_ir::abi::Slice;
 use weir_packet::{Block, Retention, offset_in};
 
-/// Blocks that [`Assembly`] uses again; more are made where so many datagrams are in use at once.
+/// Blocks that [`Assembly`] reuses; more are allocated when more datagrams are in use at once.
 const ASSEMBLED_BLOCKS_MAX: usize = 16;
 
 /// The account of one worker.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// References per block, by its address. Copies are in none: nobody waits to use them again.
+    /// References per block, by the block's address. Copies are not counted, because nobody waits to reuse them.
     references: HashMap<usize, u32, BuildIdHasher>,
     pinned_bytes: usize,
     pinned_bytes_max: usize,
@@ -22,35 +22,35 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// An account where blocks of more than `pinned_bytes_max` bytes are not to be pinned.
+    /// An empty account that allows up to `pinned_bytes_max` bytes of pinned blocks.
     pub(super) fn new(pinned_bytes_max: usize) -> Self {
         Self { references: HashMap::default(), pinned_bytes: 0, pinned_bytes_max, held_bytes: 0 }
     }
 
-    /// What a kept segment costs: its bytes, its description, and its packet, where that is kept. Parts of one packet
-    /// each cost all of it.
+    /// The cost of a kept segment: its bytes, its description, and its packet if that is kept. Each part of a packet
+    /// is charged for the whole packet.
     pub(super) fn cost(piece: &Piece) -> usize {
         let frame = piece.frame.as_ref().map_or(0, |frame| frame.cost_beside(&piece.bytes));
         piece.bytes.length as usize + PIECE_COST + frame
     }
 
-    /// Bytes that all kept segments cost.
+    /// The cost of all kept segments, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Bytes of all blocks referred to, but for copies.
+    /// Bytes of all blocks referred to, except copies.
     pub(super) fn pinned_bytes(&self) -> usize {
         self.pinned_bytes
     }
 
-    /// Whether a reference to this block is within the bound: it is referred to already, or small enough.
+    /// Whether a reference to this block is within the bound: the block is referred to already, or small enough.
     pub(super) fn may_pin(&self, block: &Arc<Block>) -> bool {
         self.pinned_bytes.saturating_add(block.size_bytes()) <= self.pinned_bytes_max
             || self.references.contains_key(&Arc::as_ptr(block).addr())
     }
 
-    /// Takes a segment on the account; what it costs.
+    /// Charges a segment to the account. Returns its cost.
     pub(super) fn keep(&mut self, piece: &Piece) -> usize {
         self.refer(&piece.bytes);
         piece.frame.iter().for_each(|frame| self.refer(&frame.bytes));
@@ -59,7 +59,7 @@ impl Budget {
         cost
     }
 
-    /// Takes it off again.
+    /// Removes a segment from the account.
     pub(super) fn release(&mut self, piece: &Piece) {
         self.held_bytes -= Self::cost(piece);
         self.let_go(&piece.bytes);
@@ -91,19 +91,19 @@ impl Budget {
     }
 }
 
-/// Whether a reference to these bytes keeps a block from being used again.
+/// Whether a reference to these bytes keeps a block from being reused.
 fn pins(bytes: &Slice) -> bool {
     bytes.length > 0 && bytes.block.retention() != Retention::Owned
 }
 
-/// The range of `kept` that `part` is of `all`, whose bytes it holds.
+/// The range of `kept` that corresponds to `part` of `all`; `kept` holds the bytes of `all`.
 pub(super) fn within_kept(kept: &Slice, all: &[u8], part: &[u8]) -> Option<Slice> {
     let offset = kept.offset + u32::try_from(offset_in(all, part)?).ok()?;
     let length = u32::try_from(part.len()).ok()?;
     Some(Slice { block: Arc::clone(&kept.block), offset, length })
 }
 
-/// Puts pieces together, in blocks that it uses again once nobody refers to them.
+/// Joins pieces into blocks, which are reused once nobody refers to them.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     blocks: Vec<Arc<Block>>,
@@ -111,20 +111,19 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// No bytes. Allocates nothing.
+    /// An empty slice. Allocates nothing.
     pub(super) fn nothing(&self) -> Slice {
         self.nothing.clone()
     }
 
-    /// A reference to `bytes`, which lie in `block` or in what was put together lately. `None` where
-    /// they lie elsewhere.
+    /// A reference to `bytes`, which lie in `block` or in a recently assembled block. `None` if they lie elsewhere.
     pub(super) fn refer(&self, block: &Arc<Block>, bytes: &[u8]) -> Option<Slice> {
         let assembled = || self.blocks.iter().find_map(|block| Slice::within(block, bytes));
         Slice::within(block, bytes).or_else(assembled)
     }
 
-    /// The bytes of all pieces as one, up to the first byte that was not captured. One piece is
-    /// referred to, more are copied.
+    /// Joins all pieces into one slice, up to the first byte that was not captured. A single piece is referred to;
+    /// several are copied.
     pub(super) fn join(&mut self, pieces: &[Piece]) -> Slice {
         match pieces {
             [] => return self.nothing(),

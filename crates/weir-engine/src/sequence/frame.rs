@@ -1,7 +1,7 @@
-//! The packet that a segment came in, kept with it where somebody asks for the packets of a stream.
+//! The packet that a segment came in, kept with the segment if a question asks for the packets of a stream.
 //!
-//! Frames are kept as bytes are: by reference to their block, or copied where that would pin too much. A piece whose
-//! frame was copied lies in that copy, so that nothing is there twice.
+//! Frames are kept as bytes are: by reference to their block, or as a copy if the reference would pin too much. A
+//! piece whose frame was copied refers to that copy, so its bytes are stored only once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,18 +11,19 @@ use weir_packet::PacketMeta;
 /// A packet while it is processed.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameRef<'a> {
-    /// What the capture says of it.
+    /// The metadata of the packet.
     pub meta: &'a PacketMeta,
-    /// As much of it as was captured.
+    /// The captured bytes of the packet.
     pub bytes: &'a [u8],
 }
 
-/// A packet whose payload waits, or part of it.
+/// A packet whose payload waits in full or in part.
 #[derive(Debug)]
 pub struct KeptFrame {
     meta: PacketMeta,
     pub(super) bytes: Slice,
-    /// A part of its payload has passed. One worker alone sees it; it is atomic since workers go from thread to thread.
+    /// A part of the payload has passed. Only one worker accesses it; it is atomic because workers move between
+    /// threads.
     has_passed: AtomicBool,
 }
 
@@ -36,12 +37,12 @@ impl KeptFrame {
         FrameRef { meta: &self.meta, bytes: self.bytes.bytes() }
     }
 
-    /// A part of its payload passes; whether another part has before.
+    /// Marks that a part of the payload passes. Returns whether another part has passed before.
     pub(super) fn pass(&self) -> bool {
         self.has_passed.swap(true, Ordering::Relaxed)
     }
 
-    /// Bytes that it costs beside `payload`, a part of it or of something else.
+    /// Bytes that the frame costs besides `payload`, which may lie in the frame or elsewhere.
     pub(super) fn cost_beside(&self, payload: &Slice) -> usize {
         let is_part = Arc::ptr_eq(&self.bytes.block, &payload.block);
         let inside = if is_part { payload.length as usize } else { 0 };

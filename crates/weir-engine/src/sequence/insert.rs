@@ -1,4 +1,4 @@
-//! A segment comes: whether it is next, was there before, or is kept; and whose bytes count where it overlaps others.
+//! Inserts a segment: decides whether it is next, a retransmission, or kept; and whose bytes count in overlaps.
 
 use super::budget::{Assembly, Budget, within_kept};
 use super::frame::{FrameRef, KeptFrame};
@@ -17,80 +17,79 @@ use weir_ir::graph::Sequence;
 use weir_ir::sequence::{ACKNOWLEDGES, AHEAD, QUEUED, RETAINED, STARTED, UNAWAITED};
 use weir_packet::Block;
 
-/// A segment as it is offered.
+/// A segment that is offered to a sequence.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
     /// Number of its first byte.
     pub at: u64,
-    /// Its bytes, as far as captured.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Its bytes, as the headers claim them.
+    /// The number of bytes that the headers claim.
     pub claimed_bytes: u64,
-    /// Numbers that it uses up: the bytes, then a FIN. Fewer than its bytes where numbers count something else,
-    /// such as chunks: then all of them go with its first number.
+    /// Sequence numbers that the segment uses: its bytes, then a FIN. Fewer than its bytes if the numbers count
+    /// something else, such as chunks: all bytes then belong to the first number.
     pub span: u64,
-    /// At most four values to remember with it.
+    /// Up to four values to store with the segment.
     pub metas: &'a [u64],
-    /// Whose bytes count where it overlaps others: as its receiver has it. Means nothing where numbers count
-    /// something else than bytes, nor in a sequence of neither TCP's kind nor of fragments.
+    /// The receiver's policy for overlaps. It has no effect if the numbers do not count bytes, or if the sequence is
+    /// neither TCP-like nor made of fragments.
     pub policy: Policy,
-    /// There is memory to keep it until it is its turn. Without, one that comes early is refused.
+    /// There is memory to keep the segment until it is next. If `false`, an out-of-order segment is refused.
     pub may_wait: bool,
-    /// The packet that it came in, to be kept with it.
+    /// The packet that the segment came in, to be kept with it.
     pub frame: Option<FrameRef<'a>>,
 }
 
-/// What became of a segment.
+/// The result of inserting a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inserted {
     /// One of `weir_ir::abi::SEQ_*`.
     pub status: u64,
-    /// For [`SEQ_ORDERED`] how many claimed bytes at the front have passed before; else 0.
+    /// For [`SEQ_ORDERED`]: claimed bytes at the front that have passed before; else 0.
     pub skip: u64,
-    /// Claimed bytes that had passed, and are kept no longer.
+    /// Claimed bytes that have passed before and are no longer kept.
     pub retransmitted_bytes: u64,
-    /// Claimed bytes that overlap bytes that are still kept: those that wait, and those in order that have not
-    /// been assembled.
+    /// Claimed bytes that overlap kept bytes: bytes that wait, and in-order bytes that have not been assembled.
     pub overlap_bytes: u64,
-    /// Of these, captured bytes that differ from those kept.
+    /// Captured bytes within the overlap that differ from the kept ones.
     pub inconsistent_bytes: u64,
-    /// It came before its turn, with something in it.
+    /// The segment is out of order and not empty.
     pub is_early: bool,
-    /// Claimed bytes that came early and were refused, for want of memory or behind a hole that strict reassembly does
-    /// not pass over.
+    /// Claimed out-of-order bytes that were refused, for lack of memory or because strict reassembly does not pass
+    /// over the hole before them.
     pub refused_bytes: u64,
-    /// Of the direction's numbers the one behind these, counted as the sequence counts what it has seen.
+    /// The number after the refused bytes, counted from the first number seen of the direction.
     pub refused_end: u64,
 }
 
-/// Where a segment lies.
+/// The position of a segment relative to the next number expected.
 struct Place {
-    /// Numbers missing before it.
+    /// Numbers missing before the segment.
     ahead: u64,
-    /// Numbers at its front that have passed.
+    /// Numbers at the segment's front that have passed.
     old: u64,
-    /// Numbers that it uses up.
+    /// Numbers that the segment uses.
     span: u64,
-    /// It waits for the other direction.
+    /// The segment waits for the other direction.
     waits: bool,
 }
 
-/// A segment and what is kept of its direction.
+/// A segment compared with the kept pieces of its direction.
 struct Met<'a> {
-    /// What has not passed of it, or is still kept.
+    /// The part of the segment that has not passed, or is still kept.
     coming: Coming<'a>,
     meeting: Meeting,
     rule: Rule,
     /// The next number expected.
     next: u64,
-    /// It overlaps something that waits, not only what is in order and retained.
+    /// The segment overlaps waiting bytes, and not only retained in-order bytes.
     overlaps_queued: bool,
-    /// Bytes at its front that have passed, and are kept no longer.
+    /// Bytes at the segment's front that have passed and are no longer kept.
     passed_bytes: u64,
 }
 
 impl<'a> Segment<'a> {
-    /// Bytes at its front that passed before, where so many of its numbers did.
+    /// Bytes at the segment's front that passed before, given that `old` of its numbers passed.
     fn skipped(&self, old: u64) -> u64 {
         match self.span < self.claimed_bytes {
             true if old > 0 => self.claimed_bytes,
@@ -99,7 +98,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Its bytes that the headers claim.
+    /// The captured bytes, cut to the length that the headers claim.
     fn captured(&self) -> &'a [u8] {
         let claimed = usize::try_from(self.claimed_bytes).unwrap_or(usize::MAX);
         &self.bytes[..self.bytes.len().min(claimed)]
@@ -107,7 +106,7 @@ impl<'a> Segment<'a> {
 }
 
 impl Inserted {
-    /// It came early, and begins at `start`.
+    /// The result for a refused out-of-order segment that begins at `start`.
     fn refused(segment: &Segment<'_>, start: u64) -> Self {
         let refused_bytes = segment.claimed_bytes;
         let refused_end = start + refused_bytes;
@@ -120,7 +119,7 @@ impl Inserted {
 }
 
 impl Met<'_> {
-    /// What becomes of it where it was added to what waits. `is_over`: a bound is exceeded now.
+    /// The status of a segment that was added to the waiting ones. `is_over`: a bound is exceeded now.
     fn wait(&self, place: &Place, is_over: bool, acknowledges: bool, counters: &mut SequenceCounters) -> u64 {
         let (count, status) = match (place.ahead, self.meeting.is_covered) {
             (0, _) if place.waits && !acknowledges && !self.overlaps_queued => {
@@ -132,15 +131,15 @@ impl Met<'_> {
             (_, false) => (&mut counters.queued, SEQ_QUEUED),
         };
         *count += 1;
-        // Also where it only displaced: what it cut in two may be too many pieces. And where the other direction's
-        // bytes are next.
+        // This includes a segment that only displaced bytes, because splitting a piece in two may exceed the bound on
+        // pieces; and the case that bytes of the other direction are next.
         if is_over || acknowledges && status == SEQ_QUEUED { SEQ_FORCED } else { status }
     }
 }
 
 impl State {
-    /// Where `segment` lies, seen from the next number expected. Numbers that count from the first one
-    /// seen wrap; those that count from 0 don't.
+    /// The position of `segment` relative to the next number expected. Numbers relative to the first one seen wrap;
+    /// numbers that count from 0 do not.
     fn place(&self, next: u64, segment: &Segment<'_>) -> Place {
         let span = segment.span;
         let forward = segment.at.wrapping_sub(next) & self.mask;
@@ -151,11 +150,11 @@ impl State {
         }
     }
 
-    /// Whose bytes count where `segment` overlaps others.
+    /// The rule for overlaps between `segment` and kept pieces.
     fn rule(&self, segment: &Segment<'_>) -> Rule {
         match self.kind {
             Kind::Overwriting => Rule::Always,
-            // All bytes go with the first number: nothing can be cut.
+            // All bytes belong to the first number, so no part can be cut off.
             _ if segment.span < segment.claimed_bytes => Rule::Never,
             Kind::Fragments if self.distinct => Rule::Never,
             Kind::Fragments => segment.policy.of_fragments(),
@@ -166,17 +165,17 @@ impl State {
 }
 
 impl Reassembler {
-    /// Offers a segment whose bytes lie in `block` (or were assembled here; else they are copied if kept).
+    /// Inserts a segment whose bytes lie in `block` or in an assembled block; other bytes are copied if kept.
     ///
-    /// [`SEQ_FORCED`]: nothing passes now, but [`next`](Self::next) has bytes. Either a bound was reached,
-    /// or the segment overlaps bytes that came before it, so that only parts of it are wanted.
-    /// [`SEQ_RETRANSMITTED`]: all its numbers were there before; its bytes may count in place of those kept.
-    /// Where they do in what is in order and retained, up to its last one, it is [`SEQ_ORDERED`]: what goes with its
-    /// end counts, too.
-    /// A segment that uses up no numbers is in order or is nothing; it is never kept. One that
-    /// [acknowledges](Self::acknowledge) what the other direction lacks waits until that has passed ([`SEQ_QUEUED`]).
+    /// [`SEQ_FORCED`]: the segment itself does not pass now, but [`next`](Self::next) has bytes: a bound was reached,
+    /// or the segment overlaps earlier bytes, so that only parts of it count. [`SEQ_RETRANSMITTED`]: all numbers of
+    /// the segment were there before; its bytes may replace kept ones. If they replace retained in-order bytes up to
+    /// the last one, the status is [`SEQ_ORDERED`], because the values at the segment's end count, too. A segment
+    /// that uses no numbers is never kept: it is either in order or ignored. A segment that
+    /// [acknowledges](Self::acknowledge) missing bytes of the other direction waits until they have passed
+    /// ([`SEQ_QUEUED`]).
     ///
-    /// In order and nothing queued: constant time, no allocation, nothing but the record is touched.
+    /// In order with an empty queue: constant time, no allocation, only the flow's record is accessed.
     pub fn insert(
         &mut self,
         sequence: Sequence,
@@ -224,7 +223,7 @@ impl Reassembler {
         let is_behind_hole = refuses && self.is_refused(sequence, direction(flow.id, side));
         if refuses && (is_behind_hole || !segment.may_wait && !is_short) {
             self.counters.refused_behind_hole += u64::from(is_behind_hole);
-            // Where nothing is kept, all that was seen has passed.
+            // If nothing is kept, all numbers seen have passed.
             let kept = state.kept.get(&direction(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
             return Inserted::refused(&segment, kept.map_or(hot.high, |kept| kept.next) + place.ahead);
         }
@@ -244,7 +243,8 @@ impl Reassembler {
         inserted
     }
 
-    /// The state of a direction of which a segment comes that begins at `at`; what its program passed is counted.
+    /// The state of a direction before a segment that begins at `at`; counts the segments that the program passed by
+    /// itself.
     fn begin(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: bool, at: u64) -> Hot {
         let state = &self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
@@ -260,8 +260,8 @@ impl Reassembler {
         hot
     }
 
-    /// The rest of `insert`: something is kept of this direction, or will be. Of a segment that is kept until its turn,
-    /// where it begins, too.
+    /// The slow part of `insert`: something of this direction is kept, or will be. Also returns the start of a
+    /// segment that is kept until it is next.
     fn keep(
         &mut self,
         sequence: Sequence,
@@ -278,7 +278,7 @@ impl Reassembler {
             return (Inserted { retransmitted_bytes, ..Inserted::of(SEQ_RETRANSMITTED) }, None);
         };
         let mut start = None;
-        // What it stands behind has come, and waits for the other direction.
+        // The segment is next, but the one before it waits for the other direction.
         let kept = self.sequences[sequence.index()].kept.get(&direction);
         let is_behind_awaiting = kept.is_some_and(Kept::is_awaiting);
         let (next, end) = (met.next, met.coming.end());
@@ -333,7 +333,7 @@ impl Reassembler {
         (inserted, start)
     }
 
-    /// How a segment lies to what is kept of its direction. `None` where all of it has passed, and is kept no longer.
+    /// Compares a segment with the kept pieces. `None` if all of it has passed and is no longer kept.
     fn meet<'a>(
         &self,
         sequence: Sequence,
@@ -343,7 +343,7 @@ impl Reassembler {
         place: &Place,
     ) -> Option<Met<'a>> {
         let state = &self.sequences[sequence.index()];
-        // Where nothing is kept, all that was seen has passed.
+        // If nothing is kept, all numbers seen have passed.
         let nothing = Kept { next: hot.high, ..Kept::default() };
         let kept = if hot.flags & (QUEUED | RETAINED) == 0 { &nothing } else { &state.kept[&direction] };
         let next = kept.next;
@@ -353,7 +353,7 @@ impl Reassembler {
             return None;
         }
         let start = next + place.ahead - (place.old - passed);
-        // Wraps where it begins before the first number seen.
+        // Wraps if the segment begins before the first number seen.
         let (whole_start, span) = (start.wrapping_sub(passed), place.span);
         let (claimed_bytes, bytes) = (segment.claimed_bytes, segment.captured());
         let coming = Coming { start: whole_start, span, claimed_bytes, bytes }.behind(start);
@@ -368,7 +368,7 @@ impl Reassembler {
         })
     }
 
-    /// Adds what counts of a segment to what is kept.
+    /// Adds the parts of a segment that count to the kept pieces.
     fn add(
         &mut self,
         sequence: Sequence,
@@ -387,7 +387,7 @@ impl Reassembler {
             start: met.coming.start,
             span: met.coming.span,
             claimed_bytes: met.coming.claimed_bytes,
-            // A datagram that was put together lies elsewhere than the packet that completed it.
+            // A datagram that was reassembled lies elsewhere than the packet that completed it.
             bytes: frame.as_ref().and_then(within).unwrap_or_else(|| refer(bytes)),
             metas: std::array::from_fn(|n| segment.metas.get(n).copied().unwrap_or(0)),
             last: true,
@@ -398,7 +398,7 @@ impl Reassembler {
         kept.queue.add(&piece, met.rule, &mut self.budget);
     }
 
-    /// Whether no more segments may wait, as holes are not passed over.
+    /// Whether no more segments may wait, because holes are not passed over.
     fn is_refused(&self, sequence: Sequence, direction: u64) -> bool {
         let state = &self.sequences[sequence.index()];
         if !self.limits.strict || state.kind != Kind::Segments {
@@ -408,8 +408,9 @@ impl Reassembler {
         self.limits.exceeded(state.kept.get(&direction).unwrap_or(&nothing), &self.budget).is_some()
     }
 
-    /// Whether a fragment, or one before it, brings something new and something that was there where that may not be: what
-    /// is kept is let go then, no more is taken until the instance ends, and nothing is assembled.
+    /// Whether fragments must be discarded because this fragment, or an earlier one, partly overlaps kept ones where
+    /// that is not allowed. The kept fragments are released then, no more are accepted until the instance ends, and
+    /// nothing is assembled.
     fn gives_up(&mut self, sequence: Sequence, direction: u64, met: &Met<'_>, hot: &mut Hot) -> bool {
         let state = &mut self.sequences[sequence.index()];
         let overlaps = met.meeting.overlap_bytes > 0 && !met.meeting.is_covered;
@@ -426,7 +427,7 @@ impl Reassembler {
         true
     }
 
-    /// Whether one more fragment, up to number `end`, is within the bounds; counts it where it is not.
+    /// Whether one more fragment, up to number `end`, is within the bounds; counts the fragment if not.
     fn may_retain(&mut self, sequence: Sequence, direction: u64, end: u64) -> bool {
         let kept = self.sequences[sequence.index()].kept.get(&direction);
         let refused = if end > self.limits.retained_bytes_max {
@@ -443,7 +444,8 @@ impl Reassembler {
     }
 }
 
-/// Bytes to keep: by reference where their block may be held and that pins no block beyond the bound, else as a copy.
+/// Keeps bytes: by reference if their block may be held and does not exceed the bound on pinned bytes, else as a
+/// copy.
 fn refer(
     bytes: &[u8],
     block: &Arc<Block>,

@@ -1,22 +1,23 @@
-//! Sequences: bytes put in order, of TCP's directions and of IP's fragments.
+//! Sequences: put bytes in order, for TCP directions and IP fragments.
 //!
-//! What is next in order passes without being touched: the packet's own bytes are delivered. What comes
-//! early is kept by reference to its block until it is next, or until a bound is reached; then the
-//! bytes before it are given up and counted as a gap. Of bytes that come twice while they are kept those count
-//! that the receiver's [`Policy`] says, or, where the sequence says `overwrite`, the last. What has passed stays.
+//! Bytes that are next in order pass without being stored: the packet's own bytes are delivered. Out-of-order bytes
+//! are kept by reference to their block until they are next, or until a bound is reached; the bytes missing before
+//! them are then given up and counted as a gap. If kept bytes arrive again, the receiver's [`Policy`] says which ones
+//! count; if the sequence declares `overwrite`, the last ones. Bytes that have passed do not change.
 //!
-//! * `vars`: the state that every packet touches, in the flow's record. Most segments are next in order, and
-//!   nothing waits: these the program passes by itself (pass `fast_forward` of `weir-ir`), and only counts them.
-//! * `insert`: a segment comes.  `piece`: a segment.  `queue`: what is kept.  `budget`: what it costs; references and copies.
-//! * `turn`: segments that wait for what they acknowledge of the other direction.
-//! * `policy`: whose bytes count where segments overlap.  `frame`: the packets of what is kept, where they are asked for.
+//! * `vars`: the state that every packet accesses, in the flow's record. Most segments are next in order, with an
+//!   empty queue: the program passes these by itself (pass `fast_forward` of `weir-ir`), and only counts them.
+//! * `insert`: inserts a segment.  `piece`: a segment.  `queue`: kept pieces.  `budget`: their cost; references and
+//!   copies.
+//! * `turn`: segments that wait for bytes of the other direction that they acknowledge.
+//! * `policy`: whose bytes count if segments overlap.  `frame`: packets of kept segments, on demand.
 //!
-//! Two ways to use a sequence. *Passing* (TCP): bytes in order pass, early ones are queued, gaps are
-//! passed over at a bound or at the end. *Retaining* (fragments): everything from number 0 on is kept
-//! until [`Reassembler::assemble`]; there are no gaps, over a bound a fragment is refused.
+//! A sequence works in one of two ways. *Passing* (TCP): in-order bytes pass, out-of-order bytes are queued, gaps are
+//! passed over at a bound or at the end. *Retaining* (fragments): all bytes from number 0 on are kept until
+//! [`Reassembler::assemble`]; there are no gaps, and a fragment beyond a bound is refused.
 //!
-//! Counts that can't be trusted: a first segment seen that was not the first sent (reordered at the
-//! very start of a capture) makes those before it look retransmitted.
+//! Limit of the counters: if the first segment seen was not the first sent (reordering at the very start of a
+//! capture), the segments before it are counted as retransmitted.
 
 mod budget;
 mod frame;
@@ -51,25 +52,25 @@ use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
 use weir_ir::graph::{Graph, Sequence, SequenceDecl};
 use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, QUEUED, RETAINED, UNAWAITED};
 
-/// Bounds of what a worker keeps. Costs are bytes captured and the description of each segment.
+/// Bounds on kept segments of a worker. The cost is the captured bytes and the description of each segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceLimits {
-    /// Numbers by which a segment may lie before or behind the next one expected.
+    /// Distance in numbers that a segment may have from the next one expected, before or after it.
     pub window_max: u64,
-    /// Segments kept of one direction of a flow.
+    /// Segments kept per direction of a flow.
     pub queued_segments_max: usize,
-    /// Bytes that these may cost.
+    /// Bytes that these segments may cost.
     pub queued_bytes_max: usize,
-    /// Fragments kept of one datagram.
+    /// Fragments kept per datagram.
     pub retained_segments_max: usize,
-    /// Bytes of a datagram.
+    /// Bytes per datagram.
     pub retained_bytes_max: u64,
-    /// Bytes that all that a worker keeps may cost.
+    /// Bytes that all kept segments of a worker may cost.
     pub total_bytes_max: usize,
-    /// Bytes of blocks that references may keep from being reused; beyond it, segments are copied.
+    /// Bytes of blocks that references may keep from being reused; beyond this, segments are copied.
     pub pinned_bytes_max: usize,
-    /// No hole in TCP's bytes is passed over: what lies behind it waits for it until the flow ends. Where too much
-    /// waits, more is refused.
+    /// Holes in TCP bytes are never passed over: later bytes wait until the flow ends. If too much waits, more bytes
+    /// are refused.
     pub strict: bool,
 }
 
@@ -88,23 +89,24 @@ impl Default for SequenceLimits {
     }
 }
 
-/// What is kept of a direction, only while there is something to keep.
+/// Kept state of a direction; exists only while there is something to keep.
 #[derive(Debug, Default)]
 struct Kept {
     /// The next number expected, counted from the first one, so that it does not wrap.
     next: u64,
-    /// Counted so, the number behind those that the receiver has acknowledged; 0 where that was of no use.
+    /// The number up to which the receiver has acknowledged, counted in the same way; 0 if the acknowledgement
+    /// changed nothing.
     acknowledged: u64,
-    /// What waits for the other direction, too.
+    /// Waiting segments that also wait for the other direction.
     awaited: Awaited,
-    /// What waits; before it, where the sequence retains, what is in order.
+    /// Waiting pieces; in a retaining sequence, preceded by in-order pieces.
     queue: Queue,
-    /// Parts of it overlapped: nothing more is kept, and nothing is assembled.
+    /// Fragments overlapped: nothing more is kept, and nothing is assembled.
     is_given_up: bool,
 }
 
 impl Kept {
-    /// What is in order goes up to `end` now.
+    /// Moves the end of the in-order numbers to `end`.
     fn pass_to(&mut self, end: u64, hot: &mut Hot, mask: u64) {
         hot.next = hot.next.wrapping_add(end - self.next) & mask;
         hot.high = hot.high.max(end);
@@ -112,12 +114,12 @@ impl Kept {
     }
 }
 
-/// What a sequence puts in order, as far as receivers' policies know of it.
+/// What a sequence orders, as far as receivers' policies depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// As TCP's segments.
+    /// TCP segments.
     Segments,
-    /// As IP's fragments.
+    /// IP fragments.
     Fragments,
     /// The last bytes count, whatever the policy.
     Overwriting,
@@ -133,7 +135,7 @@ impl Kind {
         } else if sequence.retain {
             Kind::Fragments
         } else if table.two_sided && table.part.is_none() && sequence.from_first {
-            // A connection of its own. SCTP's chunks are part of their association.
+            // The table holds connections of their own. SCTP chunks, in contrast, are part of their association.
             Kind::Segments
         } else {
             Kind::Other
@@ -161,23 +163,23 @@ pub struct Reassembler {
     budget: Budget,
     assembly: Assembly,
     counters: SequenceCounters,
-    /// The direction whose segment is offered next, and the number of the other one that it acknowledges, which has not
-    /// come.
+    /// Set if the next segment offered acknowledges numbers that have not arrived: its direction, and the
+    /// acknowledged number of the other direction.
     ahead: Option<(Sequence, u64, u64)>,
 }
 
-/// Bytes that it costs to have a segment wait, with the packet that it came in where that is kept, too.
+/// Bytes that a waiting segment costs, including its packet if that is kept.
 pub(crate) fn waiting_cost(bytes: &[u8], frame: Option<FrameRef<'_>>) -> usize {
     let own = frame.map_or(bytes.len(), |frame| size_of::<KeptFrame>() + frame.bytes.len().max(bytes.len()));
     own + PIECE_COST
 }
 
-/// Kept bytes whose turn it is.
+/// Kept bytes that are next in order.
 #[derive(Debug)]
 pub struct Passed {
-    /// The bytes, and what goes with them.
+    /// The bytes, and the values stored with them.
     pub ordered: Ordered,
-    /// The packet that they came in, where it was [kept](Segment::frame).
+    /// The packet that the bytes came in, if it was [kept](Segment::frame).
     pub frame: Option<Arc<KeptFrame>>,
     /// Other bytes of that packet have passed before.
     pub is_repeated: bool,
@@ -191,8 +193,8 @@ fn direction(flow: u32, side: bool) -> u64 {
 impl Reassembler {
     /// The sequences of a graph.
     ///
-    /// # Panics
-    /// If a sequence's table lacks a variable of [`weir_ir::engine_var::EngineVar::SEQUENCE`]: a bug of lowering.
+    /// # Panics If a sequence's table lacks a variable of [`weir_ir::engine_var::EngineVar::SEQUENCE`]: a bug of
+    /// lowering.
     pub fn new(graph: &Graph, layout: &Layout, limits: SequenceLimits) -> Self {
         let sequences = graph.sequences.iter().map(|sequence| State {
             vars: SequenceVars::of(graph, layout, sequence.table)
@@ -218,10 +220,10 @@ impl Reassembler {
         }
     }
 
-    /// Those of another graph, with what these keep: `before` says where a sequence was in the graph of these.
+    /// The sequences of another graph, with the state of the current ones. `before` returns a sequence's index in the
+    /// current graph.
     ///
-    /// # Panics
-    /// As [`new`](Self::new).
+    /// # Panics As [`new`](Self::new).
     pub(crate) fn renew(
         self,
         graph: &Graph,
@@ -236,7 +238,7 @@ impl Reassembler {
                 state.kept = old.kept;
             }
         }
-        // What a sequence kept that is no more is let go.
+        // Releases the pieces of sequences that no longer exist.
         for mut kept in old.into_iter().flatten().flat_map(|state| state.kept.into_values()) {
             for piece in std::iter::from_fn(|| kept.queue.pop()) {
                 new.budget.release(&piece);
@@ -246,23 +248,23 @@ impl Reassembler {
         new
     }
 
-    /// What became of the segments so far; of those that programs passed by themselves, as far as their
-    /// flows have ended or come here since.
+    /// The outcome of the segments so far. Segments that programs passed by themselves are included once their flow
+    /// has ended or has been accessed here.
     pub fn counters(&self) -> &SequenceCounters {
         &self.counters
     }
 
-    /// Bytes that all kept segments cost now, and bytes of blocks that they pin.
+    /// The cost in bytes of all kept segments, and the bytes of the blocks that they pin.
     pub fn held_bytes(&self) -> (usize, usize) {
         (self.budget.held_bytes(), self.budget.pinned_bytes())
     }
 
-    /// Whether something of a direction waits. Nothing but the record is touched.
+    /// Whether segments of a direction wait. Accesses only the record.
     pub fn is_waiting(&self, sequence: Sequence, data: &[u8], side: bool) -> bool {
         self.sequences[sequence.index()].vars.read(data, side).flags & QUEUED != 0
     }
 
-    /// Captured bytes of a direction that wait for others before them. Takes as long as there are segments.
+    /// Captured bytes of a direction that wait for earlier ones. Takes time linear in the number of segments.
     pub fn waiting_bytes(&self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> u64 {
         let state = &self.sequences[sequence.index()];
         let waits = state.vars.read(flow.data, side).flags & QUEUED != 0;
@@ -270,12 +272,12 @@ impl Reassembler {
         kept.map_or(0, |kept| kept.queue.bytes())
     }
 
-    /// The receiver has all numbers of a direction before `at`: what of them is missing will not come any more (or
-    /// comes late, for the two directions were captured apart), so what waits behind it need not wait. It passes with
-    /// the other direction's [`next`](Self::next), before the packet that said so. Where numbers before `at` are yet to
-    /// come, the other direction's next segment [waits](turn) for them.
+    /// Records that the receiver has acknowledged all numbers of a direction before `at`: missing ones among them
+    /// will not arrive any more (or arrive late, if the two directions were captured separately), so later bytes need
+    /// not wait. These pass with the other direction's [`next`](Self::next), before the acknowledging packet. If
+    /// numbers before `at` have not been seen, the other direction's next segment [waits](turn) for them.
     ///
-    /// Not where holes are never passed over. Nothing queued: nothing but the record is touched.
+    /// No effect if holes are never passed over. With an empty queue, only the record is accessed.
     pub fn acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
         let state = &mut self.sequences[sequence.index()];
         let hot = state.vars.read(flow.data, side);
@@ -301,11 +303,12 @@ impl Reassembler {
         }
     }
 
-    /// The next queued bytes that are in order now, or that have to pass because of a bound, with the
-    /// gap before them; first those of the other direction that this one [acknowledges](Self::acknowledge), last those
-    /// of it that [waited](turn) for this one. Call until there are none after an insert that was ordered or forced.
+    /// The next queued bytes that are in order, or that must pass because of a bound, with the gap before them. Bytes
+    /// of the other direction that this one [acknowledges](Self::acknowledge) come first; bytes of the other
+    /// direction that [waited](turn) for this one come last. Call this until it returns `None` after an insert that
+    /// was ordered or forced.
     ///
-    /// Nothing queued: constant time, nothing but the record is touched.
+    /// With an empty queue: constant time, only the record is accessed.
     pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
         let FlowRecord { id, data } = flow;
         let state = &self.sequences[sequence.index()];
@@ -314,7 +317,7 @@ impl Reassembler {
         }
         let mut hot = state.vars.read(data, side);
         if hot.flags & ACKNOWLEDGES != 0 {
-            // What is acknowledged no farther than the hole comes before what lies behind that.
+            // Bytes that acknowledge nothing beyond the hole precede the bytes behind the hole.
             if self.has_gone_on(sequence, &mut FlowRecord { id, data: &mut *data }, !side) {
                 let passed = self.pass(sequence, FlowRecord { id, data: &mut *data }, side, false);
                 if passed.is_some() {
@@ -325,7 +328,7 @@ impl Reassembler {
                 passed.ordered.of_other = true;
                 return Some(passed);
             }
-            // What waited in vain has left its mark there.
+            // Clears the mark of a wait that was given up.
             hot = self.sequences[sequence.index()].vars.read(data, side);
             hot.flags &= !ACKNOWLEDGES;
             self.sequences[sequence.index()].vars.write(data, side, hot);
@@ -349,8 +352,8 @@ impl Reassembler {
         None
     }
 
-    /// As [`next`](Self::next), but all that is queued passes, with its gaps: for the end of a flow.
-    /// Nothing where the sequence retains: a datagram that lacks fragments is no datagram.
+    /// As [`next`](Self::next), but all queued bytes pass, with their gaps: for the end of a flow. `None` if the
+    /// sequence retains, because an incomplete datagram is discarded.
     pub fn flush(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
         match self.sequences[sequence.index()].retain {
             true => None,
@@ -393,7 +396,7 @@ impl Reassembler {
             self.counters.gaps += 1;
             self.counters.gap_bytes += gap_bytes;
             hot.missing_bytes += gap_bytes;
-            // What was waited for in vain is passed over.
+            // Numbers that were awaited in vain are passed over.
             hot.flags &= !UNAWAITED;
         }
         let piece = kept.queue.pop().expect("there is a first");
@@ -407,7 +410,7 @@ impl Reassembler {
         Some(piece.pass(gap_bytes))
     }
 
-    /// As `pass`, where what is in order stays: up to the next end of a fragment, for its metas go with that.
+    /// As `pass`, for a sequence that retains: up to the next end of a fragment, because metas belong to that end.
     fn advance(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
@@ -433,8 +436,8 @@ impl Reassembler {
         passed
     }
 
-    /// The retained bytes as one, up to the first that was not captured, and forgets them. One piece is
-    /// referred to; more are copied, into a block that is used again when free.
+    /// Removes the retained bytes and returns them as one slice, up to the first byte that was not captured. A single
+    /// piece is referred to; several are copied into a block that is reused when free.
     pub fn assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
@@ -462,7 +465,7 @@ impl Reassembler {
         kept.map_or(0, |kept| kept.queue.len())
     }
 
-    /// Forgets all that is kept of a flow, which ends, and counts what its program passed. Where nothing is
+    /// Releases all kept pieces of a flow that ends, and counts the segments that its program passed. If nothing is
     /// kept, only the record is read.
     pub fn release(&mut self, sequence: Sequence, flow: FlowRecord<'_>) {
         let state = &mut self.sequences[sequence.index()];
@@ -486,7 +489,7 @@ impl Reassembler {
     }
 }
 
-/// Which bound made bytes pass before their predecessors.
+/// The bound that made bytes pass before missing ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
     Segments,
@@ -505,7 +508,7 @@ impl Bound {
 }
 
 impl SequenceLimits {
-    /// The bound that what is queued of a direction exceeds.
+    /// The bound that the queue of a direction exceeds.
     fn exceeded(&self, kept: &Kept, budget: &Budget) -> Option<Bound> {
         if kept.queue.len() > self.queued_segments_max {
             Some(Bound::Segments)

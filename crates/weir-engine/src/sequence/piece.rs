@@ -1,45 +1,45 @@
-//! A segment, before and after something of it is kept: where it lies among the numbers of its sequence, and its bytes.
+//! A segment before and after it is kept: its sequence numbers, and its bytes.
 
 use super::Passed;
 use super::frame::KeptFrame;
 use std::sync::Arc;
 use weir_ir::abi::{METAS_MAX, Ordered, Slice};
 
-/// A segment that may be added: where it lies, and its bytes, of which nothing has been kept yet.
+/// A segment that may be added: its numbers and bytes, which are not kept yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Coming<'a> {
     /// Its first number.
     pub(super) start: u64,
-    /// Numbers that it uses up; as in [`Piece`].
+    /// Numbers that the segment uses; as in [`Piece`].
     pub(super) span: u64,
-    /// Its bytes, as the headers claim them.
+    /// The number of bytes that the headers claim.
     pub(super) claimed_bytes: u64,
-    /// As many of its bytes as were captured; at most `claimed_bytes`.
+    /// The captured bytes; at most `claimed_bytes`.
     pub(super) bytes: &'a [u8],
 }
 
-/// A segment, or what was new of it.
+/// A segment, or the new part of one.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
     /// Its first number.
     pub(super) start: u64,
-    /// Numbers that it uses up; bytes come first, a FIN may follow. Fewer than its bytes where numbers count
-    /// something else: then the bytes go with the first number.
+    /// Numbers that the piece uses; bytes come first, a FIN may follow. Fewer than its bytes if the numbers count
+    /// something else: all bytes then belong to the first number.
     pub(super) span: u64,
-    /// Its bytes, as the headers claim them.
+    /// The number of bytes that the headers claim.
     pub(super) claimed_bytes: u64,
-    /// As many of its bytes as were captured; at most `claimed_bytes`.
+    /// The captured bytes; at most `claimed_bytes`.
     pub(super) bytes: Slice,
-    /// What is remembered with the segment's end.
+    /// Values that belong to the segment's end.
     pub(super) metas: [u64; METAS_MAX],
-    /// It ends where its segment ended. The others carry no metas: a FIN belongs to the end alone.
+    /// The piece contains its segment's end. Other pieces carry no metas: a FIN belongs only to the end.
     pub(super) last: bool,
-    /// The packet that it came in, where somebody asks for it.
+    /// The packet that the piece came in, if a question asks for packets.
     pub(super) frame: Option<Arc<KeptFrame>>,
 }
 
 impl Piece {
-    /// Its turn has come, with so much missing before it.
+    /// Converts the piece, which is next in order after `gap_bytes` missing bytes.
     pub(super) fn pass(self, gap_bytes: u64) -> Passed {
         let Piece { bytes, claimed_bytes, metas, frame, .. } = self;
         let is_repeated = frame.as_ref().is_some_and(|frame| frame.pass());
@@ -52,7 +52,7 @@ impl Piece {
         self.start.wrapping_add(self.span)
     }
 
-    /// The part of it from `start` up to `end`, by reference.
+    /// The part of the piece from `start` up to `end`, by reference.
     pub(super) fn part(&self, start: u64, end: u64) -> Piece {
         let (from, to) = self.coming().bytes_at(start, end);
         let captured = u64::from(self.bytes.length);
@@ -89,13 +89,13 @@ impl<'a> Coming<'a> {
         self.start.wrapping_add(self.span)
     }
 
-    /// The part of it from `start` on, its own first number or a later one.
+    /// The part of the segment from `start` on, which is not before its first number.
     pub(super) fn behind(self, start: u64) -> Self {
         let (claimed_bytes, bytes) = self.part(start, self.end());
         Coming { start, span: self.end().wrapping_sub(start), claimed_bytes, bytes }
     }
 
-    /// Which of its claimed bytes go with the numbers from `start` up to `end`: from where up to where.
+    /// The range of claimed bytes that belongs to the numbers from `start` up to `end`.
     pub(super) fn bytes_at(&self, start: u64, end: u64) -> (u64, u64) {
         let (from, to) = (start.wrapping_sub(self.start), end.wrapping_sub(self.start));
         match self.span < self.claimed_bytes {
@@ -105,7 +105,7 @@ impl<'a> Coming<'a> {
         }
     }
 
-    /// How many bytes were claimed of these numbers, and those that were captured.
+    /// The number of claimed bytes of these numbers, and the captured ones.
     pub(super) fn part(&self, start: u64, end: u64) -> (u64, &'a [u8]) {
         let (from, to) = self.bytes_at(start, end);
         let captured = self.bytes.len() as u64;
@@ -113,6 +113,6 @@ impl<'a> Coming<'a> {
     }
 }
 
-/// Bytes that each piece is taken to cost, besides its own: room for it, as much again since room grows by doubling, and
-/// the block of one that was copied.
+/// Bytes that each piece costs besides its own: its slot, the same again because the queue grows by doubling, and the
+/// block of a copied piece.
 pub(super) const PIECE_COST: usize = 2 * size_of::<Piece>() + 64;

@@ -1,29 +1,30 @@
-//! Whose bytes count where segments or fragments overlap and differ: as the receiver's system does it.
+//! Decides whose bytes count if segments or fragments overlap and differ, in the way of the receiver's system.
 //!
-//! What is asked of two bytes of the same number is only where the two segments begin and end, so a policy is one
-//! [`Rule`] for TCP's segments and one for IP's fragments.
+//! For two bytes of the same number, the decision depends only on where the two segments begin and end. A policy is
+//! therefore one [`Rule`] for TCP segments and one for IP fragments.
 //!
 //! * U. Shankar, V. Paxson, "Active Mapping: Resisting NIDS Evasion without Altering Traffic", 2003: first, last,
 //!   BSD, BSD-right and Linux of fragments.
 //! * J. Novak, "Target-Based Fragmentation Reassembly", 2005: Windows and Solaris of fragments.
 //! * J. Novak, S. Sturges, "Target-Based TCP Stream Reassembly", 2007: TCP.
 //! * Snort 3, `src/stream/tcp/tcp_overlap_resolver.cc` and `src/stream/ip/ip_defrag.cc`, by the same authors;
-//!   Suricata, `src/stream-tcp-list.c` and `src/defrag.c`. Which policy a system has for fragments:
-//!   Suricata's `DefragGetOsPolicy`, and the table of platforms in Snort 2's manual (frag3).
+//!   Suricata, `src/stream-tcp-list.c` and `src/defrag.c`. Which policy a system has for fragments: Suricata's
+//!   `DefragGetOsPolicy`, and the table of platforms in Snort 2's manual (frag3).
 //!
-//! The old segment is asked about as far as it is still kept: systems trim the segments in their lists, as Snort does.
-//! (Suricata asks about the whole old one.) The new one is asked about as it came, less what has passed: so do
-//! the systems and Suricata, whose test `DefragBsdFragmentAfterNoMf` shows that it matters; Snort asks about what is
-//! left of it behind the old one on its left. A FIN is a number like those of bytes.
+//! The old segment enters the rule as far as it is still kept: systems trim the segments in their lists, as Snort
+//! does. (Suricata uses the whole old segment.) The new segment enters as it came, without the part that has passed,
+//! as in real systems and in Suricata, whose test `DefragBsdFragmentAfterNoMf` shows that this matters. Snort uses
+//! the rest of the new segment after the old one on its left has been applied. A FIN is a number like those of bytes.
 //!
-//! What is not here: where fragments overlap, systems of today drop the whole datagram (Linux since 4.19, Windows since
-//! Vista; of IPv6 all, by RFC 5722: in strict mode so do we). Solaris and HP-UX 11 keep the first of two equal segments where the one just before
-//! is missing (Snort): that asks for more than two segments. More such cases: L. Aubard and others, "PYROLYSE", 2025.
+//! Not covered: today's systems drop a datagram whose fragments overlap (Linux since 4.19, Windows since Vista; all
+//! for IPv6, by RFC 5722; strict mode does so, too). Solaris and HP-UX 11 keep the first of two equal segments if the
+//! one just before is missing (Snort), which depends on more than two segments. More such cases: L. Aubard and
+//! others, "PYROLYSE", 2025.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// How a system puts together what overlaps.
+/// How a system reassembles overlapping segments or fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Policy {
     /// What came first counts.
@@ -39,7 +40,7 @@ pub enum Policy {
     Linux,
     /// Linux 2.2 and earlier.
     OldLinux,
-    /// Windows before Vista, Windows 2003 included: it differs in neither.
+    /// Windows before Vista, including Windows 2003: they do not differ for segments or fragments.
     Windows,
     /// Windows Vista and later.
     Vista,
@@ -51,11 +52,11 @@ pub enum Policy {
     Hpux10,
     /// IRIX 6.
     Irix,
-    /// Mac OS X 10.3 and later; fragments as Shankar and Paxson found with Mac OS.
+    /// Mac OS X 10.3 and later; the rule for fragments is the one that Shankar and Paxson found for Mac OS.
     Macos,
 }
 
-/// Where the bytes of a new segment count, not those of an old one that are still kept.
+/// Where the bytes of a new segment replace those of an old one that are still kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Nowhere.
@@ -66,15 +67,15 @@ pub(crate) enum Rule {
     Before,
     /// It begins before the old one, or with it.
     BeforeOrWith,
-    /// It begins before the old one; or with it, and goes on behind it.
+    /// The new segment begins before the old one, or begins with it and extends beyond it.
     BeforeOrLonger,
-    /// It begins before the old one; or with it, and covers it.
+    /// The new segment begins before the old one, or begins with it and covers it.
     BeforeOrCovers,
-    /// It covers the old one, or begins inside it and goes on behind it.
+    /// The new segment covers the old one, or begins inside it and extends beyond it.
     CoversOrContinues,
-    /// It begins before the old one and goes on behind it.
+    /// The new segment begins before the old one and extends beyond it.
     Surrounds,
-    /// It begins before the old one, and covers it.
+    /// The new segment begins before the old one and covers it.
     BeforeAndCovers,
 }
 
@@ -99,7 +100,7 @@ impl Rule {
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: &[Policy] = &[
         Policy::First,
         Policy::Last,
@@ -135,25 +136,25 @@ impl Policy {
         }
     }
 
-    /// The one with this name.
+    /// The policy with this name.
     pub fn named(name: &str) -> Option<Policy> {
         Self::ALL.iter().copied().find(|policy| policy.name() == name)
     }
 
-    /// What holds of TCP's segments.
+    /// The rule for TCP segments.
     pub(crate) fn of_segments(self) -> Rule {
         match self {
             Policy::First | Policy::Vista => Rule::Never,
             Policy::Last => Rule::Always,
             Policy::Bsd | Policy::BsdRight | Policy::Windows | Policy::Macos => Rule::Before,
-            // HP-UX 10 and IRIX as Snort has them; in Suricata they are as BSD.
+            // HP-UX 10 and IRIX follow Snort; Suricata treats them like BSD.
             Policy::Linux | Policy::Hpux10 | Policy::Irix => Rule::BeforeOrLonger,
             Policy::OldLinux => Rule::BeforeOrCovers,
             Policy::Solaris | Policy::Hpux => Rule::CoversOrContinues,
         }
     }
 
-    /// What holds of IP's fragments.
+    /// The rule for IP fragments.
     pub(crate) fn of_fragments(self) -> Rule {
         match self {
             Policy::First | Policy::Hpux | Policy::Macos => Rule::Never,
@@ -167,7 +168,7 @@ impl Policy {
     }
 }
 
-/// Which policy each receiver has: that of the longest prefix its address begins with, else a default.
+/// The policy of each receiver: the policy of the longest prefix that matches the receiver's address, else a default.
 ///
 /// The default of the type is [`Policy::First`] everywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -182,18 +183,18 @@ pub struct Policies {
 struct Prefixes {
     /// Their lengths, the longest first.
     lengths: Vec<u8>,
-    /// By length and first bits, which stand uppermost.
+    /// By length and leading bits; these are the most significant bits.
     policies: HashMap<(u8, u128), Policy>,
 }
 
 impl Policies {
-    /// This policy everywhere.
+    /// The same policy for all receivers.
     pub fn new(default: Policy) -> Self {
         Self { default, ..Self::default() }
     }
 
-    /// Another policy where addresses begin with the first `prefix_length` bits of `address`: with all of them,
-    /// where it has no more. In place of what was said of the same prefix before.
+    /// Sets the policy of addresses that begin with the first `prefix_length` bits of `address`, or with all its bits
+    /// if it has fewer. Replaces an earlier policy of the same prefix.
     pub fn add(&mut self, address: IpAddr, prefix_length: u8, policy: Policy) {
         let (bits, width) = bits_of(address);
         let length = prefix_length.min(width);
@@ -204,7 +205,7 @@ impl Policies {
         }
     }
 
-    /// The policy of a receiver. A look into a table for every length that prefixes have.
+    /// The policy of a receiver. Takes one table lookup per distinct prefix length.
     pub fn of(&self, receiver: IpAddr) -> Policy {
         let prefixes = if receiver.is_ipv4() { &self.v4 } else { &self.v6 };
         let (bits, _) = bits_of(receiver);
@@ -213,14 +214,14 @@ impl Policies {
         found.copied().unwrap_or(self.default)
     }
 
-    /// The policy of all receivers, where they have the same: nobody's address need be known.
+    /// The policy of all receivers, if they share one: addresses need not be known then.
     #[inline]
     pub fn uniform(&self) -> Option<Policy> {
         (self.v4.lengths.is_empty() && self.v6.lengths.is_empty()).then_some(self.default)
     }
 }
 
-/// An address's bits, the first one uppermost, and how many there are.
+/// The bits of an address, with the first bit as the most significant, and the number of bits.
 fn bits_of(address: IpAddr) -> (u128, u8) {
     match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),

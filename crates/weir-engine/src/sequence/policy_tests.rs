@@ -1,8 +1,8 @@
-//! Overlaps as the policies have it: the published tables, then random traffic against one array of bytes.
+//! Tests of overlap policies: the published tables, then random traffic compared with an array of bytes.
 //!
-//! The tables are those of the unit tests of Suricata (`src/tests/stream-tcp-list.c`, `src/defrag.c`), which take the
-//! six fragments of Shankar and Paxson and the seventeen of Novak from their papers, and of the cases that Snort 3
-//! tells apart (`tcp_overlap_resolver.cc`, `ip_defrag.cc`).
+//! The tables are from the unit tests of Suricata (`src/tests/stream-tcp-list.c`, `src/defrag.c`), which take six
+//! fragments from the paper of Shankar and Paxson and seventeen from Novak's, and from the cases that Snort 3
+//! distinguishes (`tcp_overlap_resolver.cc`, `ip_defrag.cc`).
 
 use super::policy::Rule;
 use super::tests::Receiver;
@@ -11,8 +11,8 @@ use Policy::*;
 use proptest::prelude::*;
 use weir_ir::abi::{SEQ_ORDERED, SEQ_QUEUED, SEQ_RETRANSMITTED};
 
-/// What a rule says where the new segment begins before, with, after the old one, and, of each, ends before, with,
-/// after it: `n` where the new bytes count, `o` where the old do.
+/// The results of a rule for a new segment that begins before, with, after the old one, and, for each, ends before,
+/// with, after it: `n` if the new bytes count, `o` if the old ones do.
 fn matrix(rule: Rule) -> String {
     let says = |start: i64, end: i64| {
         let new = ((10 + start) as u64, (20 + end) as u64);
@@ -49,8 +49,8 @@ fn every_policy_has_its_rules() {
     assert_eq!(count, Policy::ALL.len());
 }
 
-/// Fragments (from, to, letter) in units of eight bytes, put together. `is_late`: a first unit comes last of all, so
-/// that they all wait; else those that are in order are retained at once.
+/// Reassembles fragments (from, to, letter) in units of eight bytes. `late`: the first unit comes last of all, so all
+/// fragments wait; else fragments in order are retained at once.
 fn datagram(policy: Policy, fragments: &[(u64, u64, char)], late: bool) -> String {
     let mut ip = Receiver::ip();
     ip.policy = policy;
@@ -123,8 +123,8 @@ fn novaks_seventeen_fragments() {
     }
 }
 
-/// What lies behind an old fragment counts where the new one begins before *that*, though it had to give way to
-/// another on its left: Suricata's `DefragBsdFragmentAfterNoMf` and `DefragTestJeremyLinux`.
+/// Bytes behind an old fragment count if the new fragment begins before *that* fragment, even if another fragment on
+/// its left took precedence: Suricata's `DefragBsdFragmentAfterNoMf` and `DefragTestJeremyLinux`.
 #[test]
 fn the_new_fragment_is_asked_about_as_it_came() {
     let bsd = [(3, 5, 'A'), (1, 3, 'B'), (2, 4, 'C'), (0, 1, 'D')];
@@ -133,7 +133,7 @@ fn the_new_fragment_is_asked_about_as_it_came() {
     assert_eq!(datagram(Linux, &linux, false), "AAACCCCCCBBDD");
 }
 
-/// Segments (number, text) behind a hole, which is filled last.
+/// Inserts segments (number, text) behind a hole, which is filled last.
 fn stream(policy: Policy, segments: &[(u64, &str)]) -> String {
     let mut tcp = Receiver::tcp();
     tcp.policy = policy;
@@ -277,19 +277,19 @@ fn chunks_are_not_cut() {
     sctp.end();
 }
 
-/// The bytes of one direction, each with the segment that it is of: what the queue is without its pieces.
+/// The bytes of one direction, each with its segment: a model of the queue without pieces.
 struct Model {
     rule: Rule,
     retain: bool,
     segments: Vec<(usize, usize, u8)>,
-    /// Of each number: which segment's byte counts.
+    /// For each number: the segment whose byte counts.
     owner: Vec<Option<usize>>,
-    /// All before it has passed.
+    /// All numbers before this one have passed.
     next: usize,
 }
 
 impl Model {
-    /// A segment comes. The bytes that had passed, that were there, and that differ from those.
+    /// Inserts a segment. Returns the bytes that had passed, that were kept, and that differ from the kept ones.
     fn insert(&mut self, start: usize, end: usize, text: u8) -> (u64, u64, u64) {
         let index = self.segments.len();
         self.segments.push((start, end, text));
@@ -303,7 +303,7 @@ impl Model {
             };
             overlap += 1;
             inconsistent += u64::from(self.segments[old].2 != text);
-            // The old segment as far as it is still kept in one piece.
+            // The old segment, as far as it is still kept in one piece.
             let is_old = |n: &usize| before[*n] == Some(old);
             let old_start = (0..=n).rev().take_while(is_old).last().unwrap();
             let old_end = (n..before.len()).take_while(is_old).last().unwrap() + 1;
@@ -325,7 +325,7 @@ impl Model {
 
 const NUMBERS: usize = 80;
 
-/// Segments: where they begin, how long they are, what they say.
+/// Segments: start, length, byte.
 fn segments() -> impl Strategy<Value = Vec<(usize, usize, u8)>> {
     prop::collection::vec((0..60usize, 1..20usize, b'a'..=b'd'), 1..60)
 }
@@ -357,7 +357,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// TCP: what has passed stays, what waits is as the rule has it, byte by byte.
+    /// TCP: passed bytes stay; waiting bytes follow the rule, byte by byte.
     #[test]
     fn streams_are_as_the_rule_has_it(
         policy in prop::sample::select(Policy::ALL),
@@ -372,13 +372,13 @@ proptest! {
         prop_assert_eq!(&tcp.stream, &model.bytes(), "{}", policy.name());
     }
 
-    /// Fragments: whatever is not assembled may still be displaced.
+    /// Fragments: all bytes that are not assembled may be replaced.
     #[test]
     fn datagrams_are_as_the_rule_has_it(
         policy in prop::sample::select(Policy::ALL),
         mut segments in segments(),
     ) {
-        // Nothing is missing at the end, which comes in one piece or in two.
+        // The end, which comes in one fragment or in two, fills all holes.
         segments.extend([(0, 41, b'y'), (33, 47, b'z')]);
         let mut ip = Receiver::ip();
         ip.policy = policy;

@@ -1,29 +1,29 @@
-//! What is kept of one direction of one flow: pieces in order, none overlapping another.
+//! The kept pieces of one direction of a flow: in order, without overlaps.
 //!
-//! Numbers here are relative to the sequence's first and don't wrap. Where a new segment overlaps what is there,
-//! a [`Rule`] says piece by piece whose bytes count; what does not is cut off, and forgotten.
+//! Numbers here are relative to the sequence's first one and do not wrap. If a new segment overlaps kept pieces, a
+//! [`Rule`] decides for each piece whose bytes count; the other bytes are cut off and discarded.
 
 use super::budget::Budget;
 use super::piece::{Coming, Piece};
 use super::policy::Rule;
 use std::collections::VecDeque;
 
-/// How a segment lies to what is there.
+/// How a segment overlaps the kept pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meeting {
-    /// Claimed bytes that were there.
+    /// Claimed bytes that are kept already.
     pub(super) overlap_bytes: u64,
-    /// Of these, captured ones that differ.
+    /// Captured bytes within the overlap that differ.
     pub(super) inconsistent_bytes: u64,
-    /// All of its numbers were there.
+    /// All numbers of the segment are kept already.
     pub(super) is_covered: bool,
-    /// Some of its bytes count in place of what was there.
+    /// Some bytes of the segment replace kept ones.
     pub(super) displaces: bool,
-    /// Its last number counts, be it new or in place of another.
+    /// The last number of the segment counts, as a new one or as a replacement.
     pub(super) ends: bool,
 }
 
-/// The pieces.
+/// The kept pieces of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pieces: VecDeque<Piece>,
@@ -31,43 +31,43 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Pieces.
+    /// The number of pieces.
     pub(super) fn len(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Bytes that they cost, as the budget counts them.
+    /// The cost of the pieces in bytes, as in the budget.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Captured bytes of all of them.
+    /// Captured bytes of all pieces.
     pub(super) fn bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| u64::from(piece.bytes.length)).sum()
     }
 
-    /// The first number that is there.
+    /// The first kept number.
     pub(super) fn first(&self) -> Option<u64> {
         self.pieces.front().map(|piece| piece.start)
     }
 
-    /// The first number from `next` on that is there.
+    /// The first kept number that is not before `next`.
     pub(super) fn first_from(&self, next: u64) -> Option<u64> {
         self.piece_from(next).map(|piece| piece.start.max(next))
     }
 
-    /// The first piece that is not all before `next`.
+    /// The first piece that ends after `next`.
     pub(super) fn piece_from(&self, next: u64) -> Option<&Piece> {
         self.pieces.get(self.first_behind(next))
     }
 
-    /// The pieces that are all before `next`, as one slice.
+    /// The pieces that end at or before `next`, as one slice.
     pub(super) fn before(&mut self, next: u64) -> &[Piece] {
         let count = self.first_behind(next);
         &self.pieces.make_contiguous()[..count]
     }
 
-    /// The index of the first piece that ends behind `number`. Constant time where all do, or none.
+    /// The index of the first piece that ends after `number`. Constant time if all pieces do, or none.
     fn first_behind(&self, number: u64) -> usize {
         match (self.pieces.front(), self.pieces.back()) {
             (Some(front), _) if front.end() > number => 0,
@@ -76,7 +76,7 @@ impl Queue {
         }
     }
 
-    /// How a segment lies to what is there. Takes as long as there are pieces, and bytes, that it overlaps.
+    /// Compares a segment with the kept pieces. Takes time linear in the pieces and bytes that it overlaps.
     pub(super) fn meet(&self, segment: &Coming<'_>, rule: Rule) -> Meeting {
         let (mut covered_to, end) = (segment.start, segment.end());
         let mut meeting = Meeting {
@@ -106,11 +106,11 @@ impl Queue {
         meeting
     }
 
-    /// Adds a segment, or what counts of it. Constant time at the end, where segments after a hole come;
-    /// elsewhere as long as it takes to move the pieces behind it.
+    /// Adds the parts of a segment that count. Constant time at the end, where segments after a hole arrive;
+    /// elsewhere, linear in the number of pieces behind it.
     pub(super) fn add(&mut self, segment: &Piece, rule: Rule, budget: &mut Budget) {
         if self.pieces.capacity() == 0 {
-            // Mostly one waits for another that is on its way.
+            // Usually a single segment waits for one that is still on its way.
             self.pieces.reserve_exact(1);
         }
         let end = segment.end();
@@ -122,7 +122,7 @@ impl Queue {
         }
         let after = self.pieces.partition_point(|piece| piece.start < end);
         let mut behind = self.pieces.split_off(after);
-        // What counts of the segment up to here stands in the queue, but for what begins at `from`.
+        // The parts of the segment that count up to here are in the queue, except the part that begins at `from`.
         let mut from = segment.start;
         let mut rest = None;
         for old in self.pieces.split_off(first) {
@@ -155,16 +155,16 @@ impl Queue {
         self.pieces.push_back(piece);
     }
 
-    /// As [`pop`](Self::pop), where the first piece is all before `next`.
+    /// As [`pop`](Self::pop), if the first piece ends at or before `next`.
     pub(super) fn pop_before(&mut self, next: u64) -> Option<Piece> {
         self.pieces.front().filter(|piece| piece.end() <= next)?;
         self.pop()
     }
 
-    /// Takes the first piece out. It stays on the budget's account.
+    /// Removes and returns the first piece. It stays on the budget's account.
     pub(super) fn pop(&mut self) -> Option<Piece> {
         let piece = self.pieces.pop_front()?;
-        // Of a long queue no more stays than what is left needs, so that what it costs is what is counted.
+        // Shrinks a queue that was long, so that its capacity matches the cost that is counted.
         if self.pieces.len() < self.pieces.capacity() / 3 {
             self.pieces.shrink_to(self.pieces.len() * 2);
         }
@@ -180,7 +180,7 @@ mod tests {
     use weir_ir::abi::Slice;
     use weir_packet::Block;
 
-    /// A segment of `text` at `start`, with a number for a FIN behind it where `fin`.
+    /// A segment of `text` at `start`; `fin` adds a number for a FIN.
     fn segment(start: u64, text: &str, fin: bool) -> Piece {
         let length = text.len() as u32;
         Piece {

@@ -1,4 +1,4 @@
-//! Sequences as a program uses them: ladders, then properties over random traffic.
+//! Tests of sequences as a program uses them: ladders, then properties over random traffic.
 
 use super::*;
 use proptest::prelude::*;
@@ -62,12 +62,12 @@ pub(super) struct Receiver {
     vars: SequenceVars,
     data: Vec<u8>,
     side: bool,
-    /// What has come out: `None` for a byte that is missing.
+    /// The output so far: `None` for a missing byte.
     pub(super) stream: Vec<Option<u8>>,
-    /// Metas other than 0, with where they came out.
+    /// Metas other than 0, with their positions in the output.
     pub(super) metas: Vec<(usize, u64)>,
     pub(super) policy: Policy,
-    /// Packets are kept with what waits: a packet is `header` and its bytes.
+    /// Keeps packets with waiting segments: a packet is `header` and its bytes.
     frames: bool,
 }
 
@@ -104,12 +104,12 @@ impl Receiver {
         }
     }
 
-    /// A segment of which `captured` bytes were captured, with a FIN (meta 1) or not.
+    /// Inserts a segment of which `captured` bytes were captured, with a FIN (meta 1) or without.
     pub(super) fn insert(&mut self, at: u64, claimed: &[u8], captured: usize, fin: bool) -> Inserted {
         self.offer(at, claimed, captured, claimed.len() as u64 + u64::from(fin), u64::from(fin))
     }
 
-    /// A chunk, which uses up one number.
+    /// Inserts a chunk, which uses one number.
     pub(super) fn chunk(&mut self, at: u64, bytes: &[u8]) -> Inserted {
         self.offer(at, bytes, usize::MAX, 1, 0)
     }
@@ -143,7 +143,7 @@ impl Receiver {
         inserted
     }
 
-    /// The status of a segment.
+    /// Inserts a segment and returns its status.
     pub(super) fn segment(&mut self, at: u64, claimed: &[u8], captured: usize, fin: bool) -> u64 {
         self.insert(at, claimed, captured, fin).status
     }
@@ -178,12 +178,12 @@ impl Receiver {
         self.vars.read(&self.data, self.side)
     }
 
-    /// What has come out, `.` for a byte that is missing.
+    /// The output so far, with `.` for a missing byte.
     pub(super) fn so_far(&self) -> String {
         self.stream.iter().map(|byte| byte.map_or('.', char::from)).collect()
     }
 
-    /// The flow ends; nothing may be left on any account.
+    /// Ends the flow; no account may hold anything afterwards.
     pub(super) fn end(&mut self) {
         self.drain(Reassembler::flush);
         let flow = FlowRecord { id: 5, data: &mut self.data };
@@ -342,7 +342,7 @@ fn a_packet_that_is_copied_is_copied_once() {
     tcp.frames = true;
     tcp.text(0, "");
     tcp.text(6, "ghi");
-    // Its bytes lie in the copy of its packet.
+    // The piece's bytes lie in the copy of its packet.
     assert_eq!((tcp.reassembler.held_bytes().1, tcp.reassembler.counters().copied), (0, 1));
     tcp.text(3, "defGHIjkl");
     assert_eq!((tcp.reassembler.held_bytes().1, tcp.reassembler.counters().copied), (0, 2));
@@ -365,7 +365,7 @@ fn directions_do_not_meet() {
     assert_eq!(tcp.so_far(), "xyzabcdef");
 }
 
-/// The other side says that it has everything before `at`; whether something passes for it.
+/// The other side acknowledges everything before `at`. Returns the bytes that pass.
 fn acknowledge(tcp: &mut Receiver, at: u64) -> String {
     let (side, sequences) = (tcp.side, &mut tcp.reassembler);
     sequences.acknowledge(SEQUENCE, FlowRecord { id: 5, data: &mut tcp.data }, side, at);
@@ -466,18 +466,18 @@ fn where_fragments_have_to_be_distinct_an_overlap_is_the_end_of_all() {
     let overlapping = ip.insert(4, b"EFGHij", usize::MAX, false);
     assert_eq!((overlapping.status, overlapping.inconsistent_bytes), (SEQ_OUT_OF_WINDOW, 4));
     assert_eq!((ip.reassembler.kept_segments(SEQUENCE, 5, true), ip.reassembler.held_bytes().0), (0, 0));
-    // Nor is anything taken that comes then.
+    // Later fragments are not accepted either.
     assert_eq!(ip.segment(8, b"ijklmnop", usize::MAX, true), SEQ_OUT_OF_WINDOW);
     assert_eq!((ip.reassembler.counters().refused_by_overlap, ip.assemble()), (2, vec![]));
     ip.end();
 }
 
-/// Pieces of a stream: where they start, how long they are, what they say.
+/// Pieces of a stream: start, length, byte.
 fn pieces(stream_bytes: usize) -> impl Strategy<Value = Vec<(usize, usize, u8)>> {
     prop::collection::vec((0..stream_bytes, 1..200usize, 1u8..=255), 1..120)
 }
 
-/// What ought to come out: of every byte what came first.
+/// The expected output: for each byte, the first one that came.
 fn first_of_each(pieces: &[(usize, usize, u8)], stream_bytes: usize) -> Vec<Option<u8>> {
     let mut first = vec![None; stream_bytes];
     for &(start, length, text) in pieces {
@@ -489,8 +489,8 @@ fn first_of_each(pieces: &[(usize, usize, u8)], stream_bytes: usize) -> Vec<Opti
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// A stream cut, shuffled a little, repeated and lost in places comes out as it was sent, with
-    /// gaps exactly where bytes were lost, and a FIN at its end.
+    /// A stream that is cut, slightly shuffled, and partly repeated and lost comes out as it was sent, with gaps
+    /// exactly where bytes were lost, and a FIN at its end.
     #[test]
     fn a_stream_comes_out_as_it_was_sent(
         base in prop_oneof![Just(0u32), Just(u32::MAX - 500), any::<u32>()],
@@ -518,7 +518,7 @@ proptest! {
             tcp.segment(at.into(), &stream[start..end], captured, end == stream.len());
             fin |= end == stream.len();
             for n in start..end {
-                // Cut segments overlap only where fate said so; a place counts as its first piece had it.
+                // Cut segments overlap only where the generator chose so; each place counts as in its first piece.
                 if wanted[n].is_none() { wanted[n] = Some((n - start < captured).then_some(stream[n])); }
             }
         }
@@ -534,7 +534,7 @@ proptest! {
         prop_assert_eq!(tcp.reassembler.counters().gap_bytes, missing as u64);
     }
 
-    /// Pieces that contradict each other: of every byte the first one counts.
+    /// Of contradicting bytes, the first one counts.
     #[test]
     fn the_first_of_contradicting_bytes_counts(base: u32, pieces in pieces(1500)) {
         let mut tcp = Receiver::tcp();
@@ -548,8 +548,8 @@ proptest! {
         prop_assert_eq!(&tcp.stream, &wanted);
     }
 
-    /// Whatever the bounds: what comes out was sent, at its place; the rest is counted as missing;
-    /// and no more is held than the bounds allow.
+    /// With any bounds, all output was sent and is at its place; the rest is counted as missing; and no more is held
+    /// than the bounds allow.
     #[test]
     fn bounds_lose_nothing_uncounted(
         base: u32,

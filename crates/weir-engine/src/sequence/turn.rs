@@ -1,13 +1,13 @@
-//! The order of the two directions. Who acknowledges bytes has them: a segment that acknowledges more of the other
-//! direction than has come was sent after it. Where a capture has it before (two taps, several queues of a network
-//! card), it waits for what it acknowledges, so that answers come behind their requests.
+//! The order between the two directions. A segment that acknowledges more of the other direction than has arrived was
+//! sent after the missing bytes. If a capture contains it first (two taps, several queues of a network card), the
+//! segment waits for the bytes that it acknowledges, so that answers follow their requests.
 //!
-//! What is acknowledged may also be missing in the capture, or was never sent. So nothing waits any more, until the hole
-//! there has been passed over:
+//! The acknowledged bytes may also be missing from the capture, or may never have been sent. Waiting therefore ends,
+//! until the hole has been passed over:
 //!
-//! * where its sender has gone on: a later packet of it came first;
-//! * where its sender acknowledges what waits, which it would have been sent before;
-//! * where too much waits, or memory is short.
+//! * if a later packet of their sender arrives first;
+//! * if their sender acknowledges the waiting segment before it sends them: the segment was not sent after them;
+//! * if too much waits, or memory is short.
 
 use super::{Kept, Reassembler, SequenceVars, direction};
 use std::collections::VecDeque;
@@ -15,21 +15,21 @@ use weir_ir::abi::FlowRecord;
 use weir_ir::graph::Sequence;
 use weir_ir::sequence::{AHEAD, EXPECTED, QUEUED, UNAWAITED};
 
-/// Segments of a direction that wait for the other one at most.
+/// Limit of segments per direction that wait for the other one.
 pub(super) const AWAITING_MAX: usize = 256;
 
-/// What a direction's segments wait for: by their numbers, counted as [`Kept::next`] is, the other direction's number
-/// that has to be next before.
+/// For each waiting segment of a direction, its number, counted as [`Kept::next`] is, and the other direction's
+/// number that has to be next before the segment may pass.
 #[derive(Debug, Default)]
 pub(super) struct Awaited(VecDeque<(u64, u64)>);
 
 impl Awaited {
-    /// How many segments wait.
+    /// The number of waiting segments.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// A segment that begins at `start` waits until `number` is next. One that comes again waits for what it did.
+    /// Makes the segment at `start` wait until `number` is next. A repeated segment keeps its first condition.
     fn add(&mut self, start: u64, number: u64) {
         let place = self.0.partition_point(|&(other, _)| other < start);
         if self.0.get(place).is_none_or(|&(other, _)| other != start) {
@@ -37,28 +37,28 @@ impl Awaited {
         }
     }
 
-    /// What the segment at `start`, the first that is kept, waits for.
+    /// The number that the segment at `start`, the first one kept, waits for.
     pub(super) fn of(&self, start: u64) -> Option<u64> {
         self.0.front().filter(|&&(from, _)| from <= start).map(|&(_, number)| number)
     }
 
-    /// What was waited for first has come.
+    /// Removes the first condition, which has been met.
     pub(super) fn has_come(&mut self) {
         self.0.pop_front();
     }
 
-    /// Numbers up to `number` will not come.
+    /// Removes conditions up to `number`, because these numbers will not arrive.
     fn do_without(&mut self, number: u64, mask: u64) {
         self.0.retain(|&(_, other)| number.wrapping_sub(other) & mask > mask >> 1);
     }
 
-    /// What waits before `end` was acknowledged. Whether there is some.
+    /// Marks the segments before `end` as acknowledged. Returns whether any of them waited.
     pub(super) fn is_acknowledged(&mut self, end: u64) -> bool {
         let before = self.0.partition_point(|&(start, _)| start < end);
         self.0.drain(..before).count() > 0
     }
 
-    /// Nothing is waited for any more.
+    /// Removes all conditions.
     pub(super) fn give_up(&mut self) {
         self.0.clear();
     }
@@ -73,8 +73,8 @@ impl SequenceVars {
 }
 
 impl Reassembler {
-    /// The segment that is offered next, of the direction `!side`, acknowledges numbers of `side` before `number`, which
-    /// have not all come.
+    /// Records that the segment of direction `!side` that is offered next acknowledges numbers of `side` before
+    /// `number`, which have not all arrived.
     pub(super) fn is_ahead(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, number: u64) {
         let state = &self.sequences[sequence.index()];
         if !state.headers_only && state.vars.read(flow.data, side).flags & UNAWAITED == 0 {
@@ -83,7 +83,7 @@ impl Reassembler {
         }
     }
 
-    /// What the segment of `side` that is offered now has to wait for, if it does. It is asked once.
+    /// Takes the number that the offered segment of `side` has to wait for, if any.
     pub(super) fn take_ahead(
         &mut self,
         sequence: Sequence,
@@ -100,7 +100,7 @@ impl Reassembler {
         ahead.map(|(.., number)| number).filter(|&number| !vars.has_passed(flow.data, !side, number, mask))
     }
 
-    /// The segment at `start` of `side`, which is kept, waits until the other direction's next number is `number`.
+    /// Makes the kept segment of `side` at `start` wait until the other direction's next number is `number`.
     pub(super) fn await_other(
         &mut self,
         sequence: Sequence,
@@ -115,8 +115,8 @@ impl Reassembler {
         state.vars.raise(flow.data, !side, EXPECTED);
     }
 
-    /// A packet of `side` stands at a number behind the next one: what lies between was sent, and is missing, so the
-    /// other direction does not wait for it. Whether it did.
+    /// Records that a packet of `side` begins after the next number: the numbers in between were sent and are
+    /// missing, so the other direction stops waiting for them. Returns whether it waited.
     pub(super) fn goes_on(
         &mut self,
         sequence: Sequence,
@@ -138,7 +138,7 @@ impl Reassembler {
         has_waited
     }
 
-    /// Memory is short: nothing of `side` waits for the other direction any more, nor behind what did. Whether something has.
+    /// Ends all waiting of `side` for the other direction, because memory is short. Returns whether anything waited.
     pub(super) fn give_up_waiting(
         &mut self,
         sequence: Sequence,
@@ -156,7 +156,7 @@ impl Reassembler {
         true
     }
 
-    /// As [`goes_on`](Self::goes_on), of what waits of `side` behind a hole.
+    /// As [`goes_on`](Self::goes_on), for segments of `side` that wait behind a hole.
     pub(super) fn has_gone_on(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: bool) -> bool {
         let state = &self.sequences[sequence.index()];
         let hot = state.vars.read(flow.data, side);
@@ -165,7 +165,7 @@ impl Reassembler {
         hole.is_some_and(|hole| self.goes_on(sequence, flow, side, hot.next.wrapping_add(hole)))
     }
 
-    /// Whether segments of a direction wait for the other.
+    /// Whether segments of a direction wait for the other one.
     pub(super) fn is_awaiting(&self, sequence: Sequence, flow: &FlowRecord<'_>, side: bool) -> bool {
         let state = &self.sequences[sequence.index()];
         let is_queued = state.vars.read(flow.data, side).flags & QUEUED != 0;
@@ -175,7 +175,7 @@ impl Reassembler {
 }
 
 impl Kept {
-    /// Whether some of it waits for the other direction.
+    /// Whether some of the kept pieces wait for the other direction.
     pub(super) fn is_awaiting(&self) -> bool {
         self.awaited.len() > 0
     }

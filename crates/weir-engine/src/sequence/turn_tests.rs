@@ -1,4 +1,5 @@
-//! Both directions of a flow: what acknowledges something comes out behind it, whichever the capture has first.
+//! Tests of both directions of a flow: segments come out behind the bytes that they acknowledge, in any capture
+//! order.
 
 use super::tests::graph;
 use super::*;
@@ -9,7 +10,7 @@ use weir_packet::Block;
 
 const SEQUENCE: Sequence = Sequence(0);
 
-/// What a side said: bytes, and how many of the other's it had heard.
+/// A segment of one side: its bytes, and how many bytes of the other side it acknowledges.
 #[derive(Debug, Clone)]
 struct Said {
     side: bool,
@@ -18,14 +19,14 @@ struct Said {
     heard: u64,
 }
 
-/// A program that listens to both sides.
+/// A program that receives both sides.
 struct Listener {
     reassembler: Reassembler,
     vars: SequenceVars,
     data: Vec<u8>,
-    /// There is memory.
+    /// There is memory for waiting segments.
     may_wait: bool,
-    /// What came out: whose it was, how much was missing before, the bytes.
+    /// The output: side, bytes missing before, bytes.
     out: Vec<(bool, u64, Vec<u8>)>,
 }
 
@@ -40,7 +41,7 @@ impl Listener {
             may_wait: true,
             out: vec![],
         };
-        // Both have begun, at number 0.
+        // Both sides have begun, at number 0.
         for side in [false, true] {
             new.hears(&Said { side, at: 0, bytes: vec![], heard: 0 });
         }
@@ -92,7 +93,7 @@ impl Listener {
         }
     }
 
-    /// The flow ends, and nothing is left on any account.
+    /// Ends the flow; no account may hold anything afterwards.
     fn end(&mut self) {
         for side in [false, true] {
             self.drain(side, Reassembler::flush);
@@ -102,7 +103,7 @@ impl Listener {
         assert!(self.reassembler.sequences[0].kept.is_empty());
     }
 
-    /// Whose turn came when, and what each said, letters side by side.
+    /// The output as turns: side and text, with consecutive bytes of a side joined.
     fn turns(&self) -> Vec<(bool, String)> {
         let mut turns: Vec<(bool, String)> = vec![];
         for (side, gap, bytes) in &self.out {
@@ -116,7 +117,7 @@ impl Listener {
     }
 }
 
-/// A conversation: each says something in turn, in one segment or several, having heard all that came before.
+/// A conversation: the sides take turns, in one segment or several, and acknowledge all bytes before.
 fn conversation(turns: &[(bool, u8, u8)]) -> Vec<Said> {
     let (mut said, mut numbers) = (vec![], [0, 0]);
     for (turn, &(side, segments, bytes)) in turns.iter().enumerate() {
@@ -130,7 +131,7 @@ fn conversation(turns: &[(bool, u8, u8)]) -> Vec<Said> {
     said
 }
 
-/// The same in another order: each side's own is kept, and between the two `choices` says whose is next.
+/// The same segments in another order: each side's own order is kept, and `choices` selects the side that comes next.
 fn interleave(said: &[Said], choices: &[bool]) -> Vec<Said> {
     let mut sides = [false, true].map(|side| said.iter().filter(move |one| one.side == side).peekable());
     let mut choices = choices.iter().cycle();
@@ -161,12 +162,12 @@ fn an_answer_waits_for_its_request() {
 #[test]
 fn what_was_not_captured_is_not_waited_for() {
     let said = conversation(&[(false, 1, 3), (true, 1, 4), (false, 1, 2), (true, 1, 1)]);
-    // The first request is missing: its answer goes on with the next, before that.
+    // The first request is missing: its answer passes with the next request, before it.
     let mut listener = heard(&[1, 2, 3].map(|index: usize| said[index].clone()));
     let expected = [(true, "bbbb"), (false, "...cc"), (true, "d")];
     assert_eq!(listener.turns(), expected.map(|(side, text)| (side, text.to_owned())));
     listener.end();
-    // Or with a packet that says nothing.
+    // An empty packet has the same effect.
     let mut listener = heard(&[said[1].clone()]);
     assert_eq!(listener.out, []);
     listener.hears(&Said { side: false, at: 3, bytes: vec![], heard: 4 });
@@ -181,7 +182,7 @@ fn who_acknowledges_what_was_never_sent_does_not_stop_the_other() {
     let answer = |at, bytes: &[u8], heard| Said { side: true, at, bytes: bytes.to_vec(), heard };
     listener.hears(&ask(0, b"aaa", 1_000));
     assert_eq!(listener.out, []);
-    // The answer acknowledges the question, which so cannot have been sent behind what is not there yet.
+    // The answer acknowledges the waiting question, which was therefore not sent after the missing bytes.
     listener.hears(&answer(0, b"bb", 3));
     listener.hears(&ask(3, b"cc", 2));
     listener.hears(&answer(2, b"d", 5));
@@ -194,12 +195,12 @@ fn who_acknowledges_what_was_never_sent_does_not_stop_the_other() {
 fn once_it_is_not_waited_for_all_that_waited_comes() {
     let mut listener = Listener::new(SequenceLimits::default());
     let said = conversation(&[(false, 1, 3), (true, 4, 1)]);
-    // The question is missing. An old packet of who asked says so, and acknowledges nothing.
+    // The question is missing. An old packet of its sender shows that, and acknowledges nothing.
     said[1..4].iter().for_each(|one| listener.hears(one));
     assert_eq!(listener.out, []);
     listener.hears(&Said { side: false, at: 3, bytes: vec![], heard: 0 });
     assert_eq!(listener.turns(), [(true, "bbb".to_owned())]);
-    // Nor does the rest wait.
+    // The rest does not wait either.
     listener.hears(&said[4]);
     assert_eq!(listener.turns(), [(true, "bbbb".to_owned())]);
     listener.end();
@@ -280,7 +281,7 @@ proptest! {
             let sent: Vec<u8> = sent.iter().flat_map(|one| one.bytes.clone()).collect();
             let came = listener.out.iter().filter(|one| one.0 == side);
             let came: Vec<u8> = came.flat_map(|one| one.2.clone()).collect();
-            // What is swapped within a side may come late, behind a hole that was passed over.
+            // Segments swapped within a side may come late, behind a hole that was passed over.
             prop_assert!(came.len() <= sent.len());
             prop_assert!(!is_in_order || came == sent, "{:?} {:?}", came, sent);
         }

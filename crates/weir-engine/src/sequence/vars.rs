@@ -1,12 +1,12 @@
-//! The part of a sequence's state that every packet touches, read from and written to the flow's own record.
-//! [`weir_ir::engine_var`] says what each variable means.
+//! The part of a sequence's state that every packet accesses, stored in the flow's own record.
+//! [`weir_ir::engine_var`] describes each variable.
 
 use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table};
 use weir_ir::sequence::PASSED_SHIFT;
 
-/// Where the variables of a table's sequence lie in a flow's record.
+/// The places of a sequence's variables in a flow's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceVars {
     next: usize,
@@ -16,23 +16,23 @@ pub struct SequenceVars {
     stride: usize,
 }
 
-/// Their values for one direction.
+/// The values of the variables for one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hot {
     /// The next number expected.
     pub next: u64,
-    /// Numbers seen after the first one.
+    /// Distance from the first number to the highest number seen.
     pub high: u64,
-    /// [`STARTED`](weir_ir::sequence::STARTED) and the like; the count is apart.
+    /// [`STARTED`](weir_ir::sequence::STARTED) and other flags, without the count.
     pub flags: u32,
-    /// Segments that the program passed by itself and that nobody has counted yet.
+    /// Segments that the program passed by itself and that have not been counted yet.
     pub passed: u32,
     /// Bytes passed over.
     pub missing_bytes: u64,
 }
 
 impl Hot {
-    /// So many numbers that are next have passed, nothing waiting.
+    /// Passes the next `numbers` numbers, with an empty queue.
     pub(super) fn pass(&mut self, numbers: u64, mask: u64) {
         self.next = self.next.wrapping_add(numbers) & mask;
         self.high = self.high.wrapping_add(numbers);
@@ -55,7 +55,7 @@ impl SequenceVars {
         })
     }
 
-    /// The values for a direction (false: the originator's) of a flow's record.
+    /// Reads the values of a direction (false: the originator's) from a flow's record.
     #[inline]
     pub fn read(&self, data: &[u8], side: bool) -> Hot {
         let data = &data[usize::from(side) * self.stride..];
@@ -78,7 +78,7 @@ impl SequenceVars {
         self.write(data, side, hot);
     }
 
-    /// Writes them back.
+    /// Writes the values of a direction.
     #[inline]
     pub fn write(&self, data: &mut [u8], side: bool, hot: Hot) {
         let data = &mut data[usize::from(side) * self.stride..];
