@@ -1,18 +1,20 @@
-//! Messages: what a stream of bytes in order is made of, where a layer's edge says so (`-> messages`).
+//! Messages that an in-order byte stream consists of, for layers whose edge declares them (`-> messages`).
 //!
-//! Programs take messages apart; here is kept what they have not had, or not whole. Per direction there are runs of
-//! bytes without a gap in them, the oldest first. A program is given a run, says how many bytes its first message took,
-//! or how many it wants, and is given what is left of it, or again once they are there. A run that lies in one segment
-//! is referred to; what is left of it when the segment is through is copied, and what comes behind it added.
+//! Programs parse messages; this module keeps the bytes that are unread, or whose message is incomplete. Each
+//! direction has a list of runs (bytes without a gap), the oldest first. A program receives a run and returns the
+//! number of bytes that its first message took, or the number that it needs. It then receives the rest of the run, or
+//! the same run again once the needed bytes are there. A run that lies in one segment is a reference; when the
+//! segment is done, the rest is copied, and later bytes are appended.
 //!
-//! A gap ends a run: what its last message lacks is lost, and where the next one begins nobody knows. It is
-//! looked for at the start of the next segment, as where a stream is met midway, or where a program finds no message
-//! ([`MESSAGES_LOST`]): writers begin messages with segments more often than not.
+//! A gap ends a run: the incomplete message before the gap is lost, and the start of the next message is unknown. The
+//! module assumes a message at the start of the next segment, because writers usually begin messages with segments.
+//! It does the same where a stream is captured from the middle, or where a program finds no message
+//! ([`MESSAGES_LOST`]).
 //!
-//! Where what comes is made of wholes (chunks that say which of them begin one, and which end it), each is a run of its
-//! own, which is read once it ends. What is no part of a whole that began is none of it.
+//! If the stream consists of wholes (chunks that are marked as first or last of a whole), each whole is a run of its
+//! own, which is read once it is complete. A chunk that belongs to no whole that began is dropped.
 //!
-//! What is there and unread when a flow ends is read then ([`flow_end`](crate::flow_end)).
+//! Bytes that are unread when a flow ends are read then ([`flow_end`](crate::flow_end)).
 
 mod run;
 
@@ -28,40 +30,40 @@ use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST, Slice, WHOLE_BEGINS, WHOLE_EDG
 use weir_ir::graph::Table;
 use weir_packet::{Block, Direction, PacketMeta, Retention};
 
-/// Bytes of a message at most: what wants more is no message.
+/// Limit of bytes per message: a program that needs more has found no message.
 pub const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// Bytes that a worker keeps of unfinished messages at most.
+/// Limit of bytes of unfinished messages per worker.
 const TOTAL_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes that a packet may leave to the next one: each one copies what is left.
+/// Limit of bytes that a packet may leave to the next one: each packet copies the rest.
 const LATER_BYTES_MAX: usize = 1 << 20;
 
-/// Runs of one direction that one packet may bring at most.
+/// Limit of runs of one direction that one packet may add.
 const RUNS_MAX: usize = 4_096;
 
-/// Runs of one direction that one packet may leave to the next one.
+/// Limit of runs of one direction that one packet may leave to the next one.
 const LATER_RUNS_MAX: usize = 64;
 
-/// A packet of a direction in which something waits.
+/// The last packet of a direction in which bytes wait.
 #[derive(Debug)]
 pub(crate) struct LastPacket {
     pub meta: PacketMeta,
-    /// Of its bytes alone.
+    /// A block that holds only the bytes of the packet.
     pub block: Arc<Block>,
 }
 
-/// What is kept of one direction.
+/// The state of one direction.
 #[derive(Debug, Default)]
 struct Unfinished {
-    /// The last packet, while something waits in the sequence.
+    /// The last packet, while bytes wait in the sequence.
     last: Option<LastPacket>,
     runs: VecDeque<Run>,
-    /// Bytes of the first run without which there is nothing new to be read.
+    /// The length that the first run must reach before it is read again.
     wanted: u64,
-    /// Nothing follows the last run: bytes are missing, or it is a whole.
+    /// Nothing is appended to the last run: bytes are missing after it, or it is a complete whole.
     has_gap: bool,
-    /// Runs are wholes.
+    /// The runs are wholes.
     wholes: bool,
 }
 
@@ -80,29 +82,29 @@ impl Unfinished {
         }
     }
 
-    /// The first run, but for a whole that has not ended.
+    /// The first run, unless it is an incomplete whole.
     fn next_run(&mut self) -> Option<Run> {
         let is_open = self.runs.len() == 1 && self.open_whole().is_some();
         if is_open { None } else { self.runs.pop_front() }
     }
 
-    /// The last run, where it is a whole that has not ended.
+    /// The last run, if it is an incomplete whole.
     fn open_whole(&mut self) -> Option<&mut Run> {
         self.runs.back_mut().filter(|_| self.wholes && !self.has_gap)
     }
 }
 
-/// A segment whose turn it is.
+/// A segment that is next in order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment<'a> {
-    /// Missing before it.
+    /// Bytes missing before it.
     pub gap_bytes: u64,
-    /// As many of its bytes as were captured. They lie in `block`, or are copied.
+    /// The captured bytes. They lie in `block`, or are copied.
     pub bytes: &'a [u8],
-    /// As many as the headers claim.
+    /// The number of bytes that the headers claim.
     pub claimed_bytes: u64,
     pub block: &'a Arc<Block>,
-    /// What the segment is of a whole, and the values that go with that; nothing where there are no wholes.
+    /// Which part of a whole the segment is, and the values of that part; empty if the stream has no wholes.
     pub whole: &'a [u64],
 }
 
@@ -110,19 +112,19 @@ pub(crate) struct Segment<'a> {
 struct Part<'a> {
     kind: u64,
     values: &'a [u64],
-    /// Bytes are missing before it.
+    /// Bytes are missing before the part.
     has_gap: bool,
     bytes: &'a [u8],
     block: &'a Arc<Block>,
-    /// Some of it was not captured.
+    /// Some bytes of the part were not captured.
     is_cut: bool,
 }
 
-/// Whose messages are being read.
+/// The run whose messages are being read.
 #[derive(Debug)]
 struct CurrentRun {
     direction: u64,
-    /// The run that was given out.
+    /// The run that the program has received.
     run: Run,
 }
 
@@ -133,32 +135,32 @@ pub(crate) struct MessageCarrier {
     pub header: OwnedHeader,
 }
 
-/// What all directions of a worker have unfinished.
+/// The unfinished messages of all directions of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     unfinished: HashMap<u64, Unfinished, BuildIdHasher>,
     current: Option<CurrentRun>,
     /// The flow that carries the current messages.
     carrier: Option<MessageCarrier>,
-    /// A flow was found since the message was given out.
+    /// A flow was found since the program received the message.
     is_inside: bool,
-    /// Whether one was given out since somebody asked.
+    /// A program has received a message since the last query.
     has_begun: bool,
-    /// Directions with bytes of the current packet, whose memory goes back to its source with the burst.
+    /// Directions that refer to bytes of the current packet, whose memory returns to its source with the burst.
     borrowed: Vec<u64>,
-    /// Bytes of all runs, and of packets that are kept.
+    /// Bytes of all runs and of kept packets.
     held_bytes: usize,
-    /// These packets.
+    /// Number of kept packets.
     kept_packets: usize,
     pub counters: MessageCounters,
 }
 
-/// The number of a direction.
+/// Encodes a direction of a flow as a number.
 fn direction(flow: FlowRef, side: Direction) -> u64 {
     u64::from(flow.table.0) << 33 | u64::from(flow.id.0) << 1 | side.index() as u64
 }
 
-/// The flow of a [`direction`].
+/// The flow of an encoded [`direction`].
 fn flow_of(direction: u64) -> FlowRef {
     FlowRef::new(Table((direction >> 33) as u32), FlowId((direction >> 1) as u32))
 }
@@ -170,7 +172,7 @@ impl Messages {
         self.held_bytes
     }
 
-    /// A segment of a direction comes.
+    /// Adds a segment of a direction.
     pub fn collect(&mut self, flow: FlowRef, side: Direction, segment: &Segment<'_>) {
         let &Segment { gap_bytes, bytes, claimed_bytes, block, whole } = segment;
         if block.retention() == Retention::Copy {
@@ -197,7 +199,7 @@ impl Messages {
         unfinished.has_gap |= (bytes.len() as u64) < claimed_bytes;
     }
 
-    /// As `collect`, of a part of a whole.
+    /// As `collect`, for a part of a whole.
     fn collect_part(&mut self, direction: u64, part: &Part<'_>) {
         let unfinished = self.unfinished.entry(direction).or_default();
         unfinished.wholes = true;
@@ -235,12 +237,12 @@ impl Messages {
         let is_empty = run.len() == 0;
         if is_last {
             unfinished.has_gap = true;
-            // Nothing is no message.
+            // An empty run holds no message.
             unfinished.runs.pop_back_if(|_| is_empty);
         }
     }
 
-    /// The whole that has not ended will not be; whether there was one.
+    /// Drops the incomplete whole of a direction. Returns whether there was one.
     fn drop_whole(&mut self, direction: u64) -> bool {
         let Some(unfinished) = self.unfinished.get_mut(&direction) else { return false };
         if unfinished.open_whole().is_none() {
@@ -259,8 +261,8 @@ impl Messages {
         current.and_then(|current| current.run.values.get(number)).copied().unwrap_or(0)
     }
 
-    /// The first run of a direction in which there is something new to read, or no bytes. `packet` is the current one, where
-    /// others have to come before all of its bytes can be read.
+    /// The first run of a direction that has new bytes to read, or an empty slice. `packet` is the current packet, if
+    /// earlier bytes must arrive before all of its bytes can be read.
     pub fn first(
         &mut self,
         flow: FlowRef,
@@ -279,7 +281,8 @@ impl Messages {
         self.give(direction(flow, side))
     }
 
-    /// A packet may have ended in the middle of its messages: where a flow table was full.
+    /// Returns the current run: a packet may stop in the middle of its messages, for example when a flow table is
+    /// full.
     pub fn abandon(&mut self) {
         let Some(CurrentRun { direction, run }) = self.current.take() else { return };
         self.counters.messages_cut += 1;
@@ -290,7 +293,7 @@ impl Messages {
         self.leave(direction);
     }
 
-    /// The current packet reads no more: of what is left only so much waits for the next one.
+    /// The current packet reads no more: keeps the rest for the next packet, up to the bounds.
     fn leave(&mut self, direction: u64) {
         let Some(unfinished) = self.unfinished.get_mut(&direction) else { return };
         while unfinished.runs.len() > LATER_RUNS_MAX {
@@ -302,7 +305,7 @@ impl Messages {
         }
     }
 
-    /// The current packet is through: unread bytes of it are copied where its memory goes back to its source.
+    /// The current packet is done: copies unread bytes whose memory returns to its source.
     #[inline]
     pub fn end_packet(&mut self) {
         if !self.borrowed.is_empty() {
@@ -331,7 +334,7 @@ impl Messages {
         self.unfinished.entry(direction).or_default().last = Some(LastPacket { meta, block });
     }
 
-    /// The last packet of a direction, if something waited then; it is kept no longer.
+    /// Removes and returns the kept packet of a direction.
     pub fn take_packet(&mut self, flow: FlowRef, side: Direction) -> Option<LastPacket> {
         let last = self.unfinished.get_mut(&direction(flow, side))?.last.take()?;
         self.held_bytes -= last.block.size_bytes();
@@ -339,8 +342,9 @@ impl Messages {
         Some(last)
     }
 
-    /// Of the current run the first message took `done` bytes; or it takes `wanted`, or is none ([`MESSAGES_LOST`]), or is
-    /// for later ([`MESSAGES_LATER`]). What is left of it to read, or the next run.
+    /// Continues after the first message of the current run, which took `done` bytes; or needs `wanted` bytes, or is
+    /// no message ([`MESSAGES_LOST`]), or is left for later ([`MESSAGES_LATER`]). Returns the rest of the run, or the
+    /// next run.
     pub fn next(&mut self, done: u64, wanted: u64) -> Slice {
         let Some(CurrentRun { direction, run }) = self.current.take() else { return Slice::default() };
         if wanted == MESSAGES_LATER {
@@ -353,7 +357,7 @@ impl Messages {
             return if wanted == MESSAGES_LATER { Slice::default() } else { self.give(direction) };
         }
         if wanted == 0 {
-            // Given out again at once, so it need not be copied.
+            // The run is returned again at once, so it need not be copied.
             self.held_bytes += run.len();
             unfinished.runs.push_front(run);
             return self.give(direction);
@@ -364,7 +368,7 @@ impl Messages {
         if may_wait {
             let run = run.copied();
             self.held_bytes += run.len();
-            // What wants nothing more than is there would be asked for for ever.
+            // A program that needs no more bytes than are there would receive the same run forever.
             unfinished.wanted = if is_later { 0 } else { wanted.max(run.len() as u64 + 1) };
             unfinished.runs.push_front(run);
             return Slice::default();
@@ -372,7 +376,7 @@ impl Messages {
         if is_later || wanted <= MESSAGE_BYTES_MAX {
             self.counters.messages_cut += 1;
             self.counters.message_bytes_lost += run.len() as u64;
-            // What comes next begins anew.
+            // The next bytes start a new message.
             unfinished.has_gap |= unfinished.runs.is_empty();
             return if is_later { Slice::default() } else { self.give(direction) };
         }
@@ -384,7 +388,7 @@ impl Messages {
         self.give(direction)
     }
 
-    /// Where no message begins: perhaps where the next segment of the run does.
+    /// No message begins here: tries the start of the next segment of the run.
     fn look_further(&mut self, direction: u64, mut run: Run) {
         let Some(start) = run.starts.pop_front() else {
             self.counters.message_bytes_lost += run.len() as u64;
@@ -398,7 +402,7 @@ impl Messages {
         }
     }
 
-    /// The flow is over.
+    /// Releases the messages of a flow that is over.
     pub fn release(&mut self, flow: FlowRef) {
         for side in Direction::BOTH {
             self.take_packet(flow, side);
@@ -411,38 +415,38 @@ impl Messages {
         }
     }
 
-    /// Messages of these tables' flows are wanted no longer.
+    /// Releases the messages of flows in tables that are not wanted any longer.
     pub fn release_tables(&mut self, is_wanted: impl Fn(Table) -> bool) {
         let flows: Vec<_> = self.unfinished.keys().map(|direction| flow_of(*direction)).collect();
         flows.into_iter().filter(|flow| !is_wanted(flow.table)).for_each(|flow| self.release(flow));
     }
 
-    /// There is nothing to be released.
+    /// There is nothing to release.
     pub fn is_empty(&self) -> bool {
         self.unfinished.is_empty()
     }
 
-    /// Whether a message was given out since this was asked last.
+    /// Whether a program has received a message since the last call.
     pub fn take_begun(&mut self) -> bool {
         std::mem::take(&mut self.has_begun)
     }
 
-    /// The packet is over: whether a message was given out is asked of the next one.
+    /// Clears the flag of [`take_begun`](Self::take_begun) at the end of a packet.
     pub fn forget_begun(&mut self) {
         self.has_begun = false;
     }
 
-    /// Whether one was given out that is not over.
+    /// Whether a program is reading a message.
     pub fn is_reading(&self) -> bool {
         self.current.is_some()
     }
 
-    /// A flow was found: what happens is of it.
+    /// Records that a flow was found: later events of the message belong to that flow.
     pub fn enter_flow(&mut self) {
         self.is_inside = true;
     }
 
-    /// The flow that what happens is of, where it is not the one found last.
+    /// The carrier of the current message, if no flow was found inside the message.
     pub fn carrier(&self) -> Option<MessageCarrier> {
         self.carrier.as_ref().filter(|_| self.current.is_some() && !self.is_inside).cloned()
     }

@@ -1,28 +1,28 @@
-//! Bytes of a direction without a gap in them.
+//! Consecutive bytes of a direction.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_ir::abi::{METAS_MAX, Slice};
 use weir_packet::Block;
 
-/// Starts of segments that are remembered of a run at most.
+/// Limit of segment starts that are stored per run.
 const STARTS_MAX: usize = 256;
 
 /// Bytes without a gap.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub bytes: Bytes,
-    /// Where segments begin in it, but for the first.
+    /// Offsets at which segments begin in the run, except the first.
     pub starts: VecDeque<u32>,
-    /// What came with the first of them, where it is a whole.
+    /// The values of the first part, if the run is a whole.
     pub values: [u64; METAS_MAX],
 }
 
 #[derive(Debug)]
 pub(super) enum Bytes {
-    /// Of one segment, which is being taken apart.
+    /// Refers to the segment that is being read.
     Referred(Slice),
-    /// Copied, and may grow.
+    /// A copy, which may grow.
     Kept(Vec<u8>),
 }
 
@@ -44,7 +44,7 @@ impl Run {
         self.bytes().len()
     }
 
-    /// Another segment, right behind.
+    /// Appends the next segment.
     pub fn extend(&mut self, bytes: &[u8]) {
         if self.starts.len() < STARTS_MAX {
             self.starts.push_back(self.len() as u32);
@@ -59,7 +59,7 @@ impl Run {
         }
     }
 
-    /// As what lives while a program reads it.
+    /// The bytes as a slice that stays valid while a program reads it.
     pub fn slice(&mut self) -> Slice {
         if let Bytes::Kept(bytes) = &mut self.bytes {
             let (length, bytes) = (bytes.len() as u32, std::mem::take(bytes));
@@ -71,7 +71,7 @@ impl Run {
         }
     }
 
-    /// Without its first bytes.
+    /// The run without its first `done` bytes.
     pub fn behind(mut self, done: u32) -> Self {
         let Slice { block, offset, length } = self.slice();
         let done = done.min(length);
@@ -81,7 +81,7 @@ impl Run {
         self
     }
 
-    /// Copies it where it lies in memory that goes back to its source with the burst. `None`: it may stay there.
+    /// Copies the bytes if their memory returns to its source with the burst. `None`: they may stay there.
     pub fn hold(&mut self) -> Option<()> {
         let Bytes::Referred(slice) = &self.bytes else { return None };
         if slice.clone().hold().is_some() {
@@ -91,7 +91,7 @@ impl Run {
         Some(())
     }
 
-    /// Held by nobody else: blocks of capture are not kept from being used again.
+    /// The run as a copy, so that it does not keep a block of the capture from being reused.
     pub fn copied(mut self) -> Self {
         if let Bytes::Referred(slice) = &self.bytes {
             self.bytes = Bytes::Kept(slice.bytes().to_vec());

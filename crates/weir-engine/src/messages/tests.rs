@@ -1,4 +1,4 @@
-//! What is read of runs and of wholes.
+//! Tests of reading runs and wholes.
 
 use super::*;
 use crate::table::Birth;
@@ -10,7 +10,7 @@ fn flow_ref(id: u32) -> FlowRef {
     FlowRef::new(Table(0), FlowId(id))
 }
 
-/// All of a block, next in order.
+/// A segment of all bytes of a block, next in order.
 fn segment(block: &Arc<Block>) -> Segment<'_> {
     let bytes = block.heap();
     Segment { gap_bytes: 0, bytes, claimed_bytes: bytes.len() as u64, block, whole: &[] }
@@ -20,12 +20,12 @@ fn carrier() -> MessageCarrier {
     MessageCarrier { table: Table(0), header: OwnedHeader::born(&[0; 5], Birth::default()) }
 }
 
-/// Messages of one digit that says how many bytes follow, read as programs read them.
+/// Reads messages as programs do. A message is a digit that says how many bytes follow.
 #[derive(Default)]
 struct Reader {
     messages: Messages,
     read: Vec<String>,
-    /// Messages that a packet may have.
+    /// Limit of messages per packet.
     most: Option<usize>,
 }
 
@@ -55,7 +55,8 @@ impl Reader {
         }
     }
 
-    /// Segments of a stream, each with the bytes missing before it and cut off it; what is read of them.
+    /// Offers the segments of a stream, each with the bytes missing before it and cut off it; returns the messages
+    /// read.
     fn hears(mut self, segments: &[(u64, &str, usize)]) -> Vec<String> {
         for &(gap_bytes, text, cut) in segments {
             self.collect(gap_bytes, text, text.len() + cut);
@@ -91,7 +92,7 @@ fn behind_a_gap_a_message_begins_with_a_segment() {
 #[test]
 fn what_is_too_short_to_be_told_from_a_message_spoils_no_segment_behind_it() {
     let mut reader = Reader::default();
-    // It could be the start of one that takes what follows; then it is seen to be none.
+    // The text could start a message that includes what follows; then it turns out to be none.
     reader.collect(0, "4", 1);
     reader.read();
     reader.collect(0, "2ab", 3);
@@ -206,7 +207,7 @@ fn of_a_direction_the_last_packet_is_kept_while_something_waits() {
     assert_eq!((messages.held_bytes, messages.kept_packets, messages.is_empty()), (0, 0, true));
 }
 
-/// Memory that a source wants back.
+/// Memory that its source wants back.
 #[derive(Debug)]
 struct Lent(Vec<u8>);
 
@@ -249,7 +250,7 @@ fn unread_bytes_leave_memory_that_goes_back_with_its_burst() {
     assert_eq!(messages.next(4, 0).bytes(), b"1x");
 }
 
-/// A part of a whole: its kind, and its text.
+/// Offers a part of a whole: its kind, and its text.
 fn part(messages: &mut Messages, gap_bytes: u64, kind: u64, text: &str, cut: u64) {
     let block = Arc::new(Block::from(text.as_bytes().to_vec()));
     let length = text.len() as u64;
@@ -258,7 +259,7 @@ fn part(messages: &mut Messages, gap_bytes: u64, kind: u64, text: &str, cut: u64
     messages.collect(FLOW, Direction::Originator, &segment);
 }
 
-/// All wholes that are there, and which edge each is of.
+/// All complete wholes, with the value of each.
 fn wholes(messages: &mut Messages) -> Vec<(String, u64)> {
     let (mut run, mut all) = (messages.first(FLOW, Direction::Originator, carrier(), None), vec![]);
     while run.length > 0 {
