@@ -1,9 +1,9 @@
-//! A worker goes over to another program between two bursts: what it keeps of its flows stays.
+//! Changes the program of a worker between two bursts. The state of the worker's flows is kept.
 //!
-//! Tables of a stack have the same numbers in all of its programs. Of a flow's variables those are taken over that both
-//! programs keep, by name; others begin as of a new flow. A question that both programs answer, by its number and what
-//! it asks of connections and sessions, goes on where it was; one that is new sees what comes from now on: of
-//! connections whose bytes are still followed also these.
+//! All programs of a stack number its tables alike. Variables that both programs keep are copied by name; the other
+//! variables of a flow start with their initial values. A question that both programs answer, identified by its
+//! number and by what it asks of connections and sessions, continues without interruption. A new question receives
+//! what arrives from now on, also on existing connections whose bytes are still tracked.
 
 use crate::flow::write_number;
 use crate::flows::Flows;
@@ -25,7 +25,7 @@ use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table, Var, VarKind};
 use weir_sessions::ProtocolSet;
 
-/// Where the remainders of one plan are in another's.
+/// Maps the remainders of one plan to those of another.
 #[derive(Debug, Clone)]
 pub(crate) struct ResidueMap(Vec<Option<usize>>);
 
@@ -41,20 +41,21 @@ impl ResidueMap {
         Self(old.alternatives.iter().map(|bit| places.get(&key(bit)).copied()).collect())
     }
 
-    /// Remainders of the old plan as the new one's.
+    /// Translates remainders of the old plan to the new plan.
     pub fn map(&self, remainders: &RemainderSet) -> RemainderSet {
         remainders.iter().filter_map(|old| self.0[old]).collect()
     }
 }
 
-/// Which classes of another plan's packets each class of one plan's becomes.
+/// For each class of one plan: the classes of the other plan that correspond to it.
 struct ClassMap(Vec<ClassSet>);
 
 impl ClassMap {
-    /// A class that the new plan does not have is added to it: flows are of it, if no packet is any more. Where there is no
-    /// room, flows are of those that mean less: what they miss is better missed than made up.
+    /// Adds each class that the new plan lacks to the new plan: existing flows are of this class, even if no new
+    /// packet can be. Where the new plan has no room, such flows get classes that imply less: a question may then
+    /// miss a flow, but is never given a wrong one.
     fn between(old: &Plan, new: &mut Plan, remainders: &ResidueMap) -> Self {
-        // Flows' records have a bit for each class of the program, and what is left of the last word.
+        // A flow's record has a bit for each class of the program, and the unused bits of the last word.
         let room = new.classes.len().next_multiple_of(64).max(64);
         let mut map = vec![];
         for class in &old.classes {
@@ -80,16 +81,17 @@ impl ClassMap {
         terms.iter().fold(ClassSet::EMPTY, |all, old| all | &self.0[old])
     }
 
-    /// Every class is where it was.
+    /// Every class keeps its index.
     fn is_identity(&self) -> bool {
         self.0.iter().enumerate().all(|(index, new)| *new == ClassSet::one(index))
     }
 }
 
 impl<S: Subscriber> Worker<S> {
-    /// Runs another plan from the next burst on. It is of the same stack, and what it was subscribed to has been told.
+    /// Runs another plan of the same stack from the next burst on. The caller has registered the plan's subscriptions
+    /// with the subscriber.
     ///
-    /// Costs little where the programs keep the same variables; otherwise every entry of the tables is written anew.
+    /// This is cheap if both programs keep the same variables; otherwise every table entry is rewritten.
     pub fn change(&mut self, plan: Arc<Plan>) {
         let mut plan = (*plan).clone();
         let remainders = ResidueMap::between(&self.plan, &plan);
@@ -106,7 +108,7 @@ impl<S: Subscriber> Worker<S> {
 }
 
 impl<S: Subscriber> Worker<S> {
-    /// What questions about streams have of them that are questions about streams no more.
+    /// Releases the stream state of questions that no longer ask for streams.
     fn forget_streams(&mut self, plan: &Plan) {
         let is_gone = |(index, question): (usize, &QuestionPlan)| {
             let still = plan.questions.get(index).is_some_and(|new| matches!(new.want, Want::Streams(_)));
@@ -131,7 +133,7 @@ impl<S: Subscriber> Worker<S> {
 }
 
 impl<P> HoldQueue<P> {
-    /// Goes over to another plan of the same stack.
+    /// Changes to another plan of the same stack.
     pub fn change(&mut self, plan: &Arc<Plan>) {
         let map = ResidueMap::between(self.plan(), plan);
         self.replace(Arc::clone(plan), |remainders| map.map(remainders), &plan.asked());
@@ -156,7 +158,7 @@ impl Flows {
     }
 }
 
-/// How flows' parts go from one program to another.
+/// Maps the parts of a flow from one program to another.
 struct Moves<'a> {
     remainders: &'a ResidueMap,
     classes: &'a ClassMap,
@@ -165,7 +167,7 @@ struct Moves<'a> {
 }
 
 impl Moves<'_> {
-    /// Nothing in the entries of a table changes its meaning.
+    /// No byte of the table's entries changes its meaning.
     fn is_same(&self, old: &TableLayout, new: &TableLayout) -> bool {
         let places =
             |facts: &TableLayout| (facts.wants_at, facts.terms, facts.open, facts.verdict, facts.timeouts.at);
@@ -194,12 +196,12 @@ impl Moves<'_> {
                 write_number(to, at, 32, u64::from(had.timeouts.ms(from)));
             }
             if let Some(at) = has.wants_at {
-                // What is wanted for the first time is wanted of every flow; what a flow is done with stays so.
+                // A new want applies to every flow; a want that a flow has completed stays completed.
                 let before = had.wants_at.map_or(had.initial_wants, |at| from[at]);
                 to[at] = before & has.initial_wants | has.initial_wants & !had.initial_wants;
             }
             if let Some(words) = has.terms {
-                // What every packet fulfilled is in no flow's variable.
+                // A class that every packet is of has no bit in the flow's variables.
                 let before = self.classes.map(&FlowVerdict::of(self.old, &had, from).terms);
                 (0..words.count).for_each(|word| words.write(to, word, before.word(word)));
             }
@@ -207,7 +209,7 @@ impl Moves<'_> {
                 let flow = sessions.get(id.0 as usize).filter(|_| has.delivers);
                 let before = had.verdict(self.old, from);
                 let is_new = had.verdict.is_none();
-                // In what is probed anew everything is open.
+                // All predicates on a newly probed protocol are undecided.
                 let mut known = SessionVerdict {
                     met: self.remainders.map(&before.met),
                     had_session: before.had_session
@@ -240,7 +242,7 @@ impl Moves<'_> {
     }
 }
 
-/// Connections in which nothing was recognised, or not yet, may be what is looked for now.
+/// Probes connections again in which no protocol was recognised: they may carry a protocol that is probed only now.
 fn begin_anew(table: &mut TableState, probed: ProtocolSet) {
     for (id, sessions) in table.sessions.iter_mut().enumerate() {
         let id = FlowId(id as u32);
@@ -255,8 +257,8 @@ fn begin_anew(table: &mut TableState, probed: ProtocolSet) {
     }
 }
 
-/// Bytes that a table's variables of one program have in common with another's: from where, to where, how many; and whether
-/// these are all variables of both.
+/// Byte ranges that the variables of a table have in common in two programs: source offset, target offset, length;
+/// and whether the ranges cover all variables of both programs.
 struct Copies(Vec<(usize, usize, usize)>, bool);
 
 impl Copies {
@@ -286,7 +288,7 @@ impl Copies {
         Self(copies, is_all)
     }
 
-    /// Every byte is where it was.
+    /// The entry is copied as a whole.
     fn is_whole(&self, size: usize, old_size: usize) -> bool {
         let bytes: usize = self.0.iter().map(|(.., bytes)| bytes).sum();
         size == old_size && bytes <= size && self.0.iter().all(|(at, by, _)| at == by) && self.1
@@ -304,7 +306,7 @@ fn place(layout: &Layout, var: Var) -> usize {
 }
 
 impl Reassembler {
-    /// Those of another program's graph, with all that these keep.
+    /// Builds the sequences of a graph and moves the state of another program's sequences to them.
     fn taking_over(old: Self, from: &Graph, to: &Graph, layout: &Layout) -> Self {
         let named = |name: &str| from.sequences.iter().position(|sequence| sequence.name == name);
         old.renew(to, layout, &|name| named(name))

@@ -1,29 +1,30 @@
-//! What time it is, by the times of packets, some of which may be wrong.
+//! The time of a run, derived from packet timestamps, some of which may be wrong.
 //!
-//! Time is as late as two packets in a row agree on: a single packet that claims to be of next century moves nothing
-//! but its own flow. (Zeek's time follows every packet and never returns, so such a packet ends all its
-//! connections; Suricata's goes wherever packets say.) Time does not go back for packets that are late, as those of
-//! several interfaces are. It does where thousands in a row lie far behind: captures read in the wrong order, or a
-//! clock that was set. One clock sees all packets in their order, so it shows the same to any number of workers.
+//! The clock shows the latest time on which two consecutive packets agree: a single packet with a timestamp in the
+//! next century affects only its own flow. (In Zeek, time follows every packet and never goes back, so such a packet
+//! ends all connections; in Suricata, time goes wherever packets say.) Late packets, as several interfaces produce
+//! them, do not set the clock back. Thousands of consecutive packets that lie far behind do: the captures were read
+//! in the wrong order, or a clock was set. One clock sees all packets in order, so it shows the same time with any
+//! number of workers.
 //!
-//! While no packets arrive, a live source claims a time ([`Clock::idle`]), and the clock follows the claim: flows end although
-//! nothing is captured. A claim and the next packet are two witnesses, as two packets are. A packet less than a second
-//! behind the claim confirms the claim. An older packet, such as one of a pipe that buffers, overrules it: the clock
-//! goes back to that packet's time, and flows that begin in late packets have their whole time-out. Flows that
-//! the claim has ended stay ended. A regular file claims nothing.
+//! While no packets arrive, a live source claims a time ([`Clock::idle`]), and the clock follows the claim: flows end
+//! although nothing is captured. A claim and the next packet are two witnesses, as two packets are. A packet less
+//! than a second behind the claim confirms the claim. An older packet, such as one of a pipe that buffers, overrules
+//! it: the clock goes back to that packet's time, and flows that begin in late packets have their whole time-out.
+//! Flows that the claim has ended stay ended. A regular file claims nothing.
 
 use crate::counters::ClockCounters;
 
-/// Packets ahead of their successor by more than this are counted, and packets further behind may set the
-/// clock back: longer than any time-out, an hour.
+/// One hour, which is longer than any time-out. A packet more than this ahead of its successor is counted; packets
+/// more than this behind may set the clock back.
 const FAR_NS: i64 = 3_600_000_000_000;
-/// Packets further behind than this are counted as late: the shortest time-out of a connection, after which one whose packet
-/// is late may be over.
+/// Packets more than this behind are counted as late. Five seconds is the shortest time-out of a connection: the
+/// connection of a later packet may have ended.
 const LATE_NS: i64 = 5_000_000_000;
 /// A packet up to this much behind the time that an idle source claimed confirms the claim: less than the shortest time-out
 /// that a layer declares, so no flow that begins in such a packet ends before its time.
 const CLAIM_TOLERANCE_NS: i64 = 1_000_000_000;
-/// So many packets in a row must be far behind for the clock to be set back: setting it visits every flow.
+/// This many consecutive packets must lie far behind before the clock is set back, because that visits every flow.
 const BEHIND_PACKETS: u32 = 4096;
 
 /// The clock of a run.
@@ -32,9 +33,10 @@ pub struct Clock {
     now: i64,
     /// Time of the last packet.
     last: i64,
-    /// Packets in a row that were far behind.
+    /// Consecutive packets that were far behind.
     behind: u32,
-    /// Where `now` was claimed by an idle source, and no packet has come since: the time that packets had agreed on.
+    /// If `now` was claimed by an idle source and no packet has arrived since: the time on which packets agreed
+    /// before.
     before_claim: Option<i64>,
     counters: ClockCounters,
 }
@@ -52,17 +54,17 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Nanoseconds since 1970; the least number before two packets came.
+    /// Nanoseconds since 1970; `i64::MIN` before the second packet.
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// What it counted.
+    /// The counters of the clock.
     pub fn counters(&self) -> &ClockCounters {
         &self.counters
     }
 
-    /// A packet came that says it is `time`.
+    /// Processes the timestamp of a packet.
     #[inline]
     pub fn tick(&mut self, time: i64) {
         let agreed = time.min(self.last);
@@ -76,21 +78,21 @@ impl Clock {
         }
     }
 
-    /// The source is idle and claims that traffic has reached `time`. Whether the clock has moved.
+    /// Processes the claim of an idle source that traffic has reached `time`. Returns whether the clock has moved.
     pub fn idle(&mut self, time: i64) -> bool {
         if time <= self.now {
             return false;
         }
-        // The last packet and the claim agree on this much.
+        // The time on which the last packet and the claim agree.
         let agreed = self.now.max(self.last.min(time));
         self.before_claim.get_or_insert(agreed);
         self.now = time;
-        // The next packet is compared with the claim.
+        // The next packet is compared with the claim only.
         self.last = i64::MIN;
         true
     }
 
-    /// A packet is late, or the first one after a claim.
+    /// Handles a late packet, or the first packet after a claim.
     #[cold]
     fn look_back(&mut self, time: i64, agreed: i64, is_far: bool) {
         if let Some(before_claim) = self.before_claim.take()
@@ -123,7 +125,7 @@ mod tests {
     const START: i64 = 1_790_000_000 * SECOND;
     const CENTURY: i64 = 100 * 365 * 86_400 * SECOND;
 
-    /// What the clock shows after each of these packets.
+    /// The time that the clock shows after each of these packets.
     fn shows(times: &[i64]) -> (Vec<i64>, ClockCounters) {
         let mut clock = Clock::default();
         let shown = times.iter().map(|&time| {
@@ -225,7 +227,7 @@ mod tests {
             (0..20_000).map(|n| START + n * 1_000 - if n % 3 == 0 { 30 * SECOND } else { 0 }).collect();
         let (shown, counters) = shows(&times);
         assert!(shown.is_sorted());
-        // The first of them comes before there is a clock.
+        // The first of these packets precedes the first agreed time.
         assert_eq!(counters, ClockCounters { packets_late: 20_000 / 3, ..ClockCounters::default() });
     }
 }

@@ -1,8 +1,8 @@
-//! What became of every packet, byte and flow, counted per worker and summed at the end.
+//! Counts what happened to every packet, byte and flow, per worker; the workers' counters are summed at the end.
 //!
-//! Each group of counters is one declared table: a line gives the name, how workers' values are
-//! joined, and the meaning. The names are those that `--stats` prints. Why packets were dropped stands in
-//! [`Drops`], whose table is in `weir-packet`.
+//! Each group of counters is one declared table: a line gives the name, how the values of workers are joined, and the
+//! meaning. `--stats` prints the same names. The reasons for dropped packets are in [`Drops`], whose table is in
+//! `weir-packet`.
 
 use weir_packet::{DropReason, Drops};
 
@@ -20,7 +20,7 @@ macro_rules! counters {
                 $(self.$name += other.$name;)*
             }
 
-            /// Name, value and meaning of each, in the order of the table.
+            /// Name, value and meaning of each counter, in the order of the table.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> {
                 [$((stringify!($name), self.$name, $text),)*].into_iter()
             }
@@ -29,13 +29,12 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets: when the run is over each one read is delivered, filtered or dropped, and nothing twice.
+    /// Packets. At the end of a run each packet read is counted once: as delivered, filtered or dropped.
     ///
-    /// A packet is *delivered* when a question about packets was given it; or when it was given to a
-    /// connection that fulfils, by this packet or earlier ones, the part on packets of a question about
-    /// connections, sessions or streams. It is *dropped* when it could not be followed to its end and is not
-    /// delivered, *filtered* when it could and is not. What waits for its connection is counted when that
-    /// is known.
+    /// A packet is *delivered* if a question about packets received it, or if it belongs to a connection whose
+    /// packets so far, this one included, fulfil the packet part of a question about connections, sessions or
+    /// streams. A packet that is not delivered is *dropped* if its processing stopped early, and *filtered*
+    /// otherwise. A packet that waits for its connection is counted once it is decided.
     PacketCounters {
         packets, "Packets read.";
         bytes, "Bytes captured of the packets read.";
@@ -47,7 +46,7 @@ counters! {
 }
 
 counters! {
-    /// Flows of all tables: each one made ends for one reason, or is live.
+    /// Flows of all tables: each flow created has ended for one reason, or is live.
     FlowCounters {
         flows_created, "Flows made.";
         flows_refused, "Packets without a flow because the table was full.";
@@ -60,7 +59,7 @@ counters! {
 }
 
 counters! {
-    /// Sequences: what became of segments with something in them.
+    /// Sequences: the outcome of each segment that is not empty.
     SequenceCounters {
         ordered, "Segments that were next in order when they came.";
         queued, "Segments that came early and were kept.";
@@ -88,7 +87,7 @@ counters! {
 }
 
 counters! {
-    /// Sessions: what bounds cut off.
+    /// Sessions: losses caused by bounds.
     SessionCounters {
         probes_cut, "Connections whose protocol was not known when as many first bytes of theirs had come as are kept.";
         parts_cut, "Parts of sessions (messages, elements of lists) that were too long or too many to be kept.";
@@ -99,7 +98,7 @@ counters! {
 }
 
 counters! {
-    /// Streams: what bounds on memory cost.
+    /// Streams: losses caused by bounds on memory.
     StreamCounters {
         stream_bytes_dropped, "Bytes of chunks given up as the memory for streams was short.";
         stream_segments_dropped, "Segments that came early and were not kept, as the memory for streams was short.";
@@ -108,14 +107,14 @@ counters! {
 }
 
 counters! {
-    /// Of the events of packets.
+    /// Events of packets.
     EventCounters {
         column_bytes_cut, "Bytes of events' columns that there was no room for: one packet had too many.";
     }
 }
 
 counters! {
-    /// Of the messages that streams are taken apart into.
+    /// Messages that streams are split into.
     MessageCounters {
         messages_cut, "Messages of which not all came: bytes were missing, or the flow ended.";
         messages_lost, "Places in streams where no message began: the next one was looked for at the next segment.";
@@ -125,46 +124,46 @@ counters! {
     }
 }
 
-/// What becomes of a packet in the accounts: each one is counted once.
+/// The outcome of a packet in the counters: each packet is counted once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Account {
-    /// Some question was given it, or its connection.
+    /// A question received the packet or its connection.
     Delivered,
-    /// It was followed to its end, and nobody was given it.
+    /// The packet was processed to its end, and no question received it.
     Filtered,
-    /// It could not be followed to its end, and nobody was given it.
+    /// Processing of the packet stopped early, and no question received it.
     Dropped(DropReason),
 }
 
 /// All counters of a worker, or of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Of packets.
+    /// Packets.
     pub packet: PacketCounters,
-    /// Why packets were dropped: those that nobody wanted as far as they could be followed.
+    /// Why packets were dropped: only packets that no question received.
     pub drops: Drops,
-    /// Why packets could not be followed to their end, wanted or not.
+    /// Why the processing of packets stopped early, whether or not a question received them.
     pub met: Drops,
-    /// Of flows.
+    /// Flows.
     pub flow: FlowCounters,
-    /// Of sequences.
+    /// Sequences.
     pub sequence: SequenceCounters,
-    /// Of sessions.
+    /// Sessions.
     pub session: SessionCounters,
-    /// Of messages.
+    /// Messages.
     pub message: MessageCounters,
-    /// Of events.
+    /// Events.
     pub event: EventCounters,
-    /// Of streams.
+    /// Streams.
     pub stream: StreamCounters,
-    /// Of the clock.
+    /// The clock.
     pub clock: ClockCounters,
-    /// Of spreading packets over workers.
+    /// Distribution of packets to workers.
     pub dispatch: DispatchCounters,
 }
 
 counters! {
-    /// Of spreading packets over workers.
+    /// Distribution of packets to workers.
     DispatchCounters {
         pairs_moved, "Pairs of hosts that went to another worker than their hash says, because that one had too much to do.";
         pairs_not_moved, "Pairs that would have, but too many had.";
@@ -172,7 +171,7 @@ counters! {
 }
 
 counters! {
-    /// Of the clock.
+    /// The clock.
     ClockCounters {
         packets_ahead, "Packets more than an hour ahead of the next: no time passed by them.";
         packets_late, "Packets more than 5 s behind those before them: what they belong to may have been over.";
@@ -184,16 +183,16 @@ counters! {
 /// Two sides of an account that differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Imbalance {
-    /// What went in.
+    /// What is counted.
     pub what: &'static str,
-    /// How much went in.
+    /// The number that went in.
     pub went_in: u64,
-    /// How much came out, for all reasons.
+    /// The number that came out, for all reasons.
     pub came_out: u64,
 }
 
 impl Counters {
-    /// Counts a packet that is decided.
+    /// Counts a packet whose outcome is decided.
     pub fn account(&mut self, account: Account) {
         match account {
             Account::Delivered => self.packet.delivered += 1,
@@ -217,7 +216,7 @@ impl Counters {
         self.dispatch.merge(&other.dispatch);
     }
 
-    /// Name, value and meaning of all counters; of the drop reasons those that occurred, by their label.
+    /// Name, value and meaning of all counters; drop reasons only if they occurred, by their label.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + '_ {
         let drops = self.drops.iter().map(|(reason, count)| (reason.label(), count, reason.doc()));
         let flows =
@@ -226,10 +225,9 @@ impl Counters {
         self.packet.iter().chain(drops).chain(flows).chain(self.clock.iter()).chain(self.dispatch.iter())
     }
 
-    /// Whether every packet and flow is accounted for, where `live` flows have not ended and no packet waits.
+    /// Checks that every packet and flow is accounted for. `live` flows have not ended, and no packet waits.
     ///
-    /// # Errors
-    /// The first account that does not balance: a bug of ours, whatever the traffic was.
+    /// # Errors The first account that does not balance. This is a bug in the engine, whatever the traffic was.
     pub fn adds_up(&self, live: u64) -> Result<(), Imbalance> {
         let packet = &self.packet;
         let flow = &self.flow;

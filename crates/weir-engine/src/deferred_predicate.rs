@@ -1,8 +1,8 @@
-//! What remains to be asked of a connection's record, of a session or of a row of an event, once packets have told all
-//! they can.
+//! Deferred predicates: conditions on a connection's record, on a session or on a row of an event, which packets
+//! alone cannot decide.
 //!
-//! All predicates on one field are asked at once, of its value read once; what does not hold takes with it the remainders
-//! that need it. So a hundred questions about one name cost one reading of it.
+//! All predicates on one field are evaluated together, on a value that is read once. A predicate that fails rules out
+//! all remainders that need it. A hundred questions about one name therefore read the name once.
 
 use crate::sets::RemainderSet;
 use std::net::IpAddr;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use weir_ir::abi::{Continuation, Program};
 use weir_packet::Value;
 
-/// What deferred predicates are asked of.
+/// The field that deferred predicates are evaluated on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeferredField {
     /// A column of the connection's record.
     Connection(usize),
-    /// A field of the sessions of a protocol.
+    /// The protocol of a session.
     Session(usize, usize),
     /// Whether a session is of this protocol.
     Protocol(usize),
@@ -23,43 +23,44 @@ pub enum DeferredField {
     Event {
         /// The event's number in the graph.
         event: usize,
-        /// Which column.
+        /// The index of the column.
         column: usize,
-        /// It is one of bytes.
+        /// The column holds bytes.
         is_bytes: bool,
     },
 }
 
-/// What a remainder asks of a connection, or of a session.
+/// What a remainder requires of a connection, or of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// Nothing.
     Nothing,
-    /// That there is none, or one that is not so: every predicate is negated.
+    /// That none exists, or that one exists for which the predicates fail: every predicate is negated.
     Absence,
-    /// One that is so.
+    /// That one exists for which the predicates hold.
     Presence,
 }
 
 /// A field, and up to 64 predicates on it.
 #[derive(Clone)]
 pub struct DeferredPredicate {
-    /// What they are asked of.
+    /// The field.
     pub field: DeferredField,
-    /// Answers for one value: a bit for each predicate (`weir-compile`'s deferred graph). `None`: truth is asked for.
+    /// The answers for one value: a bit for each predicate (`weir-compile`'s deferred graph). `None`: the predicate
+    /// is the truth of the field.
     program: Option<Arc<dyn Program>>,
-    /// `!=`: there is a value, and the program says no to all.
+    /// Predicates with `!=`: a value exists, and the program answers no for all of its elements.
     all_differ: u64,
-    /// The whole must not hold.
+    /// Predicates that are negated, after `!=` is applied.
     negated: u64,
-    /// By predicate: the remainders that need it.
+    /// For each predicate: the remainders that need it.
     remainders: Vec<RemainderSet>,
-    /// All of these.
+    /// The union of these remainders.
     pub asked_by: RemainderSet,
 }
 
 impl DeferredPredicate {
-    /// A field without predicates. `program` has a bit for each that will be added.
+    /// A field without predicates. `program` has a bit for each predicate that will be added.
     pub fn new(field: DeferredField, program: Option<Arc<dyn Program>>) -> Self {
         Self {
             field,
@@ -71,10 +72,9 @@ impl DeferredPredicate {
         }
     }
 
-    /// Adds the predicate of the program's next bit; these remainders need it.
+    /// Adds the predicate of the program's next bit, which `remainders` need.
     ///
-    /// # Panics
-    /// If there are 64 already.
+    /// # Panics If there are 64 predicates already.
     pub fn add(&mut self, all_differ: bool, negated: bool, remainders: RemainderSet) {
         let bit = self.remainders.len();
         assert!(bit < 64, "a word has a bit for each predicate");
@@ -84,25 +84,26 @@ impl DeferredPredicate {
         self.remainders.push(remainders);
     }
 
-    /// Takes the remainders that the field's value rules out from `met`.
+    /// Removes from `met` the remainders that the field's value rules out.
     pub fn rule_out(&self, value: &Value<'_>, met: &mut RemainderSet, k: &mut Continuation) {
         let fulfilled = self.ask(value, k);
         self.keep_fulfilled(fulfilled, met);
     }
 
-    /// As [`rule_out`](Self::rule_out), by a number's high and low word, or where there is none.
+    /// As [`rule_out`](Self::rule_out), for a number given as its high and low word, or for a missing value.
     pub fn rule_out_by(&self, words: Option<[u64; 2]>, met: &mut RemainderSet, k: &mut Continuation) {
         let fulfilled = words.map(|words| self.ask_number(words, k));
         self.keep_fulfilled(fulfilled, met);
     }
 
-    /// As [`rule_out`](Self::rule_out), by bytes.
+    /// As [`rule_out`](Self::rule_out), for bytes.
     pub fn rule_out_by_bytes(&self, bytes: &[u8], met: &mut RemainderSet, k: &mut Continuation) {
         let fulfilled = self.ask_bytes(bytes, k);
         self.keep_fulfilled(Some(fulfilled), met);
     }
 
-    /// Takes from `met` what is ruled out where some element fulfils these predicates, or where there is no value.
+    /// Removes from `met` the remainders that are ruled out. `fulfilled`: the predicates that some element fulfils;
+    /// `None` if there is no value.
     fn keep_fulfilled(&self, fulfilled: Option<u64>, met: &mut RemainderSet) {
         let held = match fulfilled {
             Some(any) => any ^ self.all_differ,
@@ -118,7 +119,7 @@ impl DeferredPredicate {
         }
     }
 
-    /// The predicates that some element of the value fulfils; `None` where there is no value.
+    /// The predicates that some element of the value fulfils; `None` if there is no value.
     fn ask(&self, value: &Value<'_>, k: &mut Continuation) -> Option<u64> {
         let mut number = |high: u64, low: u64| self.ask_number([high, low], k);
         match value {

@@ -1,8 +1,8 @@
-//! Hands to the subscriber what questions are given, as a [`Matcher`] says: packets, events, sessions and connections.
-//! Streams are in [`stream_delivery`](crate::stream_delivery).
+//! Delivers packets, events, sessions and connections to the subscriber, for the questions that a [`Matcher`] names.
+//! [`stream_delivery`](crate::stream_delivery) delivers streams.
 //!
-//! What is not decided yet is kept: packets by the subscriber, which is told once more is known of their flow; sessions,
-//! and bytes of streams, here.
+//! Undecided items are held: packets by the subscriber, which is told when more is known of their flow; sessions and
+//! bytes of streams here.
 
 use crate::counters::{Account, Counters};
 use crate::effects::{Effects, OpenSession};
@@ -20,19 +20,19 @@ use weir_ir::abi::OUTS_MAX;
 use weir_packet::PacketMeta;
 use weir_sessions::Session;
 
-/// A packet and what the program made of it.
+/// A packet, and the results of the program on it.
 #[derive(Clone, Copy)]
 pub(crate) struct PacketView<'a> {
     pub seen: SeenPacket<'a>,
-    /// Terms that it fulfils by itself.
+    /// Terms that the packet itself fulfils.
     pub terms: Terms<'a>,
-    /// What it counts as where no question is given it.
+    /// How the packet is counted if no question receives it.
     pub otherwise: Account,
 }
 
 /// A session that is held until the record of its connection is complete.
 struct HeldSession {
-    /// Remainders that only the record is left to fulfil.
+    /// Remainders that only the record can still fulfil.
     open: RemainderSet,
     protocol: usize,
     session: Arc<dyn Session>,
@@ -42,22 +42,22 @@ struct HeldSession {
 pub(crate) struct Delivery<S> {
     pub matcher: Matcher,
     pub subscriber: S,
-    /// Where in the run what is handed over happens.
+    /// The position in the run of what is delivered now.
     pub order: Order,
-    /// Kept here, where every stage that lies within another one comes by.
+    /// Cycle counts. They are kept here because every nested stage has access to the delivery.
     pub stages: Stages,
-    /// What became of packets and flows.
+    /// The outcomes of packets and flows.
     pub counters: Counters,
     /// Flows with undecided packets.
     waiting: HashSet<FlowRef>,
     sessions: HashMap<FlowRef, Vec<HeldSession>>,
-    /// Streams of flows of which it is not known yet who is given them.
+    /// Held streams of flows whose questions are not known yet.
     pub held: HashMap<FlowRef, HeldStreams>,
-    /// What follows from the current packet and waits for its end.
+    /// Effects of the current packet, applied at its end.
     pub effects: Effects,
-    /// What the streams share.
+    /// Memory shared by all streams.
     pub streams: StreamBudget,
-    /// Slots of the packet's record in use.
+    /// Slots of the packet's record that are in use.
     outs: usize,
 }
 
@@ -78,7 +78,7 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Goes over to another plan. `map`: what becomes of the remainders that sessions are held for.
+    /// Changes to another plan. `map` translates the remainders that sessions are held for.
     pub fn set_plan(&mut self, plan: Arc<Plan>, map: impl Fn(&RemainderSet) -> RemainderSet) {
         self.outs = outs_of(&plan);
         self.matcher = Matcher::new(plan);
@@ -89,8 +89,8 @@ impl<S: Subscriber> Delivery<S> {
         self.sessions.retain(|_, held| !held.is_empty());
     }
 
-    /// A packet is through the program, and of a [class](Matcher::packet_classes) that some question about packets may be
-    /// given. `flow`: its connection and the connection's verdict, where it has one.
+    /// Delivers a packet that the program is done with, and whose [class](Matcher::packet_classes) some question
+    /// about packets may receive. `flow`: the packet's connection and its verdict, if the packet has a connection.
     #[inline]
     pub fn packet(&mut self, packet: &PacketView<'_>, flow: Option<(FlowRef, SessionVerdict)>) {
         match self.matcher.packet(packet.terms, flow) {
@@ -116,21 +116,21 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// A packet is decided.
+    /// Counts a packet whose outcome is decided.
     #[inline]
     pub fn count(&mut self, account: Account) {
         self.counters.account(account);
     }
 
-    /// A packet of a connection that fulfils `terms`, some of which are tracked.
+    /// Delivers a packet to the questions that track a connection with these `terms`.
     pub fn tracked_packet(&mut self, terms: Terms<'_>, packet: &TrackedPacket<'_>) {
         for question in &self.matcher.tracking(terms) {
             self.subscriber.tracked_packet(self.order, question, packet);
         }
     }
 
-    /// A packet is through that fulfils `terms`: what was emitted on it, and is as they want it, goes to questions about
-    /// events.
+    /// Delivers the events emitted on a packet with these `terms` to questions about events, each event if its
+    /// columns match.
     #[inline]
     pub fn events(&mut self, packet: &PacketMeta, terms: Terms<'_>) {
         if !self.effects.emitted.is_empty() {
@@ -142,7 +142,7 @@ impl<S: Subscriber> Delivery<S> {
         let remainders = self.matcher.event_remainders(terms);
         if !remainders.is_empty() {
             for event in self.effects.emitted.views(packet) {
-                // Once to each question, however many of its alternatives hold.
+                // Each question receives the event once, even if several of its alternatives hold.
                 for question in &self.matcher.event(&remainders, &event) {
                     self.subscriber.event(self.order, question, &event);
                 }
@@ -152,7 +152,8 @@ impl<S: Subscriber> Delivery<S> {
         self.effects.emitted.clear();
     }
 
-    /// A session is complete. The remainders that it fulfils, for its flow's verdict. `known`: of the flow.
+    /// Delivers a complete session. Returns the remainders that the session fulfils, for the flow's verdict. `known`:
+    /// the flow's verdict so far.
     pub fn session(
         &mut self,
         flow: &FlowView<'_>,
@@ -172,8 +173,8 @@ impl<S: Subscriber> Delivery<S> {
         verdict
     }
 
-    /// A session goes to the questions of these remainders that it was not given to yet. The remainders of verdicts that
-    /// it fulfils, and all questions that it was given to.
+    /// Delivers a session to those questions of these remainders that have not received it. Returns the remainders of
+    /// verdicts that the session fulfils, and all questions that have received it.
     pub fn session_by(
         &mut self,
         flow: &FlowView<'_>,
@@ -207,7 +208,8 @@ impl<S: Subscriber> Delivery<S> {
         (verdict, given | &tracking)
     }
 
-    /// No further session will come: what holds for want of any (`not tls`) is met now. The flow's verdict from now on.
+    /// The flow will have no further session: conditions on the absence of sessions (`not tls`) hold from now on.
+    /// Returns the flow's new verdict.
     #[must_use]
     pub fn sessions_over(&mut self, flow: FlowRef, verdict: SessionVerdict) -> SessionVerdict {
         if verdict.is_over {
@@ -218,7 +220,7 @@ impl<S: Subscriber> Delivery<S> {
         verdict
     }
 
-    /// More is known of the flow's packets that wait, if there are any.
+    /// Reports a new verdict to the held packets of a flow, if there are any.
     pub fn settle(&mut self, update: VerdictUpdate) {
         if self.waiting.is_empty() || !self.waiting.contains(&update.flow) {
             return;
@@ -229,15 +231,15 @@ impl<S: Subscriber> Delivery<S> {
         self.subscriber.settled(self.order, update);
     }
 
-    /// A flow has ended: its record is complete.
+    /// Delivers the complete record of a flow that has ended.
     pub fn connection(&mut self, flow: &FlowView<'_>, known: FlowVerdict, reason: EndReason) {
         let FlowVerdict { terms, verdict, .. } = known;
         let held = self.matcher.record(flow);
         let name = flow.flow_ref();
-        // Sessions before the connection that they are of, as where nothing has to wait for it.
+        // Held sessions precede the record of their connection, as sessions do that need not wait.
         let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&name) };
         for HeldSession { open, protocol, session } in sessions.unwrap_or_default() {
-            // Once to each question, however many of its alternatives hold.
+            // Each question receives the session once, even if several of its alternatives hold.
             for question in &self.matcher.plan.questions_of(&(open & &held)) {
                 self.subscriber.session(self.order, question, flow, protocol, &session);
             }

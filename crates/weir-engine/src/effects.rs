@@ -1,8 +1,8 @@
-//! What follows from a packet and waits for its end: events, bytes and sessions that layers above their connection may
-//! still decide, and flows that are over.
+//! The effects of a packet that are applied at its end: events, bytes and sessions that layers above their connection
+//! may still decide, and flows that are over.
 //!
-//! Bytes of streams that are decided already go to the subscriber at once, by reference, and are not kept here. Sessions
-//! are matched at once, too: what they fulfil says whether the program delivers further bytes of the same packet.
+//! Decided bytes of streams go to the subscriber at once, by reference, and are not kept here. Sessions are also
+//! matched at once, because the result says whether the program delivers further bytes of the same packet.
 
 use crate::emitted::Emitted;
 use crate::flow_ref::FlowRef;
@@ -11,37 +11,38 @@ use crate::stream::HeldStreams;
 use std::sync::Arc;
 use weir_sessions::Session;
 
-/// The effects of one packet. Mostly there are none.
+/// The effects of one packet. Usually there are none.
 #[derive(Default)]
 pub(crate) struct Effects {
-    /// What the program emitted.
+    /// Events that the program emitted.
     pub emitted: Emitted,
     streams: Vec<(FlowRef, HeldStreams)>,
     sessions: Vec<OpenSession>,
-    /// Flows that are over, and whose last packet this is.
+    /// Flows that are over; this is their last packet.
     over: Vec<FlowRef>,
 }
 
-/// A session that was given to the questions that were known to be given it.
+/// A session that has been delivered to the questions known so far, and that more questions may receive.
 pub(crate) struct OpenSession {
     pub flow: FlowRef,
     pub protocol: usize,
     pub session: Arc<dyn Session>,
-    /// The remainders that the flow came to then.
+    /// The remainders that the flow had at that time.
     pub remainders: RemainderSet,
-    /// The questions that the session was given to.
+    /// The questions that have received the session.
     pub given: QuestionSet,
 }
 
 impl Effects {
-    /// Bytes or sessions wait.
+    /// Bytes or sessions wait for a decision.
     #[inline]
     pub fn is_open(&self) -> bool {
         !self.streams.is_empty() || !self.sessions.is_empty()
     }
 
-    /// The open bytes of one flow, behind all that came before. (What came of the flow before others did waits apart, and is
-    /// decided first: a packet may have thousands of flows, and none is searched for among those.)
+    /// The undecided bytes of one flow, appended behind those of other flows. If another flow came in between, the
+    /// flow gets a new entry, which is decided after the older ones: a packet may have thousands of flows, so no
+    /// search is made.
     pub fn streams_of(&mut self, flow: FlowRef) -> &mut HeldStreams {
         if self.streams.last().is_none_or(|(last, _)| *last != flow) {
             self.streams.push((flow, HeldStreams::default()));
@@ -54,17 +55,17 @@ impl Effects {
         self.sessions.push(session);
     }
 
-    /// Takes the open bytes: of one flow, or all.
+    /// Removes and returns the undecided bytes of one flow, or of all flows.
     pub fn take_streams(&mut self, only: Option<FlowRef>) -> Vec<(FlowRef, HeldStreams)> {
         self.streams.extract_if(.., |(flow, _)| only.is_none_or(|only| only == *flow)).collect()
     }
 
-    /// Takes the open sessions: of one flow, or all.
+    /// Removes and returns the undecided sessions of one flow, or of all flows.
     pub fn take_sessions(&mut self, only: Option<FlowRef>) -> Vec<OpenSession> {
         self.sessions.extract_if(.., |session| only.is_none_or(|only| only == session.flow)).collect()
     }
 
-    /// A flow is over: it ends when the packet is decided.
+    /// Records that a flow is over: it ends when the packet is decided.
     pub fn push_over(&mut self, flow: FlowRef) {
         self.over.push(flow);
     }
@@ -81,7 +82,7 @@ impl Effects {
         self.over.first().copied()
     }
 
-    /// The flow has ended.
+    /// Removes a flow that has ended.
     pub fn forget_over(&mut self, flow: FlowRef) {
         self.over.retain(|over| *over != flow);
     }

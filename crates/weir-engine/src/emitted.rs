@@ -1,25 +1,25 @@
-//! What the program emitted on the current packet.
+//! Events that the program emitted on the current packet.
 
 use crate::subscriber::EventView;
 use crate::table::OwnedHeader;
 use weir_ir::graph::{Event, Table};
 use weir_packet::PacketMeta;
 
-/// Events of one packet, in the order in which they happened.
+/// Events of one packet, in the order in which they were emitted.
 #[derive(Default)]
 pub(crate) struct Emitted {
     events: Vec<(Event, Table, OwnedHeader, usize)>,
-    /// The words of all columns, one event after the other.
+    /// The words of all columns, event by event.
     values: Vec<u64>,
-    /// The bytes of columns, and where each one's end.
+    /// The bytes of columns, and the end of each column in them.
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// How many bytes there was no room for.
+    /// Bytes that exceeded the limit.
     pub cut_bytes: u64,
 }
 
-/// Bytes that the columns of one packet's events have together, at most. A message is of 16 MiB, and an event may happen
-/// for each item of a run.
+/// Limit of bytes for the columns of all events of one packet. Messages may be as long as 16 MiB, and each item of a
+/// repetition may emit an event.
 pub const COLUMN_BYTES_MAX: usize = 1 << 20;
 
 impl Emitted {
@@ -28,7 +28,7 @@ impl Emitted {
         self.values.extend_from_slice(values);
     }
 
-    /// Keeps bytes of a column; the number by which it names them.
+    /// Keeps the bytes of a column, up to the limit. Returns the number that the column's word holds.
     pub fn keep(&mut self, bytes: &[u8]) -> u64 {
         let kept = &bytes[..bytes.len().min(COLUMN_BYTES_MAX - self.bytes.len())];
         self.cut_bytes += (bytes.len() - kept.len()) as u64;

@@ -13,11 +13,11 @@ use weir_packet::{Direction, Timestamp};
 /// Why a flow ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
-    /// No packet for the time-out of its state.
+    /// No packet arrived within the time-out of its state.
     Idle,
-    /// Its state machine came to its end.
+    /// Its state machine reached its final state.
     Closed,
-    /// Its key was used anew.
+    /// A new flow with the same key began.
     Restart,
     /// The capture ended.
     EndOfCapture,
@@ -28,16 +28,16 @@ pub enum EndReason {
 pub struct Endpoint {
     /// Its address.
     pub address: IpAddr,
-    /// Its port, or what stands for one.
+    /// Its port, or the number that its layer uses in place of one.
     pub port: u32,
 }
 
-/// A flow. Valid during the call that it is given to.
+/// A view of a flow, valid during the call that receives it.
 #[derive(Clone, Copy)]
 pub struct FlowView<'a> {
-    /// The graph that its variables are declared in.
+    /// The graph that declares its variables.
     pub graph: &'a Graph,
-    /// Where they lie.
+    /// The layout of the variables.
     pub layout: &'a Layout,
     /// Its table.
     pub table: Table,
@@ -47,9 +47,9 @@ pub struct FlowView<'a> {
     pub header: &'a Header,
     /// Its variables.
     pub data: &'a [u8],
-    /// The session protocols that were recognised in it; only known where it has ended or a session is handed over.
+    /// The session protocols recognised in the flow; known only when the flow has ended or a session is delivered.
     pub recognised: Recognised,
-    /// The connections that it runs in, outermost first; only known where it has ended.
+    /// The connections around the flow (tunnels), outermost first; known only when the flow has ended.
     pub outer: &'a [(Table, OwnedHeader)],
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for FlowView<'_> {
 }
 
 impl<'a> FlowView<'a> {
-    /// A flow while it lives: nothing is known yet of what it carries and of what it runs in.
+    /// A live flow: recognised protocols and outer connections are not known yet.
     pub(crate) fn new(
         program: &'a dyn Program,
         FlowRef { table, id }: FlowRef,
@@ -71,7 +71,7 @@ impl<'a> FlowView<'a> {
         Self { graph, layout, table, id, header, data, recognised: Recognised::default(), outer: &[] }
     }
 
-    /// The name of the flow while it lives.
+    /// The name of the flow while it is live.
     pub fn flow_ref(&self) -> FlowRef {
         FlowRef::new(self.table, self.id)
     }
@@ -86,7 +86,7 @@ impl<'a> FlowView<'a> {
         &self.graph.tables[self.table.index()].key
     }
 
-    /// Originator and responder.
+    /// The endpoints of originator and responder.
     pub fn endpoints(&self) -> (Endpoint, Endpoint) {
         endpoints(self.key_layout().ends(), self.header)
     }
@@ -101,18 +101,19 @@ impl<'a> FlowView<'a> {
         Timestamp(self.header.last_time)
     }
 
-    /// A number of its layer; `responder` says whose, and is ignored where the variable has no sides.
+    /// The value of a number of the flow's layer. `responder` selects the side, and is ignored for variables without
+    /// sides.
     pub fn number(&self, name: &str, responder: bool) -> Option<u64> {
         Some(self.number_at(NumberPlace::of(self.graph, self.layout, self.table, name)?, responder))
     }
 
-    /// A number whose place is known.
+    /// The value of a number at a known place.
     pub fn number_at(&self, place: NumberPlace, responder: bool) -> u64 {
         let at = place.at + if responder { place.stride } else { 0 };
         read_number(self.data, at, place.bits)
     }
 
-    /// The letters of its history, where the program keeps one.
+    /// The letters of the flow's history, if the program keeps one.
     pub fn history(&self) -> Option<&'a [u8]> {
         let at = self.layout.offset(self.graph.find_var(self.table, &EngineVar::History)?);
         let count = usize::from(*self.data.get(at)?);
@@ -120,17 +121,18 @@ impl<'a> FlowView<'a> {
     }
 }
 
-/// Where a number lies in the records of a table: looked up by name once, read often.
+/// The place of a number in the records of a table: looked up by name once, then read often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumberPlace {
     at: usize,
-    /// From the originator's to the responder's; 0 without sides.
+    /// Offset from the originator's to the responder's number; 0 without sides.
     stride: usize,
     bits: u8,
 }
 
 impl NumberPlace {
-    /// The place of a number, where the program keeps it: of a layer's variable by its name, or of an [`EngineVar`].
+    /// The place of a number: a variable of a layer by its name, or an [`EngineVar`]. `None` if the program does not
+    /// keep it.
     pub fn of<N: ?Sized>(graph: &Graph, layout: &Layout, table: Table, name: &N) -> Option<Self>
     where
         VarName: PartialEq<N>,
@@ -157,7 +159,7 @@ pub(crate) fn write_number(data: &mut [u8], at: usize, bits: u8, value: u64) {
     data[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
 }
 
-/// Originator and responder of a flow, read from its key. Addresses and ports that the key does not contain are 0.
+/// Originator and responder of a flow, read from its key. Addresses and ports that the key lacks are 0.
 pub fn endpoints(ends: &KeyEnds, header: &Header) -> (Endpoint, Endpoint) {
     let [originator, responder] = Direction::BOTH.map(|direction| {
         let side = key_side(header, direction);
@@ -183,7 +185,7 @@ pub(crate) fn receiver(ends: &KeyEnds, header: &Header, direction: Direction) ->
     address(high, low)
 }
 
-/// An address from the words of a key: IPv4 is mapped into IPv6 there.
+/// An address from the words of a key, where IPv4 addresses are mapped into IPv6.
 pub fn address(high: u64, low: u64) -> IpAddr {
     if high == 0 && low >> 32 == 0xffff {
         return IpAddr::V4(Ipv4Addr::from(low as u32));

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use weir_ir::abi::{Ordered, Program};
 use weir_packet::{Direction, Extras};
 
-/// A packet that is read once more has been delivered: nobody asks for more of it.
+/// A packet that is read again has been delivered already, so nobody asks for its extras.
 static NO_EXTRAS: Extras = Extras::new();
 
 /// Ends a flow, and before it the flows that its last messages end.
@@ -54,14 +54,14 @@ pub(crate) fn end_flow<S: Subscriber>(
 struct FlowEnds<'a, S> {
     flows: &'a mut Flows,
     delivery: &'a mut Delivery<S>,
-    /// What is left to do, the next last.
+    /// Remaining work; the last entry comes next.
     work: Vec<Work>,
 }
 
 enum Work {
-    /// A flow ends once the messages of these sides are read.
+    /// A flow ends after the messages of these sides have been read.
     Messages(FlowEnd, &'static [Direction]),
-    /// A packet is read for the messages in it.
+    /// A packet is read for its messages.
     Packet(Box<KeptPacket>),
 }
 
@@ -69,18 +69,18 @@ enum Work {
 struct FlowEnd {
     flow: FlowRef,
     reason: EndReason,
-    /// The flow was made for messages that are read at the end of a capture: nobody else knows of it.
+    /// The flow was created for messages that are read at the end of a capture: no other list contains it.
     is_made: bool,
 }
 
-/// A packet that is read once more.
+/// A packet that is read again.
 struct KeptPacket {
     last: LastPacket,
     program: Arc<dyn Program>,
     lane: Lane,
     place: Place,
     rereading: Rereading,
-    /// The packet is through, and what was left open is handed over.
+    /// The program is done with the packet, and its undecided effects are settled.
     is_settled: bool,
     /// The effects of the packet during which the flow ends; `None` once those of the kept packet are settled.
     outer_effects: Option<Effects>,
@@ -117,10 +117,10 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         }
     }
 
-    /// Hands what is left in a flow's sequences and sessions to whoever wants it; for messages it is kept.
+    /// Delivers the bytes that wait in a flow's sequences and finishes its sessions. Bytes of messages are collected.
     fn flush(&mut self, flow: FlowRef) {
         for side in Direction::BOTH {
-            // What waits passes even where nobody wants the bytes: the gaps before it count as missing.
+            // Waiting bytes pass even if nobody wants them: the gaps before them count as missing.
             while let Some(next) = self.flows.flush_sequence(flow, side) {
                 let (mut tail, data) = self.flows.tail(flow);
                 if tail.facts.has_messages(data, side) {
@@ -151,7 +151,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         }
     }
 
-    /// Reads the next message of the flow that nobody has read; without any, the flow ends.
+    /// Reads the unread messages of a flow, side by side; the flow ends when none is left.
     fn read_messages(&mut self, end: FlowEnd, mut sides: &'static [Direction]) {
         while let Some((&side, others)) = sides.split_first() {
             sides = others;
@@ -167,7 +167,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         }
     }
 
-    /// The last packet of a flow is to be read once more. It has effects of its own.
+    /// Prepares the last packet of a flow for a second reading. The packet gets effects of its own.
     fn reread(&mut self, end: &FlowEnd, last: LastPacket) -> Box<KeptPacket> {
         let program = Arc::clone(&self.flows.program);
         let mut lane = Lane::default();
@@ -186,7 +186,8 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         })
     }
 
-    /// Reads a kept packet, up to the next flow that has to end; and then ends the flows that are over with it.
+    /// Reads a kept packet up to the next flow that has to end; afterwards ends the flows that are over with the
+    /// packet.
     fn read_packet(&mut self, mut packet: Box<KeptPacket>) {
         if let Some(end) = self.advance(&mut packet) {
             self.work.push(Work::Packet(packet));
@@ -199,7 +200,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         }
     }
 
-    /// The next flow that has to end while the packet has effects; `None` once it is through.
+    /// The next flow that has to end before the packet continues; `None` once the packet is done.
     fn advance(&mut self, packet: &mut KeptPacket) -> Option<FlowEnd> {
         packet.outer_effects.as_ref()?;
         if !packet.is_settled {
@@ -233,13 +234,13 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         None
     }
 
-    /// A flow's messages are read: its streams are over, and its record goes out.
+    /// Ends the streams of a flow whose messages have been read, and delivers the flow's record.
     fn finish(&mut self, end: &FlowEnd) {
         let &FlowEnd { flow, reason, is_made } = end;
         if self.flows.is_observed(flow.table) {
             self.hand_over(flow, reason);
         }
-        // At the end of the capture the tables go as a whole.
+        // At the end of the capture the tables are released as a whole.
         self.flows.release(flow, reason != EndReason::EndOfCapture || is_made);
     }
 
@@ -266,9 +267,9 @@ impl<S: Subscriber> FlowEnds<'_, S> {
 }
 
 impl KeptPacket {
-    /// The next flow that was made for the messages of the packet and has to end with it: at the end of a capture nobody
-    /// else knows of these flows, even where another flow had the same place before. They are taken from the end: the
-    /// first one made is the last of the list by then.
+    /// The next flow that was created for the packet's messages and has to end with the packet. At the end of a
+    /// capture no other list contains these flows, even if another flow used the same slot before. The last flow is
+    /// taken first: the flow created first is then the last one of the list.
     fn next_made(&mut self, flows: &Flows) -> Option<FlowRef> {
         if self.rereading.reason != EndReason::EndOfCapture {
             return None;

@@ -1,29 +1,29 @@
-//! A flow that was found or made for a packet.
+//! A flow that was found or created for a packet.
 
 use crate::flow_ref::FlowRef;
 use crate::table::FlowId;
 use std::num::NonZeroU64;
 use weir_ir::graph::Table;
 
-/// A flow that was found or made for a packet: the table, the id, and how the packet is related to it.
+/// A flow that was found or created for a packet: its table, its id, and how the packet relates to it.
 ///
-/// One word, so that it is copied in a register. Were it several fields, a copy would read from memory in one go what
-/// was just written there in pieces: the processor cannot forward that, and waits until all stores before it are done,
-/// among them those to entries that are still on their way from memory.
+/// The value is a single word, which is copied in a register. A copy of several fields would be one wide load of
+/// bytes that were just written by several stores. The processor cannot forward such stores; it waits until all
+/// earlier stores complete, among them stores to table entries that are not in the cache yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FlowHit(NonZeroU64);
 
-/// Always there, so that it is not 0.
+/// Always set, so that the word is not 0.
 const FOUND: u64 = 1 << 63;
-/// The packet is the responder's.
+/// The responder sent the packet.
 const RESPONDER: u64 = 1 << 62;
-/// The flow was made for the packet.
+/// The flow was created for the packet.
 const NEW: u64 = 1 << 61;
-/// Where the number of the table begins; below it is the flow's.
+/// The first bit of the table's number; the bits below hold the flow's number.
 const TABLE_SHIFT: u32 = 32;
 
 impl FlowHit {
-    /// Flow `id` of `table`; whether the packet is the responder's, and whether the flow was made for it.
+    /// Flow `id` of `table`. `responder`: the responder sent the packet. `new`: the flow was created for the packet.
     #[inline]
     pub fn new(table: Table, id: FlowId, responder: bool, new: bool) -> Self {
         debug_assert!(table.0 < 1 << 24, "graphs have some tens of tables");
@@ -42,13 +42,13 @@ impl FlowHit {
         FlowId(self.0.get() as u32)
     }
 
-    /// The packet is the responder's.
+    /// The responder sent the packet.
     #[inline]
     pub fn is_responder(self) -> bool {
         self.0.get() & RESPONDER != 0
     }
 
-    /// The flow was made for the packet.
+    /// The flow was created for the packet.
     #[inline]
     pub fn is_new(self) -> bool {
         self.0.get() & NEW != 0

@@ -3,8 +3,8 @@
 use crate::table::FlowId;
 use weir_ir::graph::Table;
 
-/// Names a flow of a worker while the flow lives: its table, and its number there. The number is given to another flow
-/// after the flow has ended.
+/// Identifies a live flow of a worker: its table, and its number there. After the flow has ended, the number is
+/// reused for another flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowRef {
     /// The table.

@@ -1,5 +1,5 @@
-//! All flows of a worker: per table of the graph its flow table, timer wheel and sessions. Finds, makes and removes
-//! flows; what follows from it is decided by others ([`packet_run`](crate::packet_run), [`flow_end`](crate::flow_end)).
+//! All flows of a worker: for each table of the graph its flow table, timer wheel and sessions. Finds, creates and
+//! removes flows; [`packet_run`](crate::packet_run) and [`flow_end`](crate::flow_end) act on the results.
 
 use crate::counters::{Counters, FlowCounters};
 use crate::effects::Effects;
@@ -28,28 +28,28 @@ use weir_packet::{Direction, PacketMeta};
 pub(crate) struct Flows {
     pub(crate) tables: Vec<TableState>,
     pub sequences: Reassembler,
-    /// What is unfinished of streams' messages.
+    /// Unfinished messages of streams.
     pub messages: Messages,
     pub(crate) program: Arc<dyn Program>,
     pub(crate) plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
-    /// When the packet before came of the flow that was found last.
+    /// Time of the previous packet of the flow that was found last.
     before: i64,
-    /// The connections that a connection runs in, outermost first: of those in tunnels alone.
+    /// The connections around a connection, outermost first; only for connections in tunnels.
     pub(crate) outer: HashMap<FlowRef, Vec<(Table, OwnedHeader)>>,
-    /// Where a packet's record has what it comes to before the connection that was found last.
+    /// The slots of a packet's record that hold the result up to the connection before the one found last.
     outer_terms: Range<usize>,
-    /// Where a packet's record has the words of its terms behind the first one.
+    /// The slots of a packet's record that hold the further words of its terms.
     further_terms: Range<usize>,
-    /// Some question is about streams.
+    /// A question is about streams.
     wants_streams: bool,
 }
 
-/// What is known of a flow that a program asks for.
+/// The result of looking up the flow that a program requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lookup {
     Live(FlowHit),
-    /// It is there, and is over: it ends, and another one takes its place.
+    /// The flow exists but is over: it ends, and a new flow takes its place.
     Over(FlowRef, EndReason),
     Unknown,
 }
@@ -79,7 +79,7 @@ impl Flows {
         }
     }
 
-    /// Lookups of one packet.
+    /// Limit of lookups per packet.
     pub(crate) fn lookups_max(&self) -> u32 {
         self.plan.limits.lookups_max
     }
@@ -90,14 +90,14 @@ impl Flows {
         self.tables[table.index()].facts.part
     }
 
-    /// Whether somebody sees the flows of a table. Others are not what a packet belongs to, be they there or not: the
-    /// passes drop those that nothing else needs.
+    /// Whether a question observes the flows of a table. A packet does not belong to flows of other tables, whether
+    /// they exist or not: optimization passes remove lookups that nothing else needs.
     #[inline]
     pub fn is_observed(&self, table: Table) -> bool {
         self.tables[table.index()].facts.observed
     }
 
-    /// Whether something is handed over, or read, when a flow of the table ends.
+    /// Whether something is delivered, or read, when a flow of the table ends.
     #[inline]
     pub fn is_seen(&self, table: Table) -> bool {
         let facts = &self.tables[table.index()].facts;
@@ -109,14 +109,15 @@ impl Flows {
         self.tables[flow.table.index()].flows.is_live(flow.id)
     }
 
-    /// A new connection was found in a packet of another one: it runs in a tunnel.
+    /// Records that a new connection was found in a packet of another one: the new connection runs in a tunnel.
     pub fn record_outer(&mut self, inner: FlowHit, outer: FlowHit) {
         if !self.tables[inner.table().index()].facts.observed
             || !self.tables[outer.table().index()].facts.observed
         {
             return;
         }
-        // One that was over with this packet, and whose key a later layer has, is gone; the new one may have its place.
+        // The outer connection may have ended with this packet when a later layer used its key; the new connection
+        // may then occupy its slot.
         if !self.tables[outer.table().index()].flows.is_live(outer.id()) || inner.flow() == outer.flow() {
             return;
         }
@@ -125,7 +126,7 @@ impl Flows {
         self.outer.insert(inner.flow(), all);
     }
 
-    /// A connection was found in another one: what the packet comes to as far as that one goes is known.
+    /// Stores the packet's result up to the outer connection, in which another connection was found.
     #[inline]
     pub fn record_outer_terms(&mut self, outer: FlowHit, k: &Continuation) {
         if let [first, further @ ..] = &k.outs[self.outer_terms.clone()] {
@@ -133,25 +134,25 @@ impl Flows {
         }
     }
 
-    /// Where a packet's record has the words of its terms behind the first one.
+    /// The slots of a packet's record that hold the further words of its terms.
     #[inline]
     pub fn further_terms(&self) -> Range<usize> {
         self.further_terms.clone()
     }
 
-    /// Hashes the key that a program asked for.
+    /// Hashes the key that a program requests.
     #[inline]
     pub fn hash(&self, k: &mut Continuation) {
         k.hash = self.tables[k.table as usize].flows.hash(k.key());
     }
 
-    /// Fetches the bucket that a key lies in; it has been hashed.
+    /// Prefetches the bucket of a hashed key.
     #[inline]
     pub fn prefetch_bucket(&self, k: &Continuation) {
         self.tables[k.table as usize].flows.prefetch_bucket(k.hash);
     }
 
-    /// Fetches the entry that a key most likely has, which it returns; its bucket has been fetched.
+    /// Prefetches the entry that a key most likely has, and returns its id. The bucket has been prefetched.
     #[inline]
     pub fn prefetch_entry(&self, k: &Continuation) -> Option<FlowId> {
         let state = &self.tables[k.table as usize];
@@ -162,8 +163,8 @@ impl Flows {
         likely
     }
 
-    /// The flow that a program asked for. `likely` is the one that it most likely is; flows that are over with the packet
-    /// are among its `effects`.
+    /// Finds the flow that a program requests. `likely`: the id that it most likely has. `effects` contains the flows
+    /// that are over with the packet.
     #[inline]
     pub fn find(
         &mut self,
@@ -188,7 +189,7 @@ impl Flows {
         Lookup::Over(FlowRef::new(table, id), reason)
     }
 
-    /// The flow that a program asked for, if it is there. The flow stays as it is.
+    /// The flow that a program requests, if it exists. The flow is not changed.
     pub fn known(&self, k: &Continuation) -> Option<FlowHit> {
         let table = Table(k.table);
         let flows = &self.tables[table.index()].flows;
@@ -197,7 +198,7 @@ impl Flows {
         Some(FlowHit::new(table, id, responder, false))
     }
 
-    /// The flow in whose place a program asked for a new one, if it is there. The packet is none of the old one's.
+    /// The flow that a program asks to replace, if it exists. The packet does not belong to the old flow.
     pub fn restarted(&mut self, k: &Continuation) -> Option<FlowRef> {
         let table = Table(k.table);
         let flows = &mut self.tables[table.index()].flows;
@@ -206,7 +207,7 @@ impl Flows {
         Some(FlowRef::new(table, id))
     }
 
-    /// Makes the flow that a program asked for. `None`: the table is full.
+    /// Creates the flow that a program requests. `None`: the table is full.
     pub fn make(
         &mut self,
         k: &Continuation,
@@ -234,7 +235,7 @@ impl Flows {
                 state.streams.reserve(id);
             }
         } else if state.facts.verdict.is_some() {
-            // No bytes, no sessions.
+            // No bytes are delivered, so the flow has no sessions.
             let over = SessionVerdict { is_over: true, ..SessionVerdict::default() };
             let verdict = SessionVerdict { met: self.plan.absent(&over), ..over };
             state.facts.set_verdict(&self.plan, state.flows.entry_mut(id).1, &verdict);
@@ -242,14 +243,14 @@ impl Flows {
         Some(FlowHit::new(table, id, responder, true))
     }
 
-    /// A flow's parts.
+    /// The parts of a flow.
     #[inline]
     pub fn tail(&mut self, flow: FlowRef) -> (TailFlow<'_>, &mut [u8]) {
         let state = &mut self.tables[flow.table.index()];
         state.tail(flow, (&mut self.sequences, &mut self.messages), &self.plan)
     }
 
-    /// A flow's parts, for its packet's tail.
+    /// The parts of a flow, for the tail of its packet.
     #[inline]
     pub fn open(&mut self, found: FlowHit) -> (TailFlow<'_>, &mut [u8]) {
         let (mut tail, data) = self.tail(found.flow());
@@ -257,7 +258,7 @@ impl Flows {
         (tail, data)
     }
 
-    /// The streams of a flow, and the flow as subscribers see it.
+    /// The streams of a flow, and a view of the flow for subscribers.
     pub fn streams_of(&mut self, flow: FlowRef) -> Option<(FlowView<'_>, &mut FlowStreams)> {
         let state = &mut self.tables[flow.table.index()];
         let streams = state.streams.get_mut(flow.id)?;
@@ -265,15 +266,15 @@ impl Flows {
         Some((FlowView::new(&*self.program, flow, header, data), streams))
     }
 
-    /// The flow ends so many milliseconds after `now`, unless further packets come.
+    /// Sets the deadline of a flow `millis` milliseconds after `now`; later packets postpone it.
     pub fn schedule(&mut self, found: FlowHit, now: i64, millis: u32) {
         let deadline = now.saturating_add(Timeouts::as_ns(millis));
         self.tables[found.table().index()].wheel.schedule(found.id(), deadline);
     }
 
-    /// A packet of the flow fulfils these terms. The program itself notes what is certain at the flow's
-    /// layer, before bytes are delivered; this adds what layers above it told. `each` is called with every word of the
-    /// terms that the connection fulfils now; not where the flow is none, but a datagram's fragments.
+    /// Records that a packet of the flow fulfils these terms. Before bytes are delivered, the program itself records
+    /// the terms that are certain at the flow's layer; this call adds the terms of layers above. `each` is called
+    /// with every word of the terms that the connection fulfils now, but not for the fragments of a datagram.
     #[inline]
     pub fn record_terms(&mut self, flow: FlowRef, terms: Terms<'_>, mut each: impl FnMut(usize, u64)) {
         let state = &mut self.tables[flow.table.index()];
@@ -302,8 +303,8 @@ impl Flows {
         terms
     }
 
-    /// A packet's connection and what its sessions fulfil. `None` where the flow found last is none, but a
-    /// datagram's fragments.
+    /// The connection of a packet, and what its sessions fulfil. `None` if the flow found last holds the fragments of
+    /// a datagram.
     pub fn verdict(&self, found: FlowHit) -> Option<(FlowRef, SessionVerdict)> {
         let state = &self.tables[found.table().index()];
         if !state.facts.observed || !state.flows.is_live(found.id()) {
@@ -313,7 +314,7 @@ impl Flows {
         Some((found.flow(), state.facts.verdict(&self.plan, data)))
     }
 
-    /// The connection of a packet that a question tracks; `None` where it has just ended.
+    /// The connection of a packet that a question tracks; `None` if the connection has just ended.
     pub fn tracked<'a>(
         &'a self,
         found: FlowHit,
@@ -334,20 +335,20 @@ impl Flows {
         })
     }
 
-    /// Number of a flow's first packet.
+    /// The number of a flow's first packet.
     pub fn first_packet(&self, flow: FlowRef) -> u64 {
         self.tables[flow.table.index()].flows.entry(flow.id).0.first_packet
     }
 
-    /// Flows by their first packets; those of one packet by their tables and keys, for its order is the run's
-    /// whatever other flows there are.
+    /// Compares flows by their first packets; flows of one packet by table and key, so that the order does not depend
+    /// on other flows.
     pub(crate) fn in_order(&self, a: FlowRef, b: FlowRef) -> Ordering {
         let header = |flow: FlowRef| self.tables[flow.table.index()].flows.entry(flow.id).0;
         let (one, two) = (header(a), header(b));
         one.first_packet.cmp(&two.first_packet).then_with(|| (a.table, one.key()).cmp(&(b.table, two.key())))
     }
 
-    /// Flows that are due at `now`, in the order of their deadlines.
+    /// Flows whose deadline is at or before `now`, in the order of deadlines.
     #[inline]
     pub fn expire(&mut self, now: i64) -> Vec<(i64, FlowRef)> {
         let mut due = vec![];
@@ -360,8 +361,8 @@ impl Flows {
                 }
                 let (header, data) = flows.entry(id);
                 let timeout_ns = timeouts.ns(data);
-                // Where the clock was set back, what lies too far ahead is as over as what lies behind. Where it
-                // was not, it is what waits for a second packet to agree on its time.
+                // After the clock was set back, a flow that lies too far ahead is over, like one that lies behind.
+                // Without that, the flow waits for a second packet that confirms its time.
                 let is_ahead = is_set_back && header.last_time.saturating_sub(now) > timeout_ns;
                 Some(if is_ahead { now } else { header.last_time.saturating_add(timeout_ns) })
             };
@@ -375,7 +376,7 @@ impl Flows {
         due
     }
 
-    /// Every flow, in the order of their first packets.
+    /// All flows, in the order of their first packets.
     pub fn all(&self) -> Vec<FlowRef> {
         let mut all = vec![];
         for (index, state) in self.tables.iter().enumerate() {
@@ -385,21 +386,23 @@ impl Flows {
         all
     }
 
-    /// Parts of connections learn what the packet comes to; the connection itself has.
+    /// Records the packet's terms for a flow that is part of a connection. For the connection itself they are
+    /// recorded already.
     pub fn record_terms_of_part(&mut self, flow: FlowRef, terms: Terms<'_>) {
         if self.is_part(flow.table) {
             self.record_terms(flow, terms, |_, _| {});
         }
     }
 
-    /// The next bytes that wait in a flow's sequence, in order, with the gap before them: nothing will fill it.
+    /// The next bytes that wait in a flow's sequence, in order, with the gap before them, which nothing will fill.
     pub fn flush_sequence(&mut self, FlowRef { table, id }: FlowRef, side: Direction) -> Option<Passed> {
         let state = &mut self.tables[table.index()];
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
         self.sequences.flush(state.facts.sequence?, record, side.is_responder())
     }
 
-    /// Counts what still waits behind a hole where messages are read: in strict mode none is passed over.
+    /// Counts the bytes that wait behind a hole in a direction whose messages are read: strict mode passes over no
+    /// hole.
     pub fn lose_unread(&mut self, FlowRef { table, id }: FlowRef) {
         let state = &mut self.tables[table.index()];
         let (facts, Some(sequence)) = (state.facts, state.facts.sequence) else { return };
@@ -413,14 +416,14 @@ impl Flows {
         }
     }
 
-    /// A flow that [nobody sees](Self::is_seen) ends.
+    /// Removes a flow at whose end [nothing is delivered](Self::is_seen).
     pub fn remove_unseen(&mut self, flow: FlowRef, counters: &mut FlowCounters) {
         counters.flows_ended += 1;
         self.tables[flow.table.index()].wheel.cancel(flow.id);
         self.release(flow, true);
     }
 
-    /// A flow has ended: nothing is kept of it. Without `removes` it stays in its table.
+    /// Releases all state of a flow that has ended. Without `removes` the flow stays in its table.
     pub fn release(&mut self, flow: FlowRef, removes: bool) {
         if !self.messages.is_empty() {
             self.messages.release(flow);
@@ -442,7 +445,7 @@ impl Flows {
         }
     }
 
-    /// Adds what the tables and sequences counted.
+    /// Adds the counters of tables and sequences.
     pub fn count(&self, counters: &mut Counters) {
         for state in &self.tables {
             counters.flow.flows_peak += state.flows.live_peak() as u64;
@@ -456,21 +459,21 @@ impl Flows {
         self.tables.iter().flat_map(|table| &table.sessions).map(FlowSessions::held_bytes).sum()
     }
 
-    /// Flows that are there, and bytes that the tables take.
+    /// The number of flows, and the bytes that the tables occupy.
     pub fn size(&self) -> (u64, u64) {
         let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
         (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())
     }
 }
 
-/// The slots of a packet's record that have this name, one after the other.
+/// The consecutive slots of a packet's record that have this name.
 fn slots_of(graph: &Graph, name: &str) -> Range<usize> {
     let is_one = |out: &&String| *out == name;
     let first = graph.outs.iter().position(|out| is_one(&out)).unwrap_or(0);
     first..first + graph.outs.iter().filter(is_one).count()
 }
 
-/// Segments that wait are bounded as the memory of streams is.
+/// Bounds on waiting segments; the total is the same as for the memory of streams.
 fn sequence_limits(plan: &Plan) -> SequenceLimits {
     let usual = SequenceLimits::default();
     let memory_max = plan.overload.memory_max;

@@ -1,11 +1,11 @@
-//! Packets that wait for their connection's verdict.
+//! Holds packets until the verdict on their connection is known.
 //!
-//! Workers tell of packets that they can't decide yet, and later what became of their flows
-//! ([`Subscriber::undecided`](crate::subscriber::Subscriber::undecided), `settled`). Whoever brings the
-//! workers' calls into one order hands them to a [`HoldQueue`]: one for all workers, in the order of the
-//! capture. A packet leaves when it and all before it are decided, so what is delivered comes out in order. The
-//! queue is bounded in number and bytes; beyond a bound the oldest is given up and counted. As the queue sees
-//! all workers' packets, it does the same whatever their number.
+//! Workers report packets that they cannot decide yet, and later the verdicts of their flows
+//! ([`Subscriber::undecided`](crate::subscriber::Subscriber::undecided), `settled`). The caller that brings the
+//! workers' calls into one order passes them to a [`HoldQueue`]: one queue for all workers, in capture order. A
+//! packet leaves the queue when it and all packets before it are decided, so packets are delivered in order. The
+//! queue is bounded in packets and bytes; beyond a bound the oldest packet is given up and counted. The queue sees
+//! the packets of all workers, so its results do not depend on their number.
 
 use crate::flow_ref::FlowRef;
 use crate::plan::{Plan, QuestionSet, RemainderSet};
@@ -13,46 +13,46 @@ use crate::subscriber::VerdictUpdate;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// A flow of the run: its worker, and its name there.
+/// A flow of the run: its worker, and its name in that worker.
 pub type WorkerFlow = (usize, FlowRef);
 
-/// What is known of a held packet.
+/// The state of a held packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
-    /// This flow is undecided.
+    /// The packet waits for this flow.
     Open(WorkerFlow),
-    /// It goes to these questions, perhaps to none.
+    /// The packet goes to these questions; the set may be empty.
     Decided(QuestionSet),
 }
 
-/// A packet that waits.
+/// A held packet.
 #[derive(Debug)]
 struct Held<P> {
     packet: P,
-    /// Bytes that it costs.
+    /// Bytes that the packet costs.
     bytes: usize,
-    /// Remainders that it comes to by itself.
+    /// Remainders that the packet itself fulfils.
     remainders: RemainderSet,
-    /// Questions that are given it for certain.
+    /// Questions that receive the packet whatever the verdict.
     certain: QuestionSet,
     verdict: Verdict,
 }
 
-/// The queue, of packets kept as `P`.
+/// A queue of packets that are stored as `P`.
 pub struct HoldQueue<P> {
     plan: Arc<Plan>,
     held: VecDeque<Held<P>>,
-    /// Number of packets that have left: place of the first one held.
+    /// Number of packets that have left, which is the place of the first held packet.
     left: u64,
     bytes: usize,
     bytes_peak: usize,
-    /// Places of packets that wait, by flow.
+    /// Places of the held packets of each flow.
     waiting: HashMap<WorkerFlow, VecDeque<u64>>,
     given_up: u64,
 }
 
 impl<P> HoldQueue<P> {
-    /// An empty queue with the plan's bounds.
+    /// An empty queue with the bounds of the plan.
     pub fn new(plan: Arc<Plan>) -> Self {
         Self {
             plan,
@@ -65,12 +65,12 @@ impl<P> HoldQueue<P> {
         }
     }
 
-    /// The plan that it goes by.
+    /// The plan that the queue uses.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Goes by another plan: what `map` makes of remainders, and of questions those that are `live`.
+    /// Changes to another plan. `map` translates remainders; of the questions only those in `live` remain.
     pub(crate) fn replace(
         &mut self,
         plan: Arc<Plan>,
@@ -83,7 +83,7 @@ impl<P> HoldQueue<P> {
             held.certain &= live;
             match &mut held.verdict {
                 Verdict::Decided(questions) => *questions &= live,
-                // Nobody asks for it any more: it must not keep those behind it.
+                // No question needs the verdict any more, and the packet must not hold up the packets behind it.
                 verdict @ Verdict::Open(_) if held.remainders.is_empty() => {
                     *verdict = Verdict::Decided(held.certain.clone())
                 }
@@ -107,7 +107,7 @@ impl<P> HoldQueue<P> {
         self.plan.asked() - &plan.asked()
     }
 
-    /// Each packet that waits, with the questions that it goes to for certain.
+    /// Calls `f` for each held packet, with the questions that receive it whatever the verdict.
     pub fn for_each(&mut self, mut f: impl FnMut(&mut P, &QuestionSet)) {
         self.held.iter_mut().for_each(|held| {
             let questions = match &held.verdict {
@@ -118,12 +118,12 @@ impl<P> HoldQueue<P> {
         });
     }
 
-    /// Nothing waits.
+    /// No packet is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Packets that were given up.
+    /// The number of packets that were given up.
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
@@ -133,7 +133,7 @@ impl<P> HoldQueue<P> {
         self.bytes_peak
     }
 
-    /// Appends a packet that goes to these questions.
+    /// Appends a decided packet for these questions.
     pub fn pass(&mut self, packet: P, bytes: usize, questions: QuestionSet) {
         let verdict = Verdict::Decided(questions);
         self.push(Held {
@@ -145,8 +145,8 @@ impl<P> HoldQueue<P> {
         });
     }
 
-    /// Appends a packet of `flow` that comes to `remainders`, and goes to the questions `certain` whatever becomes
-    /// of the flow.
+    /// Appends a packet of `flow` with these `remainders`. The questions `certain` receive the packet whatever the
+    /// verdict on the flow.
     pub fn hold(
         &mut self,
         flow: WorkerFlow,
@@ -167,7 +167,7 @@ impl<P> HoldQueue<P> {
         self.held.push_back(held);
     }
 
-    /// The packets of a flow that wait are decided, where they can be.
+    /// Applies a new verdict to the held packets of a flow.
     pub fn settle(&mut self, worker: usize, settled: &VerdictUpdate) {
         let flow = (worker, settled.flow);
         let Some(mut places) = self.waiting.remove(&flow) else { return };
@@ -188,15 +188,15 @@ impl<P> HoldQueue<P> {
         }
     }
 
-    /// The next packet that may leave, and its questions. Beyond a bound the oldest is given up: it goes
-    /// where it is certain to go.
+    /// The next packet that may leave, with its questions. Beyond a bound the oldest packet is given up: only the
+    /// questions that are certain receive it.
     pub fn pop(&mut self) -> Option<(P, QuestionSet)> {
         let limits = &self.plan.limits;
         let is_full = self.held.len() > limits.held_packets_max || self.bytes > limits.held_bytes_max;
         self.pop_if(is_full)
     }
 
-    /// The run is over: the next packet, given up if it is still undecided.
+    /// The next packet after the end of the run; an undecided packet is given up.
     pub fn pop_last(&mut self) -> Option<(P, QuestionSet)> {
         self.pop_if(true)
     }
@@ -207,7 +207,7 @@ impl<P> HoldQueue<P> {
             Verdict::Open(flow) if gives_up => {
                 self.given_up += 1;
                 let places = self.waiting.get_mut(&flow)?;
-                // The oldest of all is the oldest of its flow.
+                // The oldest packet of all is the oldest of its flow, too.
                 places.pop_front();
                 if places.is_empty() {
                     self.waiting.remove(&flow);
@@ -242,7 +242,7 @@ mod tests {
     const FLOW: WorkerFlow = (0, NAME);
     const OTHER: WorkerFlow = (1, NAME);
 
-    /// Two questions about packets: by connection (bit 0), by session (bit 1).
+    /// Two questions about packets: remainder 0 asks about the connection, remainder 1 about a session.
     fn queue(held_packets_max: usize) -> HoldQueue<u32> {
         let mut b = Builder::new(Graph::default());
         let terms = b.int(0);
@@ -301,7 +301,7 @@ mod tests {
         queue.hold(OTHER, 2, 0, set(0b10), set(0));
         queue.pass(3, 0, set(0b10));
         assert_eq!(pop_all(&mut queue), []);
-        // Of the other worker's flow of the same name a session came that question 1 asks for.
+        // A session that fulfils question 1 came from the other worker's flow of the same name.
         queue.settle(1, &settled(0b10, None));
         assert_eq!(pop_all(&mut queue), []);
         queue.settle(0, &settled(0, Some(0b01)));

@@ -1,4 +1,4 @@
-//! What the tail of a program may ask for: sequences, messages and sessions of the current flow.
+//! The host functions of a program's tail: sequences, messages and sessions of the current flow.
 
 use crate::delivery::Delivery;
 use crate::flow::{FlowView, port, receiver};
@@ -27,16 +27,16 @@ pub(crate) struct TailHost<'a, 'f, S> {
     pub at: &'a PacketCtx<'a>,
     pub flow: &'a mut TailFlow<'f>,
     pub delivery: &'a mut Delivery<S>,
-    /// What the bytes that are delivered next came in.
+    /// The packet that the next delivered bytes came in.
     pub origin: Origin,
 }
 
-/// The packet that bytes whose turn it is came in.
+/// The packet that delivered bytes came in.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// The current one.
+    /// The current packet.
     Current,
-    /// One that waited with them, where it was kept; and whether other bytes of it have passed before.
+    /// An earlier packet, if it was kept; the flag says whether other bytes of it have been delivered before.
     Kept(Option<Arc<KeptFrame>>, bool),
 }
 
@@ -59,7 +59,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let policy = own
             .or_else(|| policies.uniform())
             .unwrap_or_else(|| policies.of(receiver(&self.flow.facts.ends, self.flow.header, direction)));
-        // Of a segment that nobody sees only its place is kept.
+        // An unwanted out-of-order segment keeps only its sequence range.
         let is_kept = self.flow.facts.keeps_bytes || self.flow.facts.wants_bytes(flow.data, direction);
         let kept = if is_kept { bytes } else { &[] };
         let mut frame = None;
@@ -149,7 +149,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 }
 
-/// Hands bytes in order to the flow's sessions and to questions about streams.
+/// Delivers bytes in order to the flow's sessions and to questions about streams.
 pub(crate) fn deliver_bytes<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
@@ -197,7 +197,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     after_sessions(flow, data, delivery, yielded);
 }
 
-/// The flow is over: its sessions are, too.
+/// Finishes the sessions of a flow that is over.
 pub(crate) fn finish_sessions<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
@@ -262,7 +262,7 @@ fn after_sessions<S: Subscriber>(
     flow.facts.set_verdict(plan, data, &known.verdict);
 }
 
-/// What is known of a flow that goes on.
+/// The verdict on a flow that continues.
 fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> FlowVerdict {
     let mut known = FlowVerdict::of(flow.plan, flow.facts, data);
     if let Some(words) = flow.open {

@@ -1,9 +1,9 @@
-//! Which questions something is for: a packet, an event, a session, a stream, a connection.
+//! Decides which questions a packet, an event, a session, a stream or a connection is for.
 //!
-//! A [`Matcher`] only answers. It hands nothing over, and remembers nothing between two calls:
-//! [`Delivery`](crate::delivery) does both. An answer depends on what the program found (classes of packets, as bits
-//! named *terms*), on what a flow's sessions and its record fulfil ([`FlowVerdict`]), and on the predicates that are
-//! left to be asked of sessions, records and rows of events.
+//! A [`Matcher`] only answers. It delivers nothing and stores nothing between two calls:
+//! [`Delivery`](crate::delivery) does both. An answer depends on the results of the program (classes of packets, as
+//! bits named *terms*), on what a flow's sessions and its record fulfil ([`FlowVerdict`]), and on the deferred
+//! predicates on sessions, records and rows of events.
 
 use crate::deferred_predicate::{DeferredField, Presence};
 use crate::flow::FlowView;
@@ -19,29 +19,29 @@ use weir_ir::abi::Continuation;
 use weir_packet::Value;
 use weir_sessions::Session;
 
-/// Matches what was found against the questions of a plan.
+/// Matches items against the questions of a plan.
 pub(crate) struct Matcher {
     pub plan: Arc<Plan>,
     masks: Masks,
-    /// Registers of the programs that answer deferred predicates; of no meaning between two calls.
+    /// Registers of the programs that answer deferred predicates; they carry no state between two calls.
     ask: Continuation,
 }
 
-/// What is known of a flow, as far as it says which questions the flow is for.
+/// What is known of a flow that determines which questions the flow is for.
 #[derive(Debug, Clone)]
 pub(crate) struct FlowVerdict {
-    /// Classes that its packets are of.
+    /// Classes that the flow's packets are of.
     pub terms: ClassSet,
-    /// Of the other classes, those that the current packet may still be of.
+    /// Other classes that the current packet may still be of.
     pub open: ClassSet,
-    /// What its sessions fulfil.
+    /// What the flow's sessions fulfil.
     pub verdict: SessionVerdict,
-    /// What its record fulfils, once it is over.
+    /// What the flow's record fulfils; `None` while the flow is live.
     pub ended: Option<RemainderSet>,
 }
 
 impl FlowVerdict {
-    /// Of a flow that goes on, between packets.
+    /// The verdict on a live flow, between packets.
     pub fn of(plan: &Plan, facts: &TableLayout, data: &[u8]) -> Self {
         let mut terms = plan.unconditional.clone();
         if let Some(words) = facts.terms {
@@ -55,21 +55,21 @@ impl FlowVerdict {
 /// Which questions a packet is for.
 #[derive(Debug, Clone)]
 pub(crate) enum PacketMatch<'a> {
-    /// For these.
+    /// The packet is for these questions.
     Decided(Cow<'a, QuestionSet>),
     /// The packet's connection decides.
     Undecided(OpenMatch),
 }
 
-/// Which questions a packet may be for, by what becomes of its connection.
+/// Which questions a packet may be for, depending on its connection.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenMatch {
     pub flow: FlowRef,
-    /// Remainders that the packet comes to.
+    /// Remainders that the packet itself fulfils.
     pub remainders: RemainderSet,
-    /// Questions that are given the packet whatever becomes of the flow.
+    /// Questions that receive the packet whatever the verdict on the flow.
     pub certain: QuestionSet,
-    /// Questions that may be given the packet.
+    /// Questions that may receive the packet.
     pub possible: QuestionSet,
 }
 
@@ -78,20 +78,20 @@ pub(crate) struct OpenMatch {
 pub(crate) struct SessionMatch {
     /// Remainders of verdicts that the session fulfils.
     pub verdict: RemainderSet,
-    /// Questions that are given the session now.
+    /// Questions that receive the session now.
     pub questions: QuestionSet,
-    /// Remainders by which a question is given the session if the record of the connection fulfils them, too.
+    /// Remainders whose questions receive the session only if the record of the connection fulfils them, too.
     pub open: RemainderSet,
 }
 
 /// Which questions about streams a flow's streams are for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Eligibility {
-    /// They are given the streams.
+    /// Questions that receive the streams.
     pub given: QuestionSet,
-    /// They may be, by the packets that came: bytes wait for them.
+    /// Questions that may receive the streams, judging by the packets so far: bytes wait for the decision.
     pub pending: QuestionSet,
-    /// They may be, whatever comes.
+    /// Questions that may receive the streams, counting future packets.
     pub possible: QuestionSet,
 }
 
@@ -100,26 +100,26 @@ impl Matcher {
         Self { masks: Masks::of(&plan), plan, ask: Continuation::default() }
     }
 
-    /// Classes of packets that some question about packets may be given.
+    /// Classes of packets that some question about packets may receive.
     #[inline]
     pub fn packet_classes(&self) -> Terms<'_> {
         Terms::of(&self.masks.packets)
     }
 
-    /// Classes of packets that some other question is about.
+    /// Classes of packets that concern some other question.
     #[inline]
     pub fn other_classes(&self) -> &ClassSet {
         &self.masks.others
     }
 
-    /// Classes of packets that some question tracks connections by.
+    /// Classes of packets for which some question tracks connections.
     #[inline]
     pub fn tracked_classes(&self) -> &ClassSet {
         &self.masks.tracked
     }
 
-    /// A packet that fulfils `terms` and is of a [class](Self::packet_classes) that some question about packets may be
-    /// given. `flow`: the packet's connection and its verdict, where the packet has one.
+    /// Matches a packet with these `terms`, whose [class](Self::packet_classes) some question about packets may
+    /// receive. `flow`: the packet's connection and its verdict, if the packet has a connection.
     #[inline]
     pub fn packet(&self, terms: Terms<'_>, flow: Option<(FlowRef, SessionVerdict)>) -> PacketMatch<'_> {
         if !terms.intersects(Terms::of(&self.masks.late_packets)) {
@@ -135,7 +135,7 @@ impl Matcher {
         flow: Option<(FlowRef, SessionVerdict)>,
     ) -> PacketMatch<'_> {
         let Some((flow, verdict)) = flow else {
-            // No flow: no session and no record. Questions for the absence of these are answered.
+            // Without a flow there is no session and no record, so questions for their absence are decided.
             let certain = remainders & &self.masks.plain_or_absence_bits;
             return PacketMatch::Decided(Cow::Owned(self.plan.questions_of(&certain)));
         };
@@ -146,12 +146,12 @@ impl Matcher {
         PacketMatch::Undecided(OpenMatch { flow, remainders, certain, possible })
     }
 
-    /// The questions that track a connection that fulfils these terms.
+    /// The questions that track a connection with these terms.
     pub fn tracking(&self, terms: Terms<'_>) -> QuestionSet {
         self.tracking_by(&self.plan.remainders_of(terms))
     }
 
-    /// The questions that track a connection that comes to these remainders.
+    /// The questions that track a connection with these remainders.
     pub fn tracking_by(&self, remainders: &RemainderSet) -> QuestionSet {
         self.plan.questions_of(&(remainders & &self.masks.tracked_bits))
     }
@@ -161,7 +161,7 @@ impl Matcher {
         &self.masks.tracking
     }
 
-    /// The remainders by which questions about events are given those of a packet with these terms.
+    /// The remainders of questions about events that packets with these terms fulfil.
     #[inline]
     pub fn event_remainders(&self, terms: Terms<'_>) -> RemainderSet {
         if !terms.intersects(Terms::of(&self.masks.events)) {
@@ -170,7 +170,7 @@ impl Matcher {
         self.plan.remainders_of(terms) & &self.masks.plain_event_bits
     }
 
-    /// The questions that are given an event of a packet that comes to these [remainders](Self::event_remainders).
+    /// The questions that receive an event of a packet with these [remainders](Self::event_remainders).
     pub fn event(&mut self, remainders: &RemainderSet, event: &EventView<'_>) -> QuestionSet {
         let mut met = remainders.clone();
         for predicate in &self.plan.row {
@@ -190,13 +190,14 @@ impl Matcher {
         self.plan.questions_of(&met)
     }
 
-    /// Whether sessions of a protocol go to a question of these remainders, or to one that tracks their connection.
+    /// Whether a question of these remainders, or one that tracks their connection, receives sessions of the
+    /// protocol.
     pub fn wants_session(&self, protocol: usize, remainders: &RemainderSet) -> bool {
         let Masks { told_of_sessions, tracked_bits, .. } = &self.masks;
         remainders.intersects(&told_of_sessions[protocol]) || remainders.intersects(tracked_bits)
     }
 
-    /// The questions of these remainders that a session is for.
+    /// Matches a session against the questions of these remainders.
     pub fn session(
         &mut self,
         remainders: &RemainderSet,
@@ -207,7 +208,7 @@ impl Matcher {
         let told_of_sessions = remainders & &self.masks.told_of_sessions[protocol];
         let mut met = &told_of_sessions | &self.masks.session_bits;
         for predicate in &plan.session {
-            // Nobody waits for it.
+            // No remaining question needs this predicate.
             if !predicate.asked_by.intersects(&met) {
                 continue;
             }
@@ -243,21 +244,21 @@ impl Matcher {
         held
     }
 
-    /// The questions that are given the record of a connection with this verdict. `held`: what the [record](Self::record)
-    /// does not rule out.
+    /// The questions that receive the record of a connection with this verdict. `held`: the remainders that the
+    /// [record](Self::record) does not rule out.
     pub fn connection(&self, terms: Terms<'_>, verdict: &SessionVerdict, held: &RemainderSet) -> QuestionSet {
         let mut met = self.plan.remainders_of(terms) & &self.masks.record_bits & held;
-        // Of those that ask something of sessions, the ones that sessions fulfil.
+        // Remainders that depend on sessions need a session that fulfils them.
         met -= &(&self.masks.of_sessions - &verdict.met);
         self.plan.questions_of(&met)
     }
 
-    /// Some question about streams depends on sessions or records.
+    /// A question about streams depends on sessions or records.
     pub fn has_late_streams(&self) -> bool {
         !self.masks.late_streams.is_empty()
     }
 
-    /// Which questions are given the streams of a flow of which this is known.
+    /// Which questions receive the streams of a flow with the verdict `known`.
     pub fn eligibility(&self, streams: &FlowStreams, known: &FlowVerdict) -> Eligibility {
         let (late, terms) = (&self.masks.late_streams, Terms::of(&known.terms));
         let open = &known.open - &known.terms;
@@ -275,14 +276,14 @@ impl Matcher {
         self.of_one_class(streams, Eligibility { given, pending, possible })
     }
 
-    /// As [`eligibility`](Self::eligibility), by the flow's packets alone.
+    /// As [`eligibility`](Self::eligibility), from the flow's packets alone.
     fn eligibility_of_packets(&self, terms: Terms<'_>, streams: &FlowStreams) -> Eligibility {
         let (given, possible) = (self.streams_of(terms).into_owned(), self.masks.stream_questions.clone());
         self.of_one_class(streams, Eligibility { given, pending: QuestionSet::EMPTY, possible })
     }
 
-    /// Of the questions that are of a class the first one is meant: while it is not known whether that is, those behind it
-    /// wait, too.
+    /// Of the questions that have a class, only the first one that matches receives the streams: while an earlier
+    /// question is undecided, the later ones wait, too.
     fn of_one_class(&self, streams: &FlowStreams, all: Eligibility) -> Eligibility {
         let of_class = &self.masks.class_questions;
         if of_class.is_empty() {
@@ -300,7 +301,7 @@ impl Matcher {
         Eligibility { given: given - &others, pending: pending - &others, possible: possible - &others }
     }
 
-    /// Whether a question that these streams are given to, or may be, asks for their packets.
+    /// Whether a question that receives, or may receive, these streams asks for their packets.
     pub fn asks_for_packets(&self, terms: Terms<'_>, streams: &FlowStreams) -> bool {
         let asking = &self.masks.packet_questions;
         !asking.is_empty() && self.eligibility_of_packets(terms, streams).possible.intersects(asking)
@@ -310,7 +311,7 @@ impl Matcher {
         of_classes(&self.masks.streams_of_class, terms.iter())
     }
 
-    /// The highest priority of the questions about streams that a flow with these terms is given to.
+    /// The highest priority of the questions about streams that receive a flow with these terms.
     pub fn priority(&self, terms: Terms<'_>) -> u8 {
         self.priority_of(&self.streams_of(terms))
     }
@@ -320,7 +321,7 @@ impl Matcher {
         self.plan.stream_questions(given).map(|(_, params)| params.priority).max().unwrap_or(0)
     }
 
-    /// The verdict of a flow of which no further session will come: absences (`not tls`) are fulfilled now.
+    /// The verdict on a flow that will have no further session: conditions on absence (`not tls`) hold from now on.
     pub fn without_further_sessions(&self, mut verdict: SessionVerdict) -> SessionVerdict {
         verdict.is_over = true;
         verdict.met |= &self.plan.absent(&verdict);
@@ -328,43 +329,45 @@ impl Matcher {
     }
 }
 
-/// Remainders, questions, and classes of packets, by what they are about.
+/// Sets of remainders, questions and classes of packets, by subject.
 #[derive(Debug, Clone)]
 struct Masks {
     all_bits: RemainderSet,
     packet_bits: RemainderSet,
-    /// Remainders that need no verdict on connection or session, or hold for want of any session and record.
+    /// Remainders that do not depend on connection or session, or that hold if there is no session and no record.
     plain_or_absence_bits: RemainderSet,
     session_bits: RemainderSet,
-    /// Remainders that ask something of sessions, of connections; those whose questions are given records.
+    /// Remainders that depend on sessions, on connections; remainders whose questions receive records.
     of_sessions: RemainderSet,
     connection_bits: RemainderSet,
     record_bits: RemainderSet,
-    /// By protocol: remainders whose questions are given its sessions.
+    /// For each protocol: remainders whose questions receive its sessions.
     told_of_sessions: Vec<RemainderSet>,
-    /// Of these, those that hang on sessions or records; and the questions of the others.
+    /// Remainders of questions about streams that depend on sessions or records; and the questions of the other
+    /// remainders.
     late_streams: RemainderSet,
     plain_streams: QuestionSet,
     /// Remainders of questions about events.
     plain_event_bits: RemainderSet,
     tracked_bits: RemainderSet,
-    /// Questions about streams; and those of them that are of a class.
+    /// Questions about streams; and those of them that have a class.
     stream_questions: QuestionSet,
     class_questions: QuestionSet,
-    /// And those that ask for packets.
+    /// Questions about streams that ask for packets.
     packet_questions: QuestionSet,
     /// Questions that track connections.
     tracking: QuestionSet,
-    /// Classes of packets that come to some remainder of a question about packets, that hangs on connection or session,
-    /// of another question, of one that tracks connections, or that is about events.
+    /// Classes of packets with a remainder of a question about packets; of such a question that depends on connection or
+    /// session; of another question; of one that tracks connections; of one about events.
     packets: ClassSet,
     late_packets: ClassSet,
     others: ClassSet,
     tracked: ClassSet,
     events: ClassSet,
-    /// By class: the questions that are given packets of it whatever becomes of connection and session.
+    /// For each class: the questions that receive packets of the class whatever the verdict on connection and
+    /// session.
     packets_of_class: Vec<QuestionSet>,
-    /// By class: the questions about streams that a flow of it is given to.
+    /// For each class: the questions about streams that receive a flow of the class.
     streams_of_class: Vec<QuestionSet>,
 }
 

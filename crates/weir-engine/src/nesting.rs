@@ -1,8 +1,9 @@
 //! The connections that a packet runs in.
 //!
-//! A packet may have several lookups: of the connection of a tunnel and of the one inside it, of parts of a connection
-//! (streams that one transport multiplexes), and of connections inside the messages that a stream carries. A packet
-//! belongs to the innermost connection that is no part of another one; with messages, to the connection that carries them.
+//! A packet may have several lookups: of the connection of a tunnel and of the connection inside it, of parts of a
+//! connection (streams that one transport multiplexes), and of connections inside messages that a stream carries. A
+//! packet belongs to the innermost connection that is not a part of another one; a packet with messages belongs to
+//! the connection that carries them.
 
 use crate::flow_hit::FlowHit;
 
@@ -36,8 +37,8 @@ impl Nesting {
         self.carrier
     }
 
-    /// A flow was found that somebody sees. Whether it is the innermost connection now: a part of the connection that was
-    /// found before is not.
+    /// Enters an observed flow. Returns whether the flow is now the innermost connection: a part of the connection
+    /// that was found before is not.
     #[inline]
     pub fn enter(&mut self, flow: FlowHit, is_part: bool) -> bool {
         if is_part && self.connection.is_some() {
@@ -47,8 +48,8 @@ impl Nesting {
         true
     }
 
-    /// A flow was made in the place of the one found last. Whether it is the innermost connection now: a flow that is a
-    /// part, or that nobody sees, restarts inside the connection that the packet belongs to.
+    /// Replaces the flow found last by a new flow. Returns whether the new flow is now the innermost connection: a
+    /// part, or a flow that is not observed, restarts inside the connection that the packet belongs to.
     #[inline]
     pub fn restart(&mut self, flow: FlowHit) -> bool {
         let is_connection = self.connection.is_some_and(|connection| connection.table() == flow.table());
@@ -58,7 +59,7 @@ impl Nesting {
         is_connection
     }
 
-    /// A message begins: the flows that are found from now on are inside it, and not inside those of the message before.
+    /// A message begins: flows found from now on are inside this message, and not inside the message before.
     #[inline]
     pub fn enter_message(&mut self) {
         self.carrier = self.owner();

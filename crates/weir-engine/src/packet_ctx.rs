@@ -11,7 +11,7 @@ pub(crate) struct PacketCtx<'a> {
     pub block: &'a Arc<Block>,
     pub packet: &'a PacketMeta,
     pub frame: &'a [u8],
-    /// The side table of its burst, and its place there.
+    /// The side table of the packet's burst, and the packet's index in it.
     pub extras: &'a Extras,
     pub index: usize,
 }

@@ -1,9 +1,9 @@
-//! One packet on its way through its flows: a packet of a burst, or one that was kept for the messages in it and is read
-//! once more when its flow ends ([`flow_end`](crate::flow_end)). Lookups and tails take turns until the program is done.
+//! Processes one packet through its flows: a packet of a burst, or a kept packet that is read again for its messages
+//! when its flow ends ([`flow_end`](crate::flow_end)). Lookups and tails alternate until the program is done.
 //!
-//! A packet may find a flow that has to end before the packet goes on: idle for too long, or restarted by the packet.
-//! [`PacketRun::advance`] stops there and says so. Its caller ends the flow, and calls it again: flows never end inside of
-//! this loop.
+//! A packet may find a flow that has to end before the packet continues: the flow was idle for too long, or the
+//! packet restarts it. [`PacketRun::advance`] then returns that flow. Its caller ends the flow and calls `advance`
+//! again: flows never end inside this loop.
 
 use crate::counters::Account;
 use crate::delivery::{Delivery, PacketView};
@@ -23,12 +23,12 @@ use crate::table::FlowId;
 use weir_ir::abi::{Continuation, FlowRecord, Resume, Step};
 use weir_packet::{Direction, DropReason};
 
-/// A packet between its head and its tail.
+/// The state of a packet between head and tail.
 #[derive(Clone)]
 pub(crate) struct Lane {
     pub k: Continuation,
     pub step: Step,
-    /// The flow that is most likely asked for first.
+    /// The flow that the program most likely requests first.
     pub likely: Option<FlowId>,
 }
 
@@ -39,56 +39,56 @@ impl Default for Lane {
 }
 
 impl Lane {
-    /// The classes that the packet is of. Valid when the program is done with the packet.
+    /// The classes of the packet. Valid when the program is done with the packet.
     #[inline]
     pub fn terms(&self, flows: &Flows) -> Terms<'_> {
         Terms::new(self.k.terms, &self.k.outs[flows.further_terms()])
     }
 }
 
-/// Where a packet is.
+/// The position of a packet among its connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place {
     pub nesting: Nesting,
     lookups: u32,
 }
 
-/// The last packet of a flow that ends is read once more, for the messages that the flow carries.
+/// The second reading of the last packet of a flow that ends, for the messages that the flow carries.
 ///
-/// Up to these messages the packet is as if it had been sent again and brought nothing new.
+/// Up to these messages the packet is processed like a retransmission that adds nothing new.
 pub(crate) struct Rereading {
-    /// The flow.
+    /// The flow that ends.
     pub flow: FlowRef,
-    /// Why it ends.
+    /// Why the flow ends.
     pub reason: EndReason,
-    /// Flows that were made for what is in the messages.
+    /// Flows that were created for the contents of the messages.
     pub made: Vec<FlowHit>,
 }
 
-/// A packet on its way.
+/// A packet that is being processed.
 pub(crate) struct PacketRun<'a, S> {
     pub at: &'a PacketCtx<'a>,
     pub lane: &'a mut Lane,
     pub place: Place,
     pub flows: &'a mut Flows,
     pub delivery: &'a mut Delivery<S>,
-    /// The packet is read once more.
+    /// Set if the packet is read again.
     pub rereading: Option<&'a mut Rereading>,
 }
 
-/// How far a packet came.
+/// How far the processing of a packet came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Advance {
-    /// Through the program, which may drop it.
+    /// The program is done, and may drop the packet.
     Through(Option<DropReason>),
-    /// No further: a bound is reached. Without a reason, a packet that is read once more leads to no messages.
+    /// Processing stopped at a bound. Without a reason, a packet that is read again leads to no messages.
     Stopped(Option<DropReason>),
     /// This flow has to end before the packet goes on.
     Ends(FlowRef, EndReason),
 }
 
 impl<S: Subscriber> PacketRun<'_, S> {
-    /// From the step of the head, or from the flow that had to end, as far as the packet comes.
+    /// Processes the packet from the step of the head, or from the flow that had to end, as far as possible.
     #[inline]
     pub fn advance(&mut self) -> Advance {
         match self.lane.step {
@@ -126,7 +126,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
     }
 
-    /// The program asked for a flow: it is found, or made where there is none.
+    /// Looks up the flow that the program requests, or creates it.
     #[inline]
     fn look_up(&mut self) -> Result<FlowHit, Advance> {
         let Lane { k, likely, .. } = &mut *self.lane;
@@ -145,7 +145,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         let flow = match self.flows.find(k, *likely, self.at.packet, &self.delivery.effects) {
             Lookup::Live(flow) => flow,
             Lookup::Over(flow, reason) => {
-                // Another flow will have the place of the one that ends.
+                // Another flow will occupy the slot of the flow that ends.
                 *likely = None;
                 return Err(Advance::Ends(flow, reason));
             }
@@ -161,7 +161,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         Ok(flow)
     }
 
-    /// The program asked for a new flow in the place of the one that was found last.
+    /// Creates a flow that replaces the flow found last, as the program requests.
     fn restart(&mut self) -> Result<FlowHit, Advance> {
         if let Some(old) = self.flows.restarted(&self.lane.k) {
             return Err(Advance::Ends(old, EndReason::Restart));
@@ -179,7 +179,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             return Err(Advance::Stopped(Some(DropReason::FlowLimit)));
         };
         if let Some(rereading) = &mut self.rereading {
-            // Another flow may have had the same place before.
+            // Another flow may have occupied the same slot before.
             rereading.made.retain(|other| other.flow() != flow.flow());
             rereading.made.push(flow);
         }
@@ -194,13 +194,13 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
     }
 
-    /// The packet is read once more, and has not come to the messages.
+    /// The packet is read again, and the program has not reached the messages.
     #[inline]
     fn is_before_messages(&self) -> bool {
         self.rereading.is_some() && !self.flows.messages.is_reading()
     }
 
-    /// Runs the tail with a flow that the first reading of the packet has found. The flow stays unchanged.
+    /// Runs the tail with a flow that the first reading of the packet found. The flow is not changed.
     fn reread(&mut self) {
         let Some(rereading) = &self.rereading else { return };
         let Lane { k, step, .. } = &mut *self.lane;
@@ -218,7 +218,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
     }
 
-    /// Runs the tail with the flow that the packet, or a message in it, asked for.
+    /// Runs the tail with the flow that the packet, or a message in it, requests.
     #[inline]
     fn run_tail(&mut self, flow: FlowHit) -> Step {
         let &PacketCtx { program, packet, frame, .. } = self.at;
@@ -240,7 +240,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         step
     }
 
-    /// The flow has another time-out now, milliseconds; at 0 it is over.
+    /// Sets a new time-out of a flow in milliseconds; 0 means that the flow is over.
     fn set_timeout(&mut self, flow: FlowHit, millis: u32) {
         let now = self.at.packet.time.0;
         if !flow.is_new() {
@@ -249,15 +249,15 @@ impl<S: Subscriber> PacketRun<'_, S> {
         if millis > 0 {
             self.flows.schedule(flow, now, millis);
         } else if self.flows.is_seen(flow.table()) {
-            // Its last packet is still to be decided by it, and the messages that it carries are read.
+            // The flow decides about its last packet first, and its messages are read.
             self.delivery.effects.push_over(flow.flow());
         } else {
             self.flows.remove_unseen(flow.flow(), &mut self.delivery.counters.flow);
         }
     }
 
-    /// The flow will be over sooner than it would have been: its chunks are handed over, for little more will come, and
-    /// many such flows may be there at a time.
+    /// Delivers the chunks of a flow whose time-out was shortened: little more will come, and many such flows may
+    /// exist at a time.
     fn flush_chunks(&mut self, flow: FlowHit, now: i64) {
         if let Some((view, streams)) = self.flows.streams_of(flow.flow())
             && streams.have_chunks()
@@ -266,8 +266,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
     }
 
-    /// A packet of a burst is through, dropped for a reason or not: events, the packet, and what was left open are
-    /// handed over. Flows that are over end after that.
+    /// Settles a packet of a burst, which was dropped for `reason` or not: delivers events, the packet, and undecided
+    /// bytes and sessions. Flows that are over end after that.
     #[inline]
     pub fn settle(&mut self, reason: Option<DropReason>) {
         self.flows.messages.forget_begun();
@@ -277,13 +277,13 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.settle_open();
     }
 
-    /// The packet's way ended before its program did: it is of no class.
+    /// Clears the classes of a packet whose processing stopped before its program was done.
     pub fn forget_terms(&mut self) {
         self.lane.k.terms = 0;
         self.lane.k.outs[self.flows.further_terms()].fill(0);
     }
 
-    /// A packet that was read once more leads to its messages: events of these are handed over, and what was left open.
+    /// Settles a packet that was read again: delivers the events of its messages, and undecided bytes and sessions.
     pub fn settle_messages(&mut self, is_through: bool) {
         if let Some(carrier) = self.place.nesting.carrier().filter(|_| is_through) {
             let terms = self.lane.terms(self.flows);
@@ -315,7 +315,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
     }
 
-    /// Who is given the packet.
+    /// Decides which questions receive the packet.
     #[inline]
     fn decide(&mut self, reason: Option<DropReason>) {
         let &PacketCtx { block, packet, frame, extras, index, .. } = self.at;
@@ -350,8 +350,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
 }
 
 impl Rereading {
-    /// Whether the program asks for a flow that has been reported already. At the end of a capture, flows end in the order of their
-    /// first packets, so flows older than the one that ends are not made again.
+    /// Whether the program requests a flow that has been reported already. At the end of a capture, flows end in the
+    /// order of their first packets, so flows older than the one that ends are not created again.
     fn is_of_the_past(&self, flows: &Flows, k: &Continuation) -> bool {
         if self.reason != EndReason::EndOfCapture {
             return false;

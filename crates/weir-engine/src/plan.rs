@@ -1,5 +1,5 @@
-//! What a run is to do: the program, its questions, and what remains to be asked of connections and
-//! sessions. Made by whoever compiled the questions; the engine only carries it out.
+//! The task of a run: the program, its questions, and the deferred predicates on connections and sessions. The
+//! compiler of the questions makes the plan; the engine only executes it.
 
 pub use crate::sets::{ClassSet, QuestionSet, RemainderSet};
 
@@ -20,7 +20,7 @@ pub type ConnectionValue = dyn Fn(&FlowView<'_>, usize) -> Value<'static> + Send
 /// What the sessions of a flow fulfil.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionVerdict {
-    /// Remainders whose session part they fulfil, so far.
+    /// Remainders whose session part has been fulfilled so far.
     pub met: RemainderSet,
     /// The flow had a session.
     pub had_session: bool,
@@ -28,48 +28,49 @@ pub struct SessionVerdict {
     pub is_over: bool,
 }
 
-/// Bits of the first word of a verdict in a flow's record: no further session will come; the flow had a session. The bits
-/// below them stand for remainders, and all bits of further words.
+/// Flags in the first word of a verdict in a flow's record: no further session will come; the flow had a session. The
+/// lower bits of the first word, and all bits of further words, stand for remainders.
 const SESSIONS_OVER: u64 = 1 << 63;
 const HAD_SESSION: u64 = 1 << (64 - VERDICT_FLAGS);
 
-/// What a question is given.
+/// What a question receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
-    /// Every packet that matches (or whose connection or session does).
+    /// Every packet that matches, or whose connection or session matches.
     Packets,
-    /// The record of every connection that matches, when it is over.
+    /// The record of every matching connection, when the connection ends.
     Connections,
-    /// Every session that matches, of these protocols.
+    /// Every matching session of these protocols.
     Sessions(ProtocolSet),
-    /// Every stream that matches: that it begins, its bytes in order, that it is over.
+    /// Every matching stream: its start, its bytes in order, its end.
     Streams(StreamParams),
-    /// The events that the program emits on packets that match, each if its own columns do.
+    /// The events that the program emits on matching packets, if the event's columns match.
     Events,
-    /// Every packet and, of these protocols, every session of connections that may yet match, as they come; and the
-    /// record of each that does, when it is over.
+    /// Every packet, and every session of these protocols, of connections that may still match, as they arrive; and
+    /// the record of each matching connection, when it ends.
     Tracked(ProtocolSet),
-    /// Nothing: a question that was taken away, and whose number is still in use.
+    /// Nothing: a removed question whose number is still in use.
     Nothing,
 }
 
 /// A question.
 #[derive(Debug, Clone, Copy)]
 pub struct QuestionPlan {
-    /// What it is given.
+    /// What the question receives.
     pub want: Want,
 }
 
-/// A question, and what has to be known of connection and session to answer it.
+/// One way to match a question, with the conditions on connection and session.
 #[derive(Clone)]
 pub struct Alternative {
     /// The question.
     pub question: usize,
-    /// What is asked of connections and sessions, as text: bits of two plans that have the same mean the same.
+    /// The conditions on connections and sessions as text: alternatives of two plans with the same text mean the
+    /// same.
     pub name: String,
-    /// What must hold for the connection, when it is over.
+    /// The condition on the connection, known when it ends.
     pub connection: Presence,
-    /// What must hold for one session.
+    /// The condition on one session.
     pub session: Presence,
 }
 
@@ -78,19 +79,19 @@ pub struct Alternative {
 pub struct Plan {
     /// The program.
     pub program: Arc<dyn Program>,
-    /// Its questions.
+    /// The questions.
     pub questions: Vec<QuestionPlan>,
-    /// What remains to be asked of connections, sessions and rows of events: remainders.
+    /// The alternatives of all questions. An index into this list is a remainder.
     pub alternatives: Vec<Alternative>,
-    /// What these ask of rows of events.
+    /// Deferred predicates on rows of events.
     pub row: Vec<DeferredPredicate>,
-    /// What these ask of the records of connections.
+    /// Deferred predicates on the records of connections.
     pub connection: Vec<DeferredPredicate>,
-    /// What these ask of sessions.
+    /// Deferred predicates on sessions.
     pub session: Vec<DeferredPredicate>,
-    /// What the bits of a packet's terms mean: remainders that it comes to.
+    /// For each class (a bit of a packet's terms): the remainders that a packet of the class has.
     pub classes: Vec<RemainderSet>,
-    /// What [`verdict_bits`](Self::verdict_bits) finds, found once.
+    /// The result of [`verdict_bits`](Self::verdict_bits), computed once.
     pub verdicts: RemainderSet,
     /// Every session protocol, by number.
     pub sessions: Arc<SessionRegistry>,
@@ -100,43 +101,45 @@ pub struct Plan {
     pub probed: ProtocolSet,
     /// Protocols to parse; a subset of those probed.
     pub parsed: ProtocolSet,
-    /// Protocols whose sessions somebody wants; a subset of those parsed. The others are parsed for what they hand over to.
+    /// Protocols whose sessions a question receives; a subset of those parsed. The others are parsed because other
+    /// protocols follow them.
     pub wanted: ProtocolSet,
-    /// The value of a column of a connection's record.
+    /// Reads a column of a connection's record.
     pub connection_value: Arc<ConnectionValue>,
     /// Classes that every packet is of.
     pub unconditional: ClassSet,
-    /// Somebody reads the records of connections: they are kept up to their ends, whoever still wants bytes.
+    /// A question receives records of connections: flows are kept up to their ends, even if nobody wants more of
+    /// their bytes.
     pub records: bool,
     /// Bounds.
     pub limits: Limits,
-    /// Bounds on the memory of streams, of each worker.
+    /// Whose bytes count if segments or fragments overlap.
     pub overload: OverloadParams,
     /// Whose bytes count where segments or fragments overlap.
     pub policies: Arc<Policies>,
-    /// The cycles that each stage takes are counted.
+    /// Counts the cycles that each stage takes.
     pub timed: bool,
 }
 
-/// Bounds on what a worker keeps, and on what is held behind all workers. What a bound cuts off is counted.
+/// Bounds on the memory of a worker, and on packets held behind all workers. Losses at each bound are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Flows of each table.
+    /// Flows per table.
     pub flows_max: usize,
     /// Packets held until their connection's verdict is known.
     pub held_packets_max: usize,
-    /// Bytes that these packets may cost.
+    /// Bytes that these packets may occupy.
     pub held_bytes_max: usize,
-    /// Bytes kept of each direction while it is not known what protocol it is.
+    /// Bytes kept per direction until the protocol is recognised.
     pub probe_bytes_max: usize,
-    /// Lookups that one packet may cause (fragments, tunnels).
+    /// Lookups per packet (fragments, tunnels).
     pub lookups_max: u32,
-    /// Ends idle connections after this many milliseconds, in place of the time-outs that their layers
-    /// declare for idle ones (a minute and more; what is unanswered or closed goes sooner, as declared).
-    /// 0: connections end with the capture only. Fragments keep their time-outs.
+    /// Idle time-out of connections in milliseconds, in place of the time-outs that layers declare for idle states (a
+    /// minute and more; unanswered or closed connections keep their shorter time-outs). 0: connections end only with
+    /// the capture. Fragments keep their time-outs.
     pub idle_timeout_ms: Option<u32>,
-    /// Reassembly passes over no hole in TCP's bytes: what lies behind one that stays is not delivered. Without, it
-    /// goes on once too much waits, and says how much is missing.
+    /// TCP reassembly never passes over a hole: bytes behind a permanent hole are not delivered. If `false`,
+    /// reassembly continues once too much waits, and reports the missing bytes.
     pub strict: bool,
     /// Seed of the tables' hash: secret where traffic is hostile, fixed in tests.
     pub seed: u64,
@@ -158,7 +161,7 @@ impl Default for Limits {
 }
 
 impl Plan {
-    /// Remainders that a packet, or a flow, of these terms comes to.
+    /// Remainders of a packet, or a flow, with these terms.
     #[inline]
     pub(crate) fn remainders_of(&self, terms: Terms<'_>) -> RemainderSet {
         of_classes(&self.classes, terms.iter()).into_owned()
@@ -170,7 +173,7 @@ impl Plan {
         classes.map(|(index, _)| index).collect()
     }
 
-    /// Remainders of the questions that are given packets.
+    /// Remainders of the questions that receive packets.
     pub fn packet_bits(&self) -> RemainderSet {
         self.bits_of(|w| w == Want::Packets)
     }
@@ -186,22 +189,22 @@ impl Plan {
         bits.map(|(index, _)| index).collect()
     }
 
-    /// Remainders all of whose predicates hold where there is neither session nor connection.
+    /// Remainders whose predicates all hold if there is neither session nor connection.
     pub fn absence_bits(&self) -> RemainderSet {
         self.bits_where(|bit| bit.session != Presence::Presence && bit.connection != Presence::Presence)
     }
 
-    /// Protocols to recognise in what a layer carries.
+    /// Protocols to recognise in the bytes that a layer carries.
     pub(crate) fn probed_over(&self, layer: &str) -> ProtocolSet {
         self.probed & self.sessions.carried_by(layer)
     }
 
-    /// Some question is given packets by what becomes of their connections or sessions.
+    /// A question receives packets depending on their connections or sessions.
     pub fn holds_packets(&self) -> bool {
         !self.packet_bits().is_subset(&self.plain_bits())
     }
 
-    /// Remainders that hold for want of any session, of a flow that has this verdict.
+    /// Remainders that hold because there is no session, for a flow with this verdict.
     pub(crate) fn absent(&self, verdict: &SessionVerdict) -> RemainderSet {
         if verdict.had_session {
             return RemainderSet::EMPTY;
@@ -219,7 +222,7 @@ impl Plan {
         self.alternatives.iter().map(|bit| bit.question).collect()
     }
 
-    /// Those of the questions that are about streams, and what they ask for.
+    /// The stream parameters of those questions that are about streams.
     pub(crate) fn stream_questions<'a>(
         &'a self,
         questions: &'a QuestionSet,
@@ -235,8 +238,8 @@ impl Plan {
         self.bits_where(|bit| questions.contains(bit.question))
     }
 
-    /// Questions that are given a packet that comes to these remainders for certain, and those that may be, by what is
-    /// known of its flow: the verdict of its sessions and, once the flow is over, what its record fulfils.
+    /// Questions that certainly receive a packet with these remainders, and questions that may receive it. Both
+    /// depend on the verdict of the flow's sessions and, once the flow has ended, on what its record fulfils.
     pub(crate) fn eligibility(
         &self,
         remainders: &RemainderSet,
@@ -260,19 +263,19 @@ impl Plan {
         (certain, possible)
     }
 
-    /// Remainders that need no verdict on connection or session.
+    /// Remainders that do not depend on connection or session.
     pub fn plain_bits(&self) -> RemainderSet {
         self.bits_where(|bit| bit.connection == Presence::Nothing && bit.session == Presence::Nothing)
     }
 
-    /// Remainders that a flow's verdict has a bit for: the session part of what is asked of packets, connections and streams.
+    /// Remainders with a bit in a flow's verdict: the session part of conditions on packets, connections and streams.
     pub fn verdict_bits(&self) -> RemainderSet {
         self.bits_where(|bit| {
             bit.session != Presence::Nothing && self.questions[bit.question].want.has_verdicts()
         })
     }
 
-    /// The remainders that a verdict has a bit for: the word of a flow's record, the bit in the word, the remainder.
+    /// For each remainder with a bit in a verdict: the word of a flow's record, the bit in the word, the remainder.
     fn places_of_verdicts(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         let place = |at: usize| match at.checked_sub(64 - VERDICT_FLAGS) {
             None => (0, at),
@@ -296,7 +299,7 @@ impl Plan {
         words.write(data, at, packed);
     }
 
-    /// The other way round.
+    /// Reads a verdict from these words of a flow's record.
     pub(crate) fn unpack(&self, words: Words, data: &[u8]) -> SessionVerdict {
         let first = words.read(data, 0);
         let (mut at, mut packed, mut met) = (0, first, RemainderSet::EMPTY);
@@ -313,7 +316,7 @@ impl Plan {
 }
 
 impl Want {
-    /// Whether what a flow's sessions fulfil is remembered for such a question. Sessions themselves are reported at once.
+    /// Whether the flow's verdict is stored for such a question. Questions about sessions receive them at once.
     pub fn has_verdicts(self) -> bool {
         matches!(self, Self::Packets | Self::Connections | Self::Tracked(_) | Self::Streams(_))
     }

@@ -1,10 +1,10 @@
 //! The session protocols that were recognised in a flow.
 
-/// The protocols that were recognised in a flow, one behind the other: numbers of the plan's registry.
+/// The protocols recognised in a flow, in order: numbers of the plan's registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recognised([u8; RECOGNISED_MAX]);
 
-/// Protocols of one flow. What follows on so many is not looked at.
+/// Limit of protocols per flow. Later protocols are not parsed.
 const RECOGNISED_MAX: usize = 4;
 
 /// No protocol.
@@ -18,12 +18,12 @@ impl Default for Recognised {
 }
 
 impl Recognised {
-    /// Their indices, in order.
+    /// The indices of the protocols, in order.
     pub fn indices(self) -> impl Iterator<Item = usize> {
         self.0.into_iter().take_while(|&index| index != NONE).map(usize::from)
     }
 
-    /// None at all.
+    /// No protocol was recognised.
     pub fn is_empty(self) -> bool {
         self.0[0] == NONE
     }

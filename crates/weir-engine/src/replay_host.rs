@@ -1,5 +1,5 @@
-//! The host of a packet that is read once more, up to the messages that its flow carries: flows stay as they are, sequences
-//! are not asked, and nothing is handed over.
+//! The host of a packet that is read again, up to the messages that its flow carries: flows do not change, sequences
+//! are not called, and nothing is delivered.
 
 use crate::emitted::Emitted;
 use crate::flow_hit::FlowHit;
@@ -14,14 +14,14 @@ use weir_ir::abi::{
 use weir_ir::graph::{Event, Table};
 use weir_packet::Direction;
 
-/// The host of a packet that runs once more, up to the messages that its flow carries.
+/// The host of a packet that is read again, up to the messages that its flow carries.
 struct ReplayHost<'a> {
     messages: &'a mut Messages,
     emitted: &'a mut Emitted,
     /// The current flow.
     flow: FlowRef,
     carrier: MessageCarrier,
-    /// It is the one whose messages are read.
+    /// The messages of this flow are read.
     is_read: bool,
 }
 
@@ -56,18 +56,18 @@ impl Host for ReplayHost<'_> {
     }
 }
 
-/// A flow that a packet asks for when it is read once more.
+/// A flow that a packet requests when it is read again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Retraced {
     /// The flow whose messages are read.
     Carrier(FlowHit),
-    /// Another one.
+    /// Another flow.
     Other(FlowHit),
-    /// One that is gone, as the flow around another one may be.
+    /// A flow that no longer exists, such as the flow of an outer tunnel.
     Gone,
 }
 
-/// Goes on with a flow that stays as it is, or, where it is gone, as if it were new: nothing is kept of it then.
+/// Continues with an unchanged flow. A flow that no longer exists is treated as new, and its state is discarded.
 pub(crate) fn retrace(
     flows: &mut Flows,
     at: &PacketCtx<'_>,

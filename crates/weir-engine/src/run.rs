@@ -1,4 +1,4 @@
-//! The data path: what a worker does with a burst of packets. Read this first.
+//! The data path: how a worker processes a burst of packets. Read this first.
 //!
 //! ```text
 //! burst ─► heads ─► prefetch ─► packet by packet:  ┌─► find or make a flow ─► tail ─┐
@@ -9,13 +9,13 @@
 //!                               (end_flow)         flows that are over
 //! ```
 //!
-//! A compiled program has two parts. The *head* of the program needs no flow: it runs for all packets of the burst first, and
-//! says which flow each packet asks for. The *tail* runs with that flow, packet by packet, and may ask for further flows
-//! (tunnels, datagrams in fragments, connections in messages). Between the two, the entries of the flow tables are fetched
-//! ahead, so that cache misses overlap.
+//! A compiled program has two parts. The *head* of the program needs no flow: it runs for all packets of the burst
+//! first, and says which flow each packet asks for. The *tail* runs with that flow, packet by packet, and may ask for
+//! further flows (tunnels, datagrams in fragments, connections in messages). Between the two, the entries of the flow
+//! tables are fetched ahead, so that cache misses overlap.
 //!
-//! Where to go on reading: `packet_run` (one packet), `host` (what a tail may ask for), `matcher` and `delivery` (which
-//! questions are given it, and how), `flow_end` (how a flow ends), [`worker`](crate::worker) (what is kept between bursts).
+//! Next: `packet_run` (one packet), `host` (functions for tails), `matcher` and `delivery` (which questions receive
+//! the packet, and how), `flow_end` (how a flow ends), [`worker`](crate::worker) (state between bursts).
 
 use crate::flow::EndReason;
 use crate::flow_end::end_flow;
@@ -28,16 +28,17 @@ use std::sync::Arc;
 use weir_ir::abi::{Program, Step};
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta};
 
-/// Packets whose entries are fetched together, before the tails of as many others: far enough ahead to hide a miss
-/// behind the work on those, few enough that the processor can keep all the misses under way at once.
+/// Packets whose entries are fetched together, before the tails of as many other packets run: enough work to hide a
+/// cache miss, and few enough fetches for the processor to keep in flight.
 const GROUP_PACKETS: usize = 12;
 
 impl<S: Subscriber> Worker<S> {
-    /// Takes a burst; `number` counts bursts over all workers. Time has been passed to it before.
+    /// Processes a burst; `number` counts bursts over all workers. The caller has called `pass_time` for the burst
+    /// before.
     pub fn take(&mut self, burst: &Burst, number: u64) {
         let mut all = std::mem::take(&mut self.lanes);
         if all.len() < burst.packets.len() {
-            // A subscriber panicked in the middle of a burst, and its caller went on.
+            // A subscriber panicked in the middle of an earlier burst, and its caller continued.
             all.resize(BURST_PACKETS_MAX.max(burst.packets.len()), Lane::default());
         }
         let lanes = &mut all[..burst.packets.len()];
@@ -67,7 +68,7 @@ impl<S: Subscriber> Worker<S> {
         self.record_memory();
     }
 
-    /// Runs the heads, and fetches the buckets that they ask for; how many do.
+    /// Runs the heads, and prefetches the buckets that they need. Returns the number of packets with a lookup.
     fn heads(&self, program: &dyn Program, burst: &Burst, lanes: &mut [Lane]) -> usize {
         let mut lookups = 0;
         for (lane, packet) in lanes.iter_mut().zip(&burst.packets) {
@@ -90,7 +91,7 @@ impl<S: Subscriber> Worker<S> {
         }
     }
 
-    /// From the step of the head to the end of the packet.
+    /// Processes a packet from the step of its head to its end.
     #[inline]
     fn run_packet(&mut self, at: &PacketCtx<'_>, lane: &mut Lane) {
         let mut run = PacketRun {
