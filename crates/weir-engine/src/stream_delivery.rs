@@ -1,7 +1,8 @@
-//! Hands streams to the questions that are given them.
+//! Delivers streams to the questions that receive them.
 //!
-//! Sessions, the record of the connection or the rest of the current packet may decide which questions a stream is for. Until
-//! then the bytes of the stream are held. After the decision they are handed over as if they had just arrived.
+//! Sessions, the record of the connection or the rest of the current packet may decide which questions a stream is
+//! for. Until then the bytes of the stream are held. After the decision they are delivered as if they had just
+//! arrived.
 
 use crate::delivery::Delivery;
 use crate::flow::{EndReason, FlowView};
@@ -14,7 +15,7 @@ use std::collections::hash_map::Entry;
 use weir_packet::Direction;
 
 impl<S: Subscriber> Delivery<S> {
-    /// Bytes in order, for questions about streams. Whether nobody wants any more of this direction.
+    /// Delivers in-order bytes to questions about streams. Returns whether no question wants more of this direction.
     pub fn stream(
         &mut self,
         moment: Moment<'_>,
@@ -27,7 +28,7 @@ impl<S: Subscriber> Delivery<S> {
         let (name, queued_bytes) = (flow.flow_ref(), moment.queued_bytes);
         let Eligibility { given, pending, possible } = self.matcher.eligibility(streams, known);
         if !pending.is_empty() {
-            // What sessions and the record have to decide waits for these, the rest for the end of the packet.
+            // Questions that depend on sessions and the record wait for these, the others for the end of the packet.
             let late = match known.open.is_empty() {
                 true => pending.clone(),
                 false => {
@@ -60,8 +61,8 @@ impl<S: Subscriber> Delivery<S> {
         is_over && streams.is_over(next.side, &possible)
     }
 
-    /// The highest priority of these questions, and the offset of the bytes in the stream. `None`: the bytes lie behind
-    /// the cutoff of each question.
+    /// The highest priority of these questions, and the offset of the bytes in the stream. `None`: the bytes lie
+    /// beyond the cutoff of every question.
     fn rank(&self, questions: &QuestionSet, streams: &FlowStreams, next: &InOrder<'_>) -> Option<(u8, u64)> {
         let side = next.side.index();
         let asked = self.matcher.plan.stream_questions(questions);
@@ -70,7 +71,8 @@ impl<S: Subscriber> Delivery<S> {
         Some(rank).filter(|(_, offset)| *offset < cutoff)
     }
 
-    /// More is known of a flow: what is held goes to the questions that are given it, and is let go where none can be.
+    /// Applies a new verdict on a flow: held bytes go to the questions that receive them, and are released if no
+    /// question can.
     pub fn settle_streams(
         &mut self,
         moment: Moment<'_>,
@@ -101,8 +103,8 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// The end of the packet is reached, and it is known what the flow comes to with the packet: what is held goes to the
-    /// questions that are given it, or is held on for the flow's sessions and its end.
+    /// Applies the flow's terms at the end of the packet: held bytes go to the questions that receive them, or are
+    /// held until the flow's sessions or its end decide.
     pub fn settle_streams_at_packet_end(
         &mut self,
         moment: Moment<'_>,
@@ -123,7 +125,7 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Hands what is held to the questions `given`.
+    /// Delivers held bytes to the questions `given`.
     fn replay(
         &mut self,
         moment: Moment<'_>,
@@ -139,18 +141,18 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Whether no question about streams wants any more of what this side sends.
+    /// Whether no question about streams wants more bytes of this side.
     pub fn is_over(&self, streams: &FlowStreams, side: Direction, known: &FlowVerdict) -> bool {
         let possible = self.matcher.eligibility(streams, known).possible;
         streams.is_over(side, &possible)
     }
 
-    /// Hands over what the chunks of a flow's streams hold.
+    /// Delivers the bytes that wait in the chunks of a flow's streams.
     pub fn flush_chunks(&mut self, moment: Moment<'_>, flow: &FlowView<'_>, streams: &mut FlowStreams) {
         streams.flush(&mut Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams));
     }
 
-    /// Hands over a chunk that has waited long enough.
+    /// Delivers a chunk that has waited long enough.
     pub fn flush_chunk(
         &mut self,
         moment: Moment<'_>,
@@ -164,7 +166,7 @@ impl<S: Subscriber> Delivery<S> {
         );
     }
 
-    /// A flow has ended, and its streams with it.
+    /// Ends the streams of a flow that has ended.
     pub fn streams_over(
         &mut self,
         moment: Moment<'_>,
@@ -181,7 +183,7 @@ impl<S: Subscriber> Delivery<S> {
         streams.end(&mut to, self.matcher.plan.stream_questions(&given), reason);
     }
 
-    /// These questions are no longer about streams: no bytes are held for them.
+    /// Releases the held bytes of questions that are no longer about streams.
     pub fn forget_held(&mut self, gone: &[usize]) {
         let gone: QuestionSet = gone.iter().copied().collect();
         let (overload, held) = (&mut self.streams.overload, &mut self.held);

@@ -1,48 +1,48 @@
-//! Contiguous chunks of a stream: of a size, with an overlap, or as soon as a time has passed.
+//! Contiguous chunks of a stream, with a size, an overlap, and a time after which they are delivered.
 
 use super::Chunk;
 use super::packets::{CarrierPacket, PacketLog};
 
-/// How chunks are made.
+/// The parameters of chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkParams {
     /// Bytes of a chunk, the overlap included. At least 1.
     pub bytes: u32,
     /// Bytes that a chunk repeats of the one before. Less than `bytes`.
     pub overlap: u32,
-    /// A chunk is handed over after so long, full or not, nanoseconds. 0: only when full, at a gap, or at the end.
+    /// Nanoseconds after which a chunk is delivered, full or not. 0: only when full, at a gap, or at the end.
     pub flush_ns: i64,
 }
 
 impl ChunkParams {
-    /// With a chunk of at least a byte, and an overlap that is less.
+    /// Corrects the parameters: chunks of at least one byte, and an overlap that is smaller.
     pub fn sane(self) -> Self {
         let bytes = self.bytes.max(1);
         Self { bytes, overlap: self.overlap.min(bytes - 1), flush_ns: self.flush_ns.max(0) }
     }
 }
 
-/// The most bytes that a chunk has which its subscriber keeps, to be merged with the next.
+/// Limit of bytes of a chunk that its subscriber keeps, to merge it with the next one.
 pub(super) const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// The chunk that is being filled.
 #[derive(Debug, Default)]
 pub(super) struct Chunker {
     bytes: Vec<u8>,
-    /// Bytes at its front that were handed over before.
+    /// Bytes at the front that were delivered before.
     old: usize,
-    /// Where in the stream its first byte lies.
+    /// Offset of the first byte in the stream.
     offset: u64,
-    /// When its first new byte came.
+    /// Time of the first new byte.
     since: i64,
-    /// The size to fill it to: the question's, or more where the subscriber kept the last one.
+    /// The size at which the chunk is full: the question's, or more if the subscriber kept the last chunk.
     size: usize,
-    /// Of those who ask for packets.
+    /// The packets of the chunk, if the question asks for packets.
     packets: PacketLog,
 }
 
 impl Chunker {
-    /// Bytes that are new, and wait.
+    /// New bytes that wait.
     pub fn waiting(&self) -> usize {
         self.bytes.len() - self.old
     }
@@ -52,26 +52,26 @@ impl Chunker {
         self.bytes.capacity() + self.packets.cost()
     }
 
-    /// Bytes of memory that it takes at most more once `more` bytes, as far as there is room for them, are added, and the
-    /// packet that they came in.
+    /// Limit of additional memory in bytes for adding `more` bytes, as far as they fit, and the packet that they came
+    /// in.
     pub fn growth(&self, params: &ChunkParams, more: usize, packet: Option<&CarrierPacket<'_>>) -> usize {
         let packets = packet.map_or(0, |came| self.packets.growth(came));
         self.capacity_with(params, more).saturating_sub(self.bytes.capacity()) + packets
     }
 
-    /// Most streams are shorter than a chunk: it grows as it fills, by doubling.
+    /// Most streams are shorter than a chunk, so the buffer grows by doubling as it fills.
     fn capacity_with(&self, params: &ChunkParams, more: usize) -> usize {
         let size = if self.bytes.is_empty() { params.bytes as usize } else { self.size };
         (self.bytes.len() + more).next_power_of_two().min(size)
     }
 
-    /// When its first new byte came, if there is one.
+    /// Time of the first new byte, if there is one.
     pub fn since(&self) -> Option<i64> {
         (self.waiting() > 0).then_some(self.since)
     }
 
-    /// Adds as many of `bytes`, which lie at `offset` of the stream and came in `packet`, as the chunk has room for; how
-    /// many.
+    /// Adds as many of `bytes` as fit into the chunk; they lie at `offset` of the stream and came in `packet`.
+    /// Returns the number of bytes added.
     pub fn push(
         &mut self,
         params: &ChunkParams,
@@ -101,25 +101,25 @@ impl Chunker {
         count
     }
 
-    /// Whether there is no room.
+    /// Whether the chunk is full.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= self.size
     }
 
-    /// The chunk, with what is missing before it.
+    /// The chunk, preceded by `gap_bytes` missing bytes.
     pub fn chunk(&self, gap_bytes: u64) -> Chunk<'_> {
         let Self { offset, ref bytes, old, .. } = *self;
         Chunk { offset, bytes, overlap: old, gap_bytes, packets: self.packets.packets() }
     }
 
-    /// The chunk was handed over: its end stays as the next one's beginning, or all of it, where it is `kept`.
+    /// Starts the next chunk after a delivery: with the overlap, or with the whole chunk if it is `kept`.
     pub fn next(&mut self, params: &ChunkParams, kept: bool, spare: &mut Spare) {
         let overlap = match kept && self.bytes.len() + params.bytes as usize <= KEPT_BYTES_MAX {
             true => self.bytes.len(),
             false => (params.overlap as usize).min(self.bytes.len()),
         };
         let gone = self.bytes.len() - overlap;
-        // A stream that waits holds no more than it needs.
+        // A waiting stream holds no more memory than it needs.
         if gone > 0 {
             let rest = self.bytes[gone..].to_vec();
             spare.put(std::mem::replace(&mut self.bytes, rest));
@@ -131,7 +131,7 @@ impl Chunker {
         self.size = own + params.bytes as usize;
     }
 
-    /// Forgets everything: the next bytes do not join on.
+    /// Discards everything: the next bytes are not contiguous.
     pub fn clear(&mut self, spare: &mut Spare) {
         spare.put(std::mem::take(&mut self.bytes));
         self.packets.clear();
@@ -139,16 +139,16 @@ impl Chunker {
     }
 }
 
-/// Buffers that no chunk uses just now.
+/// Unused buffers.
 #[derive(Debug, Default)]
 pub(super) struct Spare(Vec<Vec<u8>>);
 
 impl Spare {
-    /// The most that are kept, and the bytes of each.
+    /// Limits of the number of kept buffers, and of the bytes of each.
     const BUFFERS_MAX: usize = 16;
     const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-    /// An empty buffer with room for so many bytes and not many more.
+    /// An empty buffer with room for `capacity` bytes and little more.
     fn take(&mut self, capacity: usize) -> Vec<u8> {
         let fits = |buffer: &Vec<u8>| buffer.capacity() == capacity;
         match self.0.iter().rposition(fits) {
@@ -175,7 +175,7 @@ mod tests {
 
     const PARAMS: ChunkParams = ChunkParams { bytes: 4, overlap: 1, flush_ns: 0 };
 
-    /// Where the chunk lies, its text, and how much of it was handed over before.
+    /// The chunk's offset, its text, and the bytes delivered before.
     fn told(chunker: &Chunker) -> (u64, &str, usize) {
         let Chunk { offset, bytes, overlap, .. } = chunker.chunk(0);
         (offset, std::str::from_utf8(bytes).unwrap(), overlap)

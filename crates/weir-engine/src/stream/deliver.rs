@@ -1,4 +1,4 @@
-//! Handing bytes to a subscriber: up to the cutoff, by reference or in chunks, as far as memory allows.
+//! Delivers bytes to a subscriber: up to the cutoff, by reference or in chunks, within the memory budget.
 
 use super::chunk::Spare;
 use super::packets::{CarrierPacket, Packets};
@@ -11,7 +11,7 @@ use crate::sequence::{FrameRef, Policy};
 use std::collections::BTreeSet;
 use weir_packet::Direction;
 
-/// What all streams of a worker share.
+/// State that all streams of a worker share.
 #[derive(Debug)]
 pub(crate) struct StreamBudget {
     pub overload: Overload,
@@ -19,21 +19,21 @@ pub(crate) struct StreamBudget {
     due: BTreeSet<Due>,
 }
 
-/// A chunk that is to be handed over at a time. Compares by it.
+/// A chunk that has to be delivered at a certain time. Compares by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Due {
-    /// When.
+    /// The time, nanoseconds since 1970.
     pub at: i64,
-    /// Number of the flow's first packet: so that those of one time come in one order.
+    /// Number of the flow's first packet; it makes the order of equal times deterministic.
     pub first_packet: u64,
     pub side: Direction,
     pub question: usize,
     pub flow: FlowRef,
-    /// When the chunk began: it may have gone since, and be another one.
+    /// When the chunk began; if this differs from the current chunk, the chunk has been delivered already.
     pub since: i64,
 }
 
-/// Bytes that one that is set is taken to cost: nodes of the tree are half full at least.
+/// Estimated bytes per entry: nodes of the tree are at least half full.
 const DUE_COST: usize = 2 * size_of::<Due>();
 
 impl StreamBudget {
@@ -49,37 +49,37 @@ impl StreamBudget {
     }
 }
 
-/// When bytes are handed over.
+/// The circumstances in which bytes are delivered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment<'a> {
     /// Nanoseconds since 1970.
     pub now: i64,
     /// Bytes that wait in the worker's sequences.
     pub queued_bytes: usize,
-    /// The current packet, where bytes that were held may be of it.
+    /// The current packet, if held bytes may belong to it.
     pub packet: Option<FrameRef<'a>>,
 }
 
 impl Moment<'_> {
-    /// A time at which no bytes are taken: nothing is asked of memory, and nothing of packets.
+    /// A time at which no bytes arrive: memory and packet are not needed.
     pub fn at(now: i64) -> Self {
         Self { now, queued_bytes: 0, packet: None }
     }
 }
 
-/// What handing over needs besides the stream's state.
+/// The context of a delivery, besides the stream's state.
 pub(crate) struct Handover<'a, S> {
     order: Order,
     flow: &'a FlowView<'a>,
     /// Time of the bytes.
     pub now: i64,
-    /// The current packet, where bytes that were held may be of it.
+    /// The current packet, if held bytes may belong to it.
     pub packet: Option<FrameRef<'a>>,
     subscriber: &'a mut S,
     pub budget: &'a mut StreamBudget,
     /// Bytes that wait in the worker's sequences.
     queued_bytes: usize,
-    /// The current direction, where its next byte lies, what its sequence met, and the policy that was set for it.
+    /// The current direction, the offset of its next byte, the counters of its sequence, and the policy set for it.
     pub side: Direction,
     pub offset: u64,
     pub sequence: DirectionCounts,
@@ -87,7 +87,7 @@ pub(crate) struct Handover<'a, S> {
 }
 
 impl<'a, S: StreamSubscriber> Handover<'a, S> {
-    /// Of the flow's streams, to the subscriber.
+    /// A context for the flow's streams and the subscriber.
     pub fn new(
         order: Order,
         moment: Moment<'a>,
@@ -127,26 +127,26 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         (self.subscriber, StreamHandle { flow, from, now, sequence, policy, offset, state })
     }
 
-    /// Whether more of it is wanted.
+    /// Whether more bytes of the stream are wanted.
     fn is_open(&self, state: &StreamState) -> bool {
         self.offset < state.cutoff
     }
 
-    /// Bytes are missing: what comes next does not join on.
+    /// Records missing bytes: the next bytes are not contiguous.
     pub(super) fn missing(&mut self, state: &mut StreamState, bytes: u64) {
         if bytes == 0 {
             return;
         }
         self.flush(state);
         self.forget_chunk(state);
-        // What lies beyond the cutoff is nobody's loss.
+        // Bytes beyond the cutoff do not count as missing.
         let missing = bytes.min(state.cutoff.saturating_sub(self.offset));
         state.missing_bytes += missing;
         state.gap_bytes += missing;
         self.offset += bytes;
     }
 
-    /// Bytes, and the packet that they came in.
+    /// Delivers bytes and the packet that they came in.
     pub(super) fn bytes(
         &mut self,
         state: &mut StreamState,
@@ -171,7 +171,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         self.offset += bytes.len() as u64;
     }
 
-    /// By reference.
+    /// Delivers bytes by reference.
     fn pass(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<CarrierPacket<'_>>) -> usize {
         let gap_bytes = std::mem::take(&mut state.gap_bytes);
         let offset = self.offset;
@@ -185,7 +185,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         bytes.len()
     }
 
-    /// Into the chunk, which is handed over where it is full.
+    /// Adds bytes to the chunk, and delivers it when it is full.
     fn fill(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<CarrierPacket<'_>>) -> usize {
         let Some(chunks) = &mut state.chunks else { return bytes.len() };
         let offset = self.offset;
@@ -194,7 +194,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         let end = offset.saturating_add(bytes.len() as u64);
         let growth = chunker.growth(&params, bytes.len(), packet.as_ref());
         if growth > 0 && !overload.admits(state.priority, end, growth, self.queued_bytes) {
-            // What is handed over makes room; then what the next chunk would have begun with.
+            // The delivery frees memory; dropping the overlap for the next chunk frees more.
             if chunker.waiting() > 0 {
                 self.flush(state);
                 return 0;
@@ -227,7 +227,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         taken
     }
 
-    /// A chunk is to be handed over some time after it began.
+    /// Schedules the delivery of a chunk that began at `since`.
     fn arm(&mut self, state: &mut StreamState, since: i64, flush_ns: i64) {
         let (at, question) = (since.saturating_add(flush_ns), state.question());
         let Some(chunks) = &mut state.chunks else { return };
@@ -237,7 +237,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         }
     }
 
-    /// The stream is over: nothing of it is due any more.
+    /// Cancels the scheduled delivery of a stream that is over.
     pub(super) fn disarm(&mut self, state: &mut StreamState) {
         let question = state.question();
         let due = state.chunks.as_mut().and_then(|chunks| chunks.due.take());
@@ -253,8 +253,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         Due { at, first_packet, side, question, flow, since }
     }
 
-    /// A time has come: the chunk that it was set for is handed over, if it is still that one. Else the one that is
-    /// there has its time set.
+    /// Delivers the chunk that was scheduled, if it is still the current one; else schedules the current chunk.
     pub(super) fn due(&mut self, state: &mut StreamState, due: &Due) {
         let Some(chunks) = &mut state.chunks else { return };
         chunks.due = None;
@@ -268,12 +267,12 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         }
     }
 
-    /// Hands over what waits in the chunk.
+    /// Delivers the bytes that wait in the chunk.
     pub(super) fn flush(&mut self, state: &mut StreamState) {
         let Some(chunks) = state.chunks.as_mut().filter(|chunks| chunks.chunker.waiting() > 0) else {
             return;
         };
-        // Apart while the subscriber is called, for it may ask for other chunks.
+        // Taken out during the call, because the subscriber may change the chunk parameters.
         let mut chunker = std::mem::take(&mut chunks.chunker);
         let gap_bytes = std::mem::take(&mut state.gap_bytes);
         self.data(state, &chunker.chunk(gap_bytes));
@@ -285,7 +284,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         }
     }
 
-    /// What comes next does not join on to what the chunk holds.
+    /// Discards the chunk, because the next bytes are not contiguous.
     pub(super) fn forget_chunk(&mut self, state: &mut StreamState) {
         if let Some(chunks) = &mut state.chunks {
             let before = chunks.chunker.cost();

@@ -16,27 +16,27 @@ pub struct FlowStreams {
     pub(super) sides: [Side; 2],
 }
 
-/// One stream: a line of cache.
+/// One stream, in one cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Side {
-    /// What the first question has of it.
+    /// The first question's state.
     first: Option<StreamState>,
-    /// Where the next byte lies, whoever is given it.
+    /// The offset of the next byte, for all questions.
     offset: u64,
     rare: Option<Box<Rare>>,
 }
 
-/// What few streams have.
+/// State that few streams have.
 #[derive(Debug, Default)]
 struct Rare {
-    /// What other questions have of it.
+    /// The states of other questions.
     others: Vec<StreamState>,
     counts: DirectionCounts,
     policy: Option<Policy>,
 }
 
-// Both of a direction's words and the first question's state are one line.
+// The words of a direction and the first question's state fit into one cache line.
 const _: () = assert!(size_of::<Side>() == 64);
 
 impl Side {
@@ -44,7 +44,7 @@ impl Side {
         self.rare.get_or_insert_default()
     }
 
-    /// What the subscriber left of the policy.
+    /// Stores the policy that the subscriber set.
     fn set_policy(&mut self, policy: Option<Policy>) {
         if policy.is_some() {
             self.rare().policy = policy;
@@ -59,11 +59,11 @@ impl Side {
         self.first.iter_mut().chain(self.rare.iter_mut().flat_map(|rare| &mut rare.others))
     }
 
-    /// What a question has of it, if it was told of it.
+    /// A question's state of the stream, if the question knows the stream.
     #[inline]
     fn state(&mut self, question: usize) -> Option<&mut StreamState> {
         match &mut self.first {
-            // Mostly there is one question.
+            // Usually there is one question.
             Some(first) if first.question() == question => Some(first),
             _ => self.rare.as_mut()?.others.iter_mut().find(|state| state.question() == question),
         }
@@ -71,7 +71,7 @@ impl Side {
 }
 
 impl FlowStreams {
-    /// A segment came to the sequence of a direction.
+    /// Counts a segment that was inserted into the sequence of a direction.
     pub(crate) fn count(&mut self, side: Direction, inserted: &Inserted) {
         let Inserted { is_early, retransmitted_bytes, overlap_bytes, inconsistent_bytes, .. } = *inserted;
         if is_early || retransmitted_bytes | overlap_bytes != 0 {
@@ -90,15 +90,15 @@ impl FlowStreams {
         self.sides[side.index()].rare.as_ref()?.policy
     }
 
-    /// The highest priority that a question gives a direction, and where its next byte lies. `otherwise`: of one that
-    /// nobody was told of yet.
+    /// The highest priority that a question gives a direction, and the offset of its next byte. `otherwise`: the
+    /// priority if no question knows the stream.
     pub(crate) fn rank(&self, side: Direction, otherwise: u8) -> (u8, u64) {
         let side = &self.sides[side.index()];
         let offset = side.offset;
         (side.states().map(|state| state.priority).max().unwrap_or(otherwise), offset)
     }
 
-    /// What these questions have of the streams is let go: they ask no more.
+    /// Releases the state of these questions, which ended.
     pub(crate) fn forget(&mut self, questions: &[usize], overload: &mut Overload) {
         for side in &mut self.sides {
             let is_gone = |state: &StreamState| questions.contains(&state.question());
@@ -117,13 +117,14 @@ impl FlowStreams {
         }
     }
 
-    /// The questions that were told of one of the streams.
+    /// The questions that know one of the streams.
     pub(crate) fn questions(&self) -> QuestionSet {
         self.sides.iter().flat_map(Side::states).map(StreamState::question).collect()
     }
 
-    /// Bytes in order of one direction, with what is missing before and after them, for one question. Whether it wants no more
-    /// of them. They have [passed](Self::pass) once all questions were given them.
+    /// Delivers in-order bytes of one direction, with the missing bytes before and after them, to one question.
+    /// Returns whether the question wants no more of them. Once all questions have received them, call
+    /// [`pass`](Self::pass).
     #[inline]
     pub(crate) fn take<S: StreamSubscriber>(
         &mut self,
@@ -151,7 +152,7 @@ impl FlowStreams {
         is_over
     }
 
-    /// As [`take`](Self::take), of bytes that came when the stream stood at `offset`.
+    /// As [`take`](Self::take), for bytes that arrived when the stream was at `offset`.
     pub(crate) fn take_at<S: StreamSubscriber>(
         &mut self,
         offset: u64,
@@ -167,14 +168,14 @@ impl FlowStreams {
         side.state(question.0).into_iter().for_each(|state| state.set_late());
     }
 
-    /// Bytes of a direction that waited for a filter were given up for want of memory.
+    /// Counts bytes of a direction that waited for a filter and were given up for lack of memory.
     pub(crate) fn drop_late(&mut self, side: Direction, bytes: u64) {
         if bytes > 0 {
             self.sides[side.index()].rare().counts.late_dropped_bytes += bytes;
         }
     }
 
-    /// Points at a direction: what is handed over next is of it.
+    /// Selects a direction for the next deliveries.
     #[inline]
     fn point<S: StreamSubscriber>(&self, to: &mut Handover<'_, S>, side: Direction) {
         let this = &self.sides[side.index()];
@@ -186,13 +187,13 @@ impl FlowStreams {
         (to.sequence, to.policy) = (sequence, policy);
     }
 
-    /// These have passed, whoever was given them.
+    /// Moves the stream's offset past these bytes.
     pub(crate) fn pass(&mut self, next: &InOrder<'_>) {
         let bytes = next.gap_bytes + next.bytes.len() as u64 + next.cut_bytes();
         self.sides[next.side.index()].offset += bytes;
     }
 
-    /// Whether none of these questions wants any more of what this side sends.
+    /// Whether none of these questions wants more bytes of this side.
     pub(crate) fn is_over(&self, side: Direction, questions: &QuestionSet) -> bool {
         let side = &self.sides[side.index()];
         let offset = side.offset;
@@ -200,14 +201,14 @@ impl FlowStreams {
         questions.is_subset(&closed.map(StreamState::question).collect())
     }
 
-    /// Whether a question about them wants chunks.
+    /// Whether a question about the streams wants chunks.
     pub(crate) fn have_chunks(&self) -> bool {
         let others =
             |side: &Side| side.rare.iter().flat_map(|rare| &rare.others).any(StreamState::has_chunks);
         self.sides.iter().any(|side| side.first.as_ref().is_some_and(StreamState::has_chunks) || others(side))
     }
 
-    /// What chunks hold is handed over.
+    /// Delivers the bytes that wait in chunks.
     pub(crate) fn flush<S: StreamSubscriber>(&mut self, to: &mut Handover<'_, S>) {
         for side in Direction::BOTH {
             self.point(to, side);
@@ -217,7 +218,7 @@ impl FlowStreams {
         }
     }
 
-    /// A chunk has waited long enough, if it is still that one.
+    /// Delivers a chunk that has waited long enough, if it is still the current one.
     pub(crate) fn flush_due<S: StreamSubscriber>(&mut self, to: &mut Handover<'_, S>, due: &Due) {
         self.point(to, due.side);
         let side = &mut self.sides[due.side.index()];
@@ -226,8 +227,8 @@ impl FlowStreams {
         side.set_policy(to.policy);
     }
 
-    /// The flow is over. `questions`: those about streams that it is given to, with what they ask for; streams
-    /// without a byte are told of now.
+    /// Ends the streams of a flow that is over. `questions`: the questions about streams that receive the flow, with
+    /// their parameters; streams without bytes are reported now.
     pub(crate) fn end<'p, S: StreamSubscriber>(
         mut self,
         to: &mut Handover<'_, S>,

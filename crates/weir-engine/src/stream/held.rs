@@ -1,8 +1,8 @@
-//! Bytes that wait until it is known who is given them: where a filter hangs on sessions or on the connection's record, or
-//! on layers above the connection's.
+//! Holds bytes until the questions that receive them are known: if a filter depends on sessions, on the connection's
+//! record or on layers above the connection's.
 //!
-//! Of a flow there is one list of pieces, whoever waits for it, as they came in order. They are copied, and cost memory of
-//! the streams' budget; what there is no room for is given up as bytes out of order are.
+//! Each flow has one list of pieces in order, for all questions. The pieces are copies and count in the memory budget
+//! of streams; without room, bytes are given up like out-of-order bytes.
 
 use super::deliver::Handover;
 use super::flow::FlowStreams;
@@ -11,27 +11,27 @@ use crate::sets::QuestionSet;
 
 use weir_packet::Direction;
 
-/// What waits of one flow.
+/// The held bytes of one flow.
 #[derive(Debug, Default)]
 pub(crate) struct HeldStreams {
     pieces: Vec<Held>,
-    /// Where the last piece of each direction is.
+    /// Index of the last piece of each direction.
     last: [Option<usize>; 2],
-    /// The questions that may be given it.
+    /// The questions that may receive the bytes.
     pub pending: QuestionSet,
 }
 
-/// Bytes of a direction whose turn it was.
+/// In-order bytes of a direction.
 #[derive(Debug)]
 struct Held {
     now: i64,
     side: Direction,
-    /// Where the stream stood.
+    /// The offset of the stream.
     offset: u64,
     gap_bytes: u64,
     bytes: Vec<u8>,
     claimed_bytes: u64,
-    /// The number of the packet that they came in, and whether other bytes of it had passed before.
+    /// The number of the packet that the bytes came in, and whether other bytes of it had passed before.
     came: Option<(u64, bool)>,
 }
 
@@ -58,7 +58,8 @@ impl Held {
 }
 
 impl HeldStreams {
-    /// Keeps what has just come. `offset`: where the stream stands before it. How many of the bytes there was no room for.
+    /// Holds bytes that have just arrived. `offset`: the stream's offset before them. Returns the number of bytes
+    /// given up for lack of memory.
     pub fn hold(
         &mut self,
         next: &InOrder<'_>,
@@ -78,7 +79,7 @@ impl HeldStreams {
         }
         let lost = next.bytes.len() as u64;
         overload.drop_bytes(lost);
-        // What was lost joins on where it can: a flood of pieces without room takes none.
+        // Lost bytes are added to the last piece if possible, so a flood of pieces without memory allocates none.
         let missing_bytes = gap_bytes + lost + next.cut_bytes();
         let last = self.last[side.index()].map(|at| &mut self.pieces[at]);
         match last.filter(|last| last.bytes.is_empty() && last.claimed_bytes == 0) {
@@ -99,7 +100,7 @@ impl HeldStreams {
         self.pieces.push(held);
     }
 
-    /// What waited elsewhere waits here on, as far as it does not already.
+    /// Appends bytes that were held elsewhere, except those that are here already.
     pub fn join(&mut self, other: Self, overload: &mut Overload) {
         self.pending |= &other.pending;
         for held in other.pieces {
@@ -111,7 +112,7 @@ impl HeldStreams {
         }
     }
 
-    /// All of it, for these questions. Where nobody waits for it from now on, it is let go as it is handed over.
+    /// Delivers all held bytes to these questions. Bytes that no other question waits for are released.
     pub fn replay<S: StreamSubscriber>(
         &mut self,
         streams: &mut FlowStreams,
@@ -131,7 +132,7 @@ impl HeldStreams {
         to.now = now;
     }
 
-    /// Nobody waits for it any more.
+    /// Releases all bytes.
     pub fn release(self, overload: &mut Overload) {
         self.pieces.iter().for_each(|held| overload.let_go(held.cost()));
     }

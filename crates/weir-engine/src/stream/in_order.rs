@@ -4,25 +4,25 @@ use super::CarrierPacket;
 
 use weir_packet::Direction;
 
-/// Bytes of a direction whose turn it is.
+/// In-order bytes of a direction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InOrder<'a> {
-    /// When they came, or their turn did.
+    /// Time at which the bytes arrived or became in order, nanoseconds since 1970.
     pub now: i64,
-    /// Who sent them.
+    /// The sender.
     pub side: Direction,
-    /// Missing before them.
+    /// Bytes missing before them.
     pub gap_bytes: u64,
-    /// As many as were captured.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// As many as the headers claim.
+    /// The number of bytes that the headers claim.
     pub claimed_bytes: u64,
-    /// The packet that they came in, where it is known.
+    /// The packet that the bytes came in, if known.
     pub packet: Option<CarrierPacket<'a>>,
 }
 
 impl InOrder<'_> {
-    /// What the capture cut off the packet is missing from the stream.
+    /// Bytes that the capture cut off; they are missing from the stream.
     pub fn cut_bytes(&self) -> u64 {
         self.claimed_bytes.saturating_sub(self.bytes.len() as u64)
     }

@@ -1,12 +1,12 @@
-//! Streams: one direction's bytes in order, as subscribers are given them: created, data, terminated.
+//! Streams: the in-order bytes of one direction, as subscribers receive them: created, data, terminated.
 //!
-//! One reassembly serves all questions; each has its own state of a stream, with its cutoff, its chunks and its
-//! account. Bytes pass by reference; only who asks for contiguous chunks has them copied (`chunk`), and only
-//! copies cost memory, which a budget bounds (`overload`).
+//! One reassembly serves all questions; each question has its own state of a stream, with a cutoff, chunks and
+//! counters. Bytes pass by reference; they are copied only for questions that ask for contiguous chunks (`chunk`).
+//! Only copies use memory, which a budget bounds (`overload`).
 //!
-//! Of every byte of a stream one thing becomes known: it was delivered, it is missing, it lies beyond the
-//! cutoff, or it was given up for want of memory: [`StreamCounts`]. What lies beyond a cutoff that the program
-//! knows (pass by pass it may be no call at all) is the difference to what the sequence counted.
+//! Every byte of a stream is counted once ([`StreamCounts`]): it was delivered, it is missing, it lies beyond the
+//! cutoff, or it was given up for lack of memory. If the program applies a cutoff itself, which an optimization pass
+//! may turn into no call at all, the bytes beyond it are the difference to the sequence's count.
 
 mod chunk;
 mod deliver;
@@ -32,20 +32,20 @@ pub(crate) use slots::StreamSlots;
 pub use state::{StreamHandle, StreamState};
 pub use subscriber::StreamSubscriber;
 
-/// What a question about streams asks for.
+/// The parameters of a question about streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamParams {
-    /// Bytes of the originator's and the responder's stream after which nothing more is handed over.
+    /// Bytes of the originator's and the responder's stream after which nothing more is delivered.
     pub cutoff: [u64; 2],
-    /// Bytes come in contiguous chunks; without, as they pass, by reference.
+    /// Parameters of contiguous chunks; `None`: bytes pass by reference.
     pub chunk: Option<ChunkParams>,
-    /// Where memory is short streams of lower priority lose first.
+    /// If memory is short, streams of lower priority lose bytes first.
     pub priority: u8,
-    /// The question is one of a class: a flow is given to one of them, the first whose filter it fulfils when its
-    /// first bytes come; where that hangs on sessions or records, once it is known.
+    /// The question belongs to a class: a flow goes to one question of the class, the first whose filter matches when
+    /// the first bytes arrive. If that filter depends on sessions or records, the flow waits for them.
     pub is_class: bool,
-    /// Chunks say which [packets](Chunk::packets) they are made of. Those of segments that wait are kept with them, and
-    /// chunks that are being filled copy them, within the [memory of streams](OverloadParams::memory_max).
+    /// Chunks name the [packets](Chunk::packets) that they are made of. Packets of waiting segments are kept with
+    /// them, and chunks being filled copy their packets, within the [memory of streams](OverloadParams::memory_max).
     pub packets: bool,
 }
 
@@ -55,61 +55,61 @@ impl Default for StreamParams {
     }
 }
 
-/// Bytes of a stream in order.
+/// In-order bytes of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// Where in the stream the first of [`bytes`](Self::bytes) lies; what is missing counts.
+    /// Offset of the first of [`bytes`](Self::bytes) in the stream; missing bytes count.
     pub offset: u64,
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Bytes at the front that were handed over before: the end of the chunk before this one.
+    /// Bytes at the front that were delivered before: the end of the previous chunk.
     pub overlap: usize,
-    /// Bytes that are missing just before it: reassembly went on over a hole.
+    /// Bytes missing just before the chunk: reassembly passed over a hole.
     pub gap_bytes: u64,
     packets: Packets<'a>,
 }
 
 impl<'a> Chunk<'a> {
-    /// The packets that brought [`bytes`](Self::bytes), in their order; none where the question did not [ask for
-    /// them](StreamParams::packets). What brings no bytes is none of them: acknowledgements alone, SYNs, FINs, and what
-    /// was sent again.
+    /// The packets that brought [`bytes`](Self::bytes), in order; none if the question did not [ask for
+    /// packets](StreamParams::packets). Packets that bring no bytes are left out: pure acknowledgements, SYNs, FINs,
+    /// and retransmissions.
     ///
-    /// Every byte is of one packet, but for those that waited for their turn when the question was added to a run: of these
-    /// the packets are not known.
+    /// Every byte belongs to one packet, except bytes that were waiting when the question was added to a run: their
+    /// packets are not known.
     pub fn packets(&self) -> impl ExactSizeIterator<Item = StreamPacket<'a>> + use<'a> {
         self.packets.iter(self.offset)
     }
 }
 
-/// What became of a stream's bytes, as one question sees it.
+/// The outcome of a stream's bytes for one question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamCounts {
-    /// Handed over; what chunks overlap by counts once.
+    /// Delivered; the overlap of chunks counts once.
     pub delivered_bytes: u64,
     /// Missing: not captured, or lost on the way.
     pub gap_bytes: u64,
-    /// Beyond the cutoff, as far as the engine was asked: the program may have left them out by itself. And those before
-    /// the flow fulfilled the filter.
+    /// Beyond the cutoff, as far as they reached the engine: the program may have left them out itself. Bytes before
+    /// the flow fulfilled the filter are included.
     pub cut_bytes: u64,
-    /// Given up for want of memory.
+    /// Given up for lack of memory.
     pub dropped_bytes: u64,
 }
 
-/// What the sequence of a direction met, whoever asks.
+/// Counters of a direction's sequence, independent of questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DirectionCounts {
-    /// Segments that came before their turn.
+    /// Out-of-order segments.
     pub out_of_order: u64,
-    /// Bytes that came again after they had passed.
+    /// Bytes retransmitted after they had passed.
     pub retransmitted_bytes: u64,
-    /// Bytes that came again while the first ones waited.
+    /// Bytes that arrived again while the first copy waited.
     pub overlap_bytes: u64,
-    /// Of these, those that differed.
+    /// Bytes within the overlap that differed.
     pub inconsistent_bytes: u64,
-    /// Bytes that came early and were refused. They may have come again.
+    /// Out-of-order bytes that were refused. They may have been retransmitted.
     pub refused_bytes: u64,
-    /// Where the last of these ends, in bytes from the stream's beginning.
+    /// Offset in the stream at which the last refused bytes end.
     pub refused_end: u64,
-    /// Bytes in order that were given up while they waited for filters that are decided late.
+    /// In-order bytes that were given up while they waited for filters that are decided late.
     pub late_dropped_bytes: u64,
 }

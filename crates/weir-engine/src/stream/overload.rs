@@ -7,7 +7,7 @@
 
 use crate::counters::StreamCounters;
 
-/// Priorities that there may be: 0, the lowest, to one less.
+/// Limit of the number of priorities. Priorities start at 0, the lowest.
 pub const PRIORITIES_MAX: u8 = 16;
 
 /// Bounds on the memory of streams.
@@ -15,11 +15,11 @@ pub const PRIORITIES_MAX: u8 = 16;
 pub struct OverloadParams {
     /// Bytes that a worker may hold for streams and sessions: chunks, segments that wait for their turn, what parsers hold.
     pub memory_max: usize,
-    /// The part of it, in thousandths, up to which nothing is refused.
+    /// The part of `memory_max`, in thousandths, up to which nothing is refused.
     pub base_permille: u16,
-    /// Bytes of a stream that are kept the longest when memory is short; `u64::MAX`: all alike.
+    /// Bytes at the start of each stream that are refused last when memory is short; `u64::MAX`: all bytes alike.
     pub cutoff: u64,
-    /// Priorities in use, at least 1: those from 0 to one less.
+    /// Number of priorities in use, at least 1; they start at 0.
     pub priorities: u8,
 }
 
@@ -29,13 +29,13 @@ impl Default for OverloadParams {
     }
 }
 
-/// A worker's account.
+/// A worker's memory account.
 #[derive(Debug)]
 pub struct Overload {
     params: OverloadParams,
     /// Bytes of chunks.
     chunk_bytes: usize,
-    /// Bytes that come with streams and can't be refused: what describes their chunks, and when these are due.
+    /// Bytes that each stream needs and that cannot be refused: descriptions of chunks, and their scheduled times.
     fixed_bytes: usize,
     /// Bytes of the parsers of sessions, and of connections whose protocol is not known yet.
     session_bytes: usize,
@@ -43,13 +43,13 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// An account where nothing is held.
+    /// An empty account.
     pub fn new(params: OverloadParams) -> Self {
         Self { params, chunk_bytes: 0, fixed_bytes: 0, session_bytes: 0, counters: StreamCounters::default() }
     }
 
-    /// Whether `more` bytes of memory may be held besides the `queued` ones that wait in sequences, for bytes of a
-    /// stream up to its offset `end`.
+    /// Whether `more` bytes of memory may be held, besides `queued` bytes that wait in sequences, for bytes of a
+    /// stream up to offset `end`.
     pub fn admits(&self, priority: u8, end: u64, more: usize, queued: usize) -> bool {
         let used = self.used(queued).saturating_add(more);
         let base = (self.params.memory_max as u128 * u128::from(self.params.base_permille.min(1000)) / 1000)
@@ -61,7 +61,7 @@ impl Overload {
         let region = (self.params.memory_max - base) / count;
         let priority = usize::from(priority).min(count - 1);
         let own = base + region * priority;
-        // The last watermark is the whole of the memory, whatever was lost by dividing.
+        // The last watermark is the whole memory, without rounding errors.
         let above = if priority + 1 == count { self.params.memory_max } else { own + region };
         used <= own || used <= above && end <= self.params.cutoff
     }
@@ -91,38 +91,38 @@ impl Overload {
         self.used(queued) > self.params.memory_max
     }
 
-    /// The memory of a chunk has become `new` bytes, from `old`.
+    /// Changes the memory of a chunk from `old` to `new` bytes.
     pub fn resize(&mut self, old: usize, new: usize) {
         self.chunk_bytes = self.chunk_bytes - old + new;
         self.counters.stream_bytes_peak = self.counters.stream_bytes_peak.max(self.chunk_bytes as u64);
     }
 
-    /// So many bytes are held that came with a stream, whatever the memory: others are refused the sooner.
+    /// Charges bytes that a stream needs and that cannot be refused; other bytes are refused earlier.
     pub fn hold(&mut self, bytes: usize) {
         self.fixed_bytes += bytes;
     }
 
-    /// They are held no longer.
+    /// Removes such bytes from the account.
     pub fn let_go(&mut self, bytes: usize) {
         self.fixed_bytes -= bytes;
     }
 
-    /// Bytes that are held now: of chunks, and those that came with streams.
+    /// Bytes held now: of chunks, and bytes that cannot be refused.
     pub fn held_bytes(&self) -> (usize, usize) {
         (self.chunk_bytes, self.fixed_bytes)
     }
 
-    /// Bytes of a chunk were given up.
+    /// Counts bytes of a chunk that were given up.
     pub fn drop_bytes(&mut self, bytes: u64) {
         self.counters.stream_bytes_dropped += bytes;
     }
 
-    /// A segment that came early was not kept.
+    /// Counts an out-of-order segment that was not kept.
     pub fn drop_segment(&mut self) {
         self.counters.stream_segments_dropped += 1;
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counters(&self) -> StreamCounters {
         self.counters
     }

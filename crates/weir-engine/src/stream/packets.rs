@@ -1,40 +1,40 @@
-//! The packets that a chunk is made of, for who asks for them ([`StreamParams::packets`](super::StreamParams)).
+//! The packets of a chunk, for questions that ask for them ([`StreamParams::packets`](super::StreamParams)).
 //!
-//! Where bytes pass by reference the packet does, too: the current one, or one that waited with its bytes in the
-//! sequence. A chunk that is being filled copies frames, as it copies their payload: `PacketLog`. It counts in the memory
-//! of streams.
+//! If bytes pass by reference, the packet does, too: the current one, or one that waited with its bytes in the
+//! sequence. A chunk that is being filled copies frames, as it copies their payload: `PacketLog`. The copies count in
+//! the memory of streams.
 
 use crate::sequence::FrameRef;
 use std::ops::Range;
 use weir_packet::PacketMeta;
 
-/// A packet whose payload is in a chunk, all of it or a part.
+/// A packet whose payload is in a chunk, in full or in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamPacket<'a> {
-    /// What the capture says of it: time, number, lengths. Its `offset` means nothing here.
+    /// The metadata: time, number, lengths. Its `offset` has no meaning here.
     pub meta: PacketMeta,
-    /// As much of it as was captured. Of a datagram that came in fragments it is the one that completed it; of what runs
-    /// in a tunnel it is the whole of the outer one.
+    /// The captured bytes. For a fragmented datagram, the packet that completed it; inside a tunnel, the whole outer
+    /// packet.
     pub frame: &'a [u8],
-    /// Which of the chunk's bytes it brought.
+    /// The range of the chunk's bytes that the packet brought.
     pub bytes: Range<usize>,
-    /// Other bytes that it brought passed before these: in this chunk, in an earlier one, or given up for want of memory.
-    /// Who wants each packet once skips it.
+    /// Other bytes of the packet passed before: in this chunk, in an earlier one, or they were given up for lack of
+    /// memory. A subscriber that wants each packet once skips this one.
     pub is_repeated: bool,
 }
 
-/// The packets of a chunk, in the order of the bytes that they brought.
+/// The packets of a chunk, in the order of their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Packets<'a> {
     entries: &'a [Entry],
     frames: &'a [u8],
 }
 
-/// A packet with bytes of a stream, on their way.
+/// A packet that carries bytes of a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CarrierPacket<'a> {
     pub frame: FrameRef<'a>,
-    /// Other bytes of it have passed before.
+    /// Other bytes of the packet have passed before.
     pub is_repeated: bool,
 }
 
@@ -42,16 +42,16 @@ pub(crate) struct CarrierPacket<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     meta: PacketMeta,
-    /// Where among the frames it lies.
+    /// Offset among the frames.
     at: usize,
-    /// Which bytes of the stream it brought.
+    /// The range of the stream's bytes that the packet brought.
     start: u64,
     end: u64,
     is_repeated: bool,
 }
 
 impl CarrierPacket<'_> {
-    /// As an entry, of a packet at `at` of the frames that brought bytes of the stream.
+    /// An entry for this packet, whose frame is at offset `at` and which brought `bytes` of the stream.
     pub(super) fn entry(&self, at: usize, bytes: Range<u64>) -> Entry {
         let &CarrierPacket { frame, is_repeated } = self;
         Entry { meta: *frame.meta, at, start: bytes.start, end: bytes.end, is_repeated }
@@ -59,12 +59,12 @@ impl CarrierPacket<'_> {
 }
 
 impl<'a> Packets<'a> {
-    /// Those of these entries.
+    /// The packets of these entries.
     pub(super) fn new(entries: &'a [Entry], frames: &'a [u8]) -> Self {
         Self { entries, frames }
     }
 
-    /// As those of a chunk that begins at `offset` of the stream.
+    /// The packets of a chunk that begins at `offset` of the stream.
     pub(super) fn iter(self, offset: u64) -> impl ExactSizeIterator<Item = StreamPacket<'a>> {
         self.entries.iter().map(move |entry| StreamPacket {
             meta: entry.meta,
@@ -75,7 +75,7 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// The packets of a chunk that is being filled, copied.
+/// Copies of the packets of a chunk that is being filled.
 #[derive(Debug, Default)]
 pub(super) struct PacketLog {
     entries: Vec<Entry>,
@@ -88,16 +88,16 @@ impl PacketLog {
         self.entries.capacity() * size_of::<Entry>() + self.frames.capacity()
     }
 
-    /// Bytes of memory that it takes at most more once this packet is added.
+    /// Limit of additional memory in bytes for adding this packet.
     pub fn growth(&self, came: &CarrierPacket<'_>) -> usize {
         let entries = grown(self.entries.len() + 1).saturating_sub(self.entries.capacity());
         let frames = grown(self.frames.len() + came.frame.bytes.len()).saturating_sub(self.frames.capacity());
         entries * size_of::<Entry>() + frames
     }
 
-    /// Adds a packet with the bytes of the stream that it brought.
+    /// Adds a packet with the range of stream bytes that it brought.
     pub fn push(&mut self, came: &CarrierPacket<'_>, bytes: Range<u64>) {
-        // Its first bytes were the last of a chunk that was kept.
+        // The packet's first bytes were the last of a chunk that the subscriber kept.
         if let Some(last) = self.entries.last_mut()
             && last.meta.number == came.frame.meta.number
             && last.end == bytes.start
@@ -112,12 +112,12 @@ impl PacketLog {
         self.frames.extend_from_slice(came.frame.bytes);
     }
 
-    /// The chunk was handed over, and the next one begins with what lies from `offset` of the stream on.
+    /// Keeps the packets of the next chunk, which begins at `offset` of the stream.
     pub fn keep_from(&mut self, offset: u64) {
         let first = self.entries.partition_point(|entry| entry.end <= offset);
         if first > 0 {
             let gone = self.entries.get(first).map_or(self.frames.len(), |entry| entry.at);
-            // A stream that waits holds no more than it needs.
+            // A waiting stream holds no more memory than it needs.
             self.entries = self.entries[first..].to_vec();
             self.frames = self.frames[gone..].to_vec();
             self.entries.iter_mut().for_each(|entry| entry.at -= gone);
@@ -128,18 +128,18 @@ impl PacketLog {
         }
     }
 
-    /// Forgets all.
+    /// Removes all packets.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Those of the chunk.
+    /// The packets of the chunk.
     pub fn packets(&self) -> Packets<'_> {
         Packets::new(&self.entries, &self.frames)
     }
 }
 
-/// The capacity for so many: it grows by doubling.
+/// The capacity for `count` items, which grows by doubling.
 fn grown(count: usize) -> usize {
     count.next_power_of_two()
 }

@@ -3,30 +3,30 @@
 use super::FlowStreams;
 use crate::table::{FlowId, prefetch};
 
-/// Flows of a piece.
+/// Flows per piece.
 const PIECE: usize = 1024;
 
-/// Slots, as many as flows there have been at a time.
+/// Slots for as many flows as existed at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct StreamSlots {
     pieces: Vec<Box<[FlowStreams]>>,
 }
 
 impl StreamSlots {
-    /// There is a slot for this flow from now on.
+    /// Creates the slot of a flow.
     pub fn reserve(&mut self, id: FlowId) {
         while self.pieces.len() <= id.0 as usize / PIECE {
             self.pieces.push((0..PIECE).map(|_| FlowStreams::default()).collect());
         }
     }
 
-    /// The streams of a flow; `None` where no question is about any.
+    /// The streams of a flow; `None` if no question is about them.
     pub fn get_mut(&mut self, id: FlowId) -> Option<&mut FlowStreams> {
         let piece = self.pieces.get_mut(id.0 as usize / PIECE)?;
         Some(&mut piece[id.0 as usize % PIECE])
     }
 
-    /// Fetches a flow's slot ahead.
+    /// Prefetches the slot of a flow.
     #[inline(always)]
     pub fn prefetch(&self, id: FlowId) {
         if let Some(piece) = self.pieces.get(id.0 as usize / PIECE) {

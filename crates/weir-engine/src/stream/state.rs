@@ -1,4 +1,4 @@
-//! What a question has of one stream, and a stream as its subscriber sees it.
+//! A question's state of one stream, and the view of a stream for subscribers.
 
 use super::chunk::{ChunkParams, Chunker};
 use super::{DirectionCounts, StreamCounts, StreamParams};
@@ -7,32 +7,32 @@ use crate::sequence::Policy;
 use std::num::NonZeroU16;
 use weir_packet::Direction;
 
-/// One question's state of one stream. Small: there is one for each stream that is alive.
+/// One question's state of one stream. Small, because each live stream has one.
 #[derive(Debug)]
 pub struct StreamState {
-    /// Its own, at most the question's.
+    /// The cutoff of this stream; at most the question's.
     pub(super) cutoff: u64,
-    /// Missing just before the next byte that is handed over.
+    /// Bytes missing just before the next byte to deliver.
     pub(super) gap_bytes: u64,
     pub(super) delivered_bytes: u64,
     pub(super) missing_bytes: u64,
-    /// Of those that want chunks.
+    /// State of questions that want chunks.
     pub(super) chunks: Option<Box<Chunks>>,
-    /// A number of the subscriber's own: where it keeps what it knows of the stream.
+    /// A number for the subscriber's use, such as the index of its own state of the stream.
     pub user: u32,
-    /// Its number and 1: so that a state which is none needs no word of its own.
+    /// The question's number plus 1, so that an `Option` of the state needs no extra word.
     number: NonZeroU16,
     pub(super) priority: u8,
-    /// [`PACKETS`] and [`LATE`], in one byte: so the state fits into the cache line of its stream.
+    /// [`PACKETS`] and [`LATE`] in one byte, so that the state fits into the cache line of its stream.
     flags: u8,
 }
 
 /// The question asks for packets.
 const PACKETS: u8 = 1;
-/// Bytes waited until it was known that the question is given them.
+/// Bytes were held until the question was known to receive them.
 const LATE: u8 = 2;
 
-/// What chunks need.
+/// State of a stream's chunks.
 #[derive(Debug)]
 pub(super) struct Chunks {
     pub params: ChunkParams,
@@ -40,26 +40,26 @@ pub(super) struct Chunks {
     pub dropped_bytes: u64,
     /// The current chunk is to be merged with the next one.
     pub keeps: bool,
-    /// When what waits is handed over, if that is set, and when the chunk began for which it was.
+    /// If a delivery is scheduled: its time, and when the chunk began for which it was scheduled.
     pub due: Option<(i64, i64)>,
 }
 
-/// A stream as its subscriber sees it during a call.
+/// A view of a stream, valid during the call that receives it.
 #[derive(Debug)]
 pub struct StreamHandle<'a> {
     /// The flow.
     pub flow: &'a FlowView<'a>,
-    /// Who sends it.
+    /// The sender of the stream.
     pub from: Direction,
     /// Time of the current packet, nanoseconds since 1970.
     pub now: i64,
-    /// What the sequence met so far.
+    /// Counters of the sequence so far.
     pub sequence: DirectionCounts,
-    /// Whose bytes count from now on where segments overlap; `None`: as the plan says for the receiver.
+    /// The policy for overlapping segments from now on; `None`: the plan's policy for the receiver.
     pub policy: &'a mut Option<Policy>,
-    /// Where in the stream the next byte lies.
+    /// Offset of the next byte in the stream.
     pub offset: u64,
-    /// What the question has of it.
+    /// The question's state of the stream.
     pub state: &'a mut StreamState,
 }
 
@@ -69,7 +69,7 @@ impl StreamState {
         self.flags & PACKETS != 0
     }
 
-    /// Notes that bytes waited until it was known that the question is given them.
+    /// Records that bytes were held until the question was known to receive them.
     pub(super) fn set_late(&mut self) {
         self.flags |= LATE;
     }
@@ -102,7 +102,7 @@ impl StreamState {
         usize::from(self.number.get()) - 1
     }
 
-    /// Bytes that come with it and can't be refused.
+    /// Bytes that the state needs and that cannot be refused.
     pub(super) fn fixed_bytes(&self) -> usize {
         if self.has_chunks() { size_of::<Chunks>() } else { 0 }
     }
@@ -115,29 +115,30 @@ impl StreamState {
         self.chunks.as_ref().map_or(0, |chunks| chunks.dropped_bytes)
     }
 
-    /// Nothing that lies at or beyond this offset is handed over.
+    /// Bytes at or beyond this offset are not delivered.
     pub fn cutoff(&self) -> u64 {
         self.cutoff
     }
 
-    /// Another cutoff. It can only be lower: what lies beyond the one before may have been left out already.
+    /// Lowers the cutoff. It cannot be raised, because bytes beyond the old one may have been left out already.
     pub fn set_cutoff(&mut self, bytes: u64) {
         self.cutoff = self.cutoff.min(bytes);
     }
 
-    /// Its priority, from now on.
+    /// Sets the priority from now on.
     pub fn set_priority(&mut self, priority: u8) {
         self.priority = priority;
     }
 
-    /// Its chunks' size, overlap and time-out, from the next chunk on. Without effect where bytes come without chunks.
+    /// Sets the size, overlap and time-out of chunks, from the next chunk on. No effect if bytes arrive without
+    /// chunks.
     pub fn set_chunk(&mut self, params: ChunkParams) {
         if let Some(chunks) = &mut self.chunks {
             chunks.params = params.sane();
         }
     }
 
-    /// The current chunk is kept: the next one begins with all of it (up to 16 MiB).
+    /// Keeps the current chunk: the next one begins with all of it (up to 16 MiB).
     pub fn keep_chunk(&mut self) {
         if let Some(chunks) = &mut self.chunks {
             chunks.keeps = true;
@@ -146,22 +147,22 @@ impl StreamState {
 }
 
 impl StreamHandle<'_> {
-    /// What became of its bytes so far.
+    /// The outcome of the stream's bytes so far.
     pub fn counts(&self) -> StreamCounts {
         self.counts_up_to(self.offset)
     }
 
-    /// As [`counts`](Self::counts), and of those behind `seen_bytes`, up to which bytes passed or wait for their turn.
-    /// What came early and was refused there, for want of memory, has passed nowhere; between lie bytes that never came.
+    /// As [`counts`](Self::counts), and also for bytes beyond `seen_bytes`, up to which bytes passed or wait.
+    /// Out-of-order bytes refused beyond it for lack of memory have not passed; the bytes in between never arrived.
     ///
-    /// Where bytes were refused twice, more of what is missing counts as refused than was.
+    /// If the same bytes were refused twice, more of the missing bytes count as refused than were.
     pub fn counts_up_to(&self, seen_bytes: u64) -> StreamCounts {
         let StreamState { delivered_bytes, missing_bytes, .. } = *self.state;
         let dropped_bytes = self.state.dropped_bytes();
         let refused_bytes = self.sequence.refused_bytes;
         let behind = self.behind(seen_bytes);
         let refused_behind = refused_bytes.min(behind);
-        // What was refused and never came again is missing for want of memory.
+        // Refused bytes that never arrived again count as lost for lack of memory.
         let refused_before = (refused_bytes - refused_behind).min(missing_bytes);
         let late = if self.state.flags & LATE != 0 { self.sequence.late_dropped_bytes } else { 0 };
         let late_dropped = late.min(missing_bytes - refused_before);
@@ -173,7 +174,7 @@ impl StreamHandle<'_> {
         }
     }
 
-    /// Bytes behind `seen_bytes`, up to the last that was refused for want of memory.
+    /// Bytes beyond `seen_bytes`, up to the last one that was refused for lack of memory.
     pub fn behind(&self, seen_bytes: u64) -> u64 {
         self.sequence.refused_end.saturating_sub(seen_bytes)
     }

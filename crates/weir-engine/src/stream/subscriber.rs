@@ -1,15 +1,15 @@
-//! Who is given streams.
+//! The receiver of streams.
 
 use super::{Chunk, StreamHandle};
 use crate::flow::EndReason;
 use crate::order::Order;
 
-/// Is given the streams that questions asked for: the part of a [`Subscriber`](crate::subscriber::Subscriber) that is
-/// about streams.
+/// Receives the streams that questions asked for: the part of a [`Subscriber`](crate::subscriber::Subscriber) for
+/// streams.
 ///
-/// Everything handed over is valid during the call only.
+/// All references are valid during the call only.
 pub trait StreamSubscriber {
-    /// A stream of which there is something to tell: its first bytes, or its end.
+    /// A stream begins: called before its first bytes, or before its end.
     fn stream_created(&mut self, order: Order, question: usize, stream: &mut StreamHandle<'_>) {
         let _ = (order, question, stream);
     }
@@ -25,7 +25,7 @@ pub trait StreamSubscriber {
         let _ = (order, question, stream, chunk);
     }
 
-    /// A stream's flow is over.
+    /// A stream ends with its flow.
     fn stream_terminated(
         &mut self,
         order: Order,
