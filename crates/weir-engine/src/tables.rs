@@ -1,5 +1,5 @@
-//! The flows of one table of the graph, what is the same for all of them, and what the tail of a packet may
-//! touch of one.
+//! The flows of one table of the graph, the layout that they share, and the parts of one flow that the tail of a
+//! packet may access.
 
 use crate::flow::read_number;
 use crate::flow_ref::FlowRef;
@@ -24,44 +24,44 @@ use weir_packet::Direction;
 pub(crate) struct TableState {
     pub flows: FlowTable,
     pub wheel: TimerWheel,
-    /// By flow; empty where the table's bytes are not wanted.
+    /// By flow; empty if the table's bytes are not wanted.
     pub sessions: Vec<FlowSessions>,
-    /// As `sessions`, and empty where no question is about streams.
+    /// As `sessions`, but empty if no question is about streams.
     pub streams: StreamSlots,
     pub facts: TableLayout,
 }
 
-/// What is the same for all flows of a table.
+/// Properties that all flows of a table share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableLayout {
     pub timeouts: Timeouts,
     /// Places of addresses and ports in a key.
     pub ends: KeyEnds,
-    /// Where variables of the engine lie among the flow's: what is wanted of it, terms that it fulfils, what is
-    /// decided. `None` where the passes took it out.
+    /// Places of engine variables in a flow's record: wants, fulfilled terms, decisions. `None` if the passes removed
+    /// the variable.
     pub wants_at: Option<usize>,
     pub terms: Option<Words>,
     /// Terms that the current packet may still decide.
     pub open: Option<Words>,
     pub verdict: Option<Words>,
-    /// What its sides' messages are, where somebody wants to know of them: the originator's, and how far behind it the
-    /// responder's is.
+    /// Place of the kind of a side's messages, if a question needs messages: the originator's, and the distance to
+    /// the responder's.
     pub messages_at: Option<(usize, usize)>,
-    /// Values that go with each whole of its messages; 0 where these are made of none.
+    /// Values that come with each whole of messages; 0 if messages are not wholes.
     pub whole_values: usize,
     pub initial_wants: u8,
     /// Bytes of its flows are wanted.
     pub delivers: bool,
-    /// Somebody sees its flows. Others are not what a packet belongs to, be they there or not: the passes drop those
-    /// that nothing else needs.
+    /// A question observes the table's flows. A packet does not belong to flows of other tables, whether they exist
+    /// or not: the passes remove lookups that nothing else needs.
     pub observed: bool,
-    /// Its flows are parts of connections found before them.
+    /// The table's flows are parts of connections found before them.
     pub part: bool,
     pub sequence: Option<Sequence>,
-    /// The bytes of the sequence's waiting segments are needed whatever is wanted of the flow: they are put together for
-    /// the next layer or for messages, or compared with what overlaps them.
+    /// Bytes of waiting segments are needed whatever is wanted of the flow: they are reassembled for the next layer
+    /// or for messages, or compared with overlapping bytes.
     pub keeps_bytes: bool,
-    /// Session protocols that it may carry and somebody wants to know of; a bit each.
+    /// Session protocols that the table may carry and that a question needs.
     pub probed: ProtocolSet,
 }
 
@@ -86,7 +86,7 @@ impl TableLayout {
             ends: *declared.key.ends(),
             timeouts: Timeouts {
                 declared_ms: match declared.timeout_ms {
-                    // Of these nobody wants anything: each ends with its packet.
+                    // No question wants these flows: each ends with its packet.
                     _ if declared.two_sided && initial_wants == 0 && !declared.asked => 0,
                     declared => declared.unwrap_or(TIMEOUT_MS),
                 },
@@ -125,7 +125,7 @@ impl TableLayout {
         self.verdict.map(|words| plan.unpack(words, data)).unwrap_or_default()
     }
 
-    /// Notes what the sessions of a flow fulfil, where that is asked.
+    /// Stores what the sessions of a flow fulfil, if the program has a variable for it.
     pub fn set_verdict(&self, plan: &Plan, data: &mut [u8], verdict: &SessionVerdict) {
         if let Some(words) = self.verdict {
             plan.pack(verdict, words, data);
@@ -138,7 +138,7 @@ impl TableLayout {
         self.wants_at.is_some_and(|at| data[at] & of_side != 0)
     }
 
-    /// Whether it is known what a side's messages are.
+    /// Whether the kind of a side's messages is known.
     pub fn has_messages(&self, data: &[u8], side: Direction) -> bool {
         let at = self.messages_at.map(|(at, stride)| at + side.index() * stride);
         at.is_some_and(|at| read_number(data, at, 16) != 0)
@@ -146,7 +146,7 @@ impl TableLayout {
 }
 
 impl TableState {
-    /// No flows yet.
+    /// An empty table.
     pub fn of(table: Table, plan: &Plan) -> Self {
         let data_bytes = plan.program.layout().size(table);
         let key_words = plan.program.graph().key_words(table);
@@ -159,7 +159,7 @@ impl TableState {
         }
     }
 
-    /// A flow's parts and its variables.
+    /// The parts of a flow, and its variables.
     #[inline]
     pub fn tail<'a>(
         &'a mut self,
@@ -180,7 +180,7 @@ impl TableState {
     }
 }
 
-/// What a tail's host may touch of its flow, besides its variables.
+/// The parts of a flow that the host of a tail may access, besides its variables.
 pub(crate) struct TailFlow<'a> {
     pub table: Table,
     pub id: FlowId,
@@ -190,7 +190,7 @@ pub(crate) struct TailFlow<'a> {
     pub sequences: &'a mut Reassembler,
     pub messages: &'a mut Messages,
     pub facts: &'a TableLayout,
-    /// Where among its variables the terms are that the current packet may still decide; in a packet's tail.
+    /// The place of the terms that the current packet may still decide; set in a packet's tail.
     pub open: Option<Words>,
     pub plan: &'a Plan,
 }
@@ -200,8 +200,8 @@ impl TailFlow<'_> {
         FlowRef::new(self.table, self.id)
     }
 
-    /// After a packet's tail: the time-out may have changed. What it is now, where the wheel has to learn
-    /// of it or the flow is over (0).
+    /// The new time-out in milliseconds, if the tail changed it so that the timer wheel must be updated or the flow
+    /// is over (0).
     #[inline]
     pub fn changed_timeout(&mut self, data: &[u8], is_new: bool) -> Option<u32> {
         let millis = self.facts.timeouts.ms(data);
@@ -211,7 +211,7 @@ impl TailFlow<'_> {
     }
 }
 
-/// Nothing of a side's bytes is wanted any longer.
+/// Records that no more bytes of a side are wanted.
 pub(crate) fn stop_bytes(data: &mut [u8], wants_at: Option<usize>, side: Direction) {
     if let Some(at) = wants_at {
         data[at] &= !(WANTS_BYTES[side.index()] as u8);

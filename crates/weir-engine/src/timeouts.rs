@@ -1,27 +1,27 @@
-//! How long flows may be idle.
+//! Idle time-outs of flows.
 
 use crate::flow::read_number;
 
-/// Shorter ones belong to states that last briefly (unanswered, closed) and are not replaced.
+/// Shorter time-outs belong to short-lived states (unanswered, closed) and are not replaced.
 const IDLE_MS_MIN: u32 = 60_000;
 const NS_PER_MS: i64 = 1_000_000;
 
-/// How long the flows of a table may be idle.
+/// The idle time-outs of the flows of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// What the layer declares, where it is the same for all flows.
+    /// The time-out that the layer declares, if all flows share it.
     pub declared_ms: u32,
-    /// Where the flow's own time-out stands among its variables.
+    /// The place of the flow's own time-out among its variables.
     pub at: Option<usize>,
-    /// What replaces it, as [`crate::plan::Limits::idle_timeout_ms`] says.
+    /// The replacement of idle time-outs ([`crate::plan::Limits::idle_timeout_ms`]).
     pub idle_ms: Option<u32>,
 }
 
 impl Timeouts {
-    /// A time-out that never comes.
+    /// A time-out that never expires.
     const NEVER_MS: u32 = u32::MAX;
 
-    /// A flow's time-out, milliseconds.
+    /// A flow's time-out in milliseconds.
     #[inline]
     pub fn ms(self, data: &[u8]) -> u32 {
         let declared = self.at.map_or(self.declared_ms, |at| read_number(data, at, 32) as u32);
@@ -32,7 +32,7 @@ impl Timeouts {
         }
     }
 
-    /// A flow's time-out, nanoseconds.
+    /// A flow's time-out in nanoseconds.
     #[inline]
     pub fn ns(self, data: &[u8]) -> i64 {
         Self::as_ns(self.ms(data))

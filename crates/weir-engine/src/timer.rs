@@ -1,47 +1,47 @@
-//! A hierarchical timer wheel on packet time: which flows have gone without packets for too long?
+//! A hierarchical timer wheel on packet time, which finds flows that have been idle for too long.
 //!
-//! Seven levels of 64 slots span all of time in ticks of 134 ms. Level 0 holds what is due within the
-//! current 64 ticks, level 1 what is due within the current 64 × 64, and so on; a deadline's level
-//! is its first digit (to base 64) that differs from now's. A packet does not touch the wheel: a flow
-//! has one entry, armed once, and when its slot comes up the caller says when the flow is really
-//! due; only then does it move. So a flow costs one visit per time-out, not one per packet.
+//! Seven levels of 64 slots cover all of time in ticks of 134 ms. Level 0 holds deadlines within the current 64
+//! ticks, level 1 deadlines within the current 64 × 64, and so on. The level of a deadline is its first digit (to
+//! base 64) that differs from the current tick's. Packets do not access the wheel: a flow has one entry, scheduled
+//! once. When its slot is reached, the caller returns the flow's real deadline, and only then the entry moves. A flow
+//! therefore costs one visit per time-out, not one per packet.
 //!
-//! Expiry is late by up to a tick, never early. Who must know exactly whether a flow was over when a
-//! packet came compares times at the lookup; the wheel's part is to find flows that nobody looks up.
+//! Expiry is late by up to a tick, never early. To decide exactly whether a flow was over when a packet came, compare
+//! times at the lookup; the wheel finds flows that are not looked up.
 
 use crate::table::FlowId;
 
-/// A tick, nanoseconds: 2²⁷.
+/// The length of a tick in nanoseconds: 2²⁷.
 pub const TICK_NS: i64 = 1 << TICK_SHIFT;
 const TICK_SHIFT: u32 = 27;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// 37 bits of ticks (64 of time less 27) in digits of 6.
+/// 37 bits of ticks (64 bits of time less 27) in digits of 6 bits.
 const LEVELS: usize = (64 - TICK_SHIFT).div_ceil(SLOT_BITS) as usize;
 
 const NONE: u32 = u32::MAX;
 const IDLE: u16 = u16::MAX;
 
-/// A flow's place in the wheel: in the doubly linked list of a slot.
+/// A flow's entry in the doubly linked list of a slot.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     previous: u32,
     next: u32,
-    /// Slot, level by level; of two slots the one with the lower number is always due first.
+    /// The slot, numbered level by level; of two slots, the one with the lower number is always due first.
     slot: u16,
 }
 
-/// The wheel of one table. Takes 12 bytes per id and 2 KiB.
+/// The wheel of one table. Uses 12 bytes per id and 2 KiB.
 #[derive(Debug)]
 pub struct TimerWheel {
-    /// The tick that it is: the first one that has not passed entirely.
+    /// The current tick: the first one that has not passed entirely.
     current: u64,
     /// A bit for every slot that is not empty.
     occupied: [u64; LEVELS],
     heads: [u32; LEVELS * SLOTS],
     nodes: Vec<Node>,
     pending: usize,
-    /// First flows of the slots being emptied; kept for its allocation.
+    /// First flows of the slots being emptied; kept to reuse its allocation.
     emptied: Vec<u32>,
 }
 
@@ -58,14 +58,14 @@ impl Default for TimerWheel {
     }
 }
 
-/// Ticks since the beginning of time, which lies before 1970.
+/// The number of a time's tick, counted from the smallest time.
 fn tick_of(time: i64) -> u64 {
     (time as u64 ^ 1 << 63) >> TICK_SHIFT
 }
 
 impl TimerWheel {
-    /// Sees to it that the flow is looked at soon after `deadline` (nanoseconds since 1970), at the
-    /// latest. Where it would be looked at earlier anyway it stays there. Constant time.
+    /// Schedules a visit of the flow soon after `deadline` (nanoseconds since 1970). An earlier visit stays
+    /// scheduled. Constant time.
     pub fn schedule(&mut self, id: FlowId, deadline: i64) {
         if self.nodes.len() <= id.0 as usize {
             self.nodes.resize(id.0 as usize + 1, Node { previous: NONE, next: NONE, slot: IDLE });
@@ -81,7 +81,7 @@ impl TimerWheel {
         self.link(id, slot);
     }
 
-    /// Forgets a flow, if it is there. Constant time.
+    /// Removes a flow, if it is in the wheel. Constant time.
     pub fn cancel(&mut self, id: FlowId) {
         if self.is_pending(id) {
             self.unlink(id);
@@ -103,18 +103,18 @@ impl TimerWheel {
         self.pending == 0
     }
 
-    /// Whether it was later than `now` already.
+    /// Whether the wheel's time is later than `now`.
     pub fn is_later_than(&self, now: i64) -> bool {
         tick_of(now) < self.current
     }
 
-    /// Time is `now`. Asks `deadline_of` for the real deadline of each flow whose slot has come up
-    /// (`None`: it has none, forget it). Those due are removed and pushed to `expired` with their
-    /// deadlines; the others go where they belong now.
+    /// Advances the time to `now`. Calls `deadline_of` for the real deadline of each flow whose slot is reached
+    /// (`None`: the flow is removed). Flows that are due are removed and pushed to `expired` with their deadlines;
+    /// the others are scheduled again.
     ///
-    /// Visits a flow at most once, and no empty slot, however far time has jumped; where it has gone back,
-    /// every flow. The order of `expired` is that of the wheel: sort before use. Almost always
-    /// the tick is the same as before, and the call costs a comparison.
+    /// Visits each flow at most once, and no empty slot, however far time has jumped; if time has gone back, every
+    /// flow. `expired` is in the order of the wheel: sort before use. Usually the tick has not changed, and the call
+    /// costs one comparison.
     #[inline]
     pub fn advance(
         &mut self,
@@ -133,7 +133,7 @@ impl TimerWheel {
         mut deadline_of: impl FnMut(FlowId) -> Option<i64>,
         expired: &mut Vec<(i64, FlowId)>,
     ) {
-        // First all slots are emptied, then their flows placed: what goes back in is not met again.
+        // All slots are emptied before flows are scheduled again, so no flow is visited twice.
         let mut emptied = std::mem::take(&mut self.emptied);
         if tick_of(now) > self.current {
             self.empty_slots_before(tick_of(now), &mut emptied);
@@ -159,15 +159,15 @@ impl TimerWheel {
         self.emptied = emptied;
     }
 
-    /// Takes the lists out of all slots.
+    /// Removes the lists of all slots.
     fn empty_all_slots(&mut self, lists: &mut Vec<u32>) {
         self.occupied = [0; LEVELS];
         let heads = self.heads.iter_mut().map(|head| std::mem::replace(head, NONE));
         lists.extend(heads.filter(|&head| head != NONE));
     }
 
-    /// Takes the lists out of all slots that begin before `target` has passed: on level 0 those of
-    /// whole ticks before it, above also the one that it lies in.
+    /// Removes the lists of all slots that begin before the end of `target`: on level 0 the ticks before it, on
+    /// higher levels also the slot that contains it.
     fn empty_slots_before(&mut self, target: u64, lists: &mut Vec<u32>) {
         for level in 0..LEVELS {
             let shift = level as u32 * SLOT_BITS;
@@ -192,7 +192,7 @@ impl TimerWheel {
         }
     }
 
-    /// The slot of a deadline as seen from now; that of now where it has passed.
+    /// The slot of a deadline, seen from the current tick; the current slot if the deadline has passed.
     fn slot_of(&self, deadline: i64) -> u16 {
         let tick = tick_of(deadline).max(self.current);
         let level = (tick ^ self.current).checked_ilog2().unwrap_or(0) / SLOT_BITS;
@@ -237,7 +237,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
     const START: i64 = 1_790_000_000 * SECOND;
 
-    /// The wheel at `now`, with the flows' real deadlines beside it.
+    /// Advances the wheel to `now`; `deadlines` holds the flows' real deadlines.
     fn advance(wheel: &mut TimerWheel, now: i64, deadlines: &BTreeMap<u32, i64>) -> Vec<(i64, FlowId)> {
         let mut expired = Vec::new();
         wheel.advance(now, |id| deadlines.get(&id.0).copied(), &mut expired);
@@ -330,7 +330,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        /// Against a list: nobody expires early, nobody is more than a tick late, nobody is lost.
+        /// Compared with a list, no flow expires early or more than a tick late, and none is lost.
         #[test]
         fn agrees_with_a_list(
             steps in prop::collection::vec((0u8..5, 0u32..40, 0u32..45, any::<u64>()), 1..400),
@@ -340,11 +340,11 @@ mod tests {
             let mut now = START;
             advance(&mut wheel, now, &deadlines);
             for (step, id, bits, random) in steps {
-                // Spans of all magnitudes, from nothing to some hours.
+                // Spans of all magnitudes, from zero to some hours.
                 let span = (random & ((1 << bits) - 1)) as i64;
                 match step {
                     0 => {
-                        // A new deadline; earlier ones have to be told, later ones not.
+                        // Earlier deadlines must be scheduled; later ones need not.
                         let earlier = deadlines.get(&id).is_none_or(|&old| now + span < old);
                         deadlines.insert(id, now + span);
                         if earlier || random % 2 == 0 {

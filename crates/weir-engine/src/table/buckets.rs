@@ -1,21 +1,20 @@
 //! The index of a flow table: buckets of one cache line, from a hash to ids.
 //!
-//! A bucket holds ten ids with 16 bits of hash each, so a wrong entry is touched once in some
-//! thousands of lookups. A full bucket passes on to the next; it counts how many ids it has
-//! passed on, so a search stops at the first bucket that has passed on nothing, and removal leaves
-//! no tombstones behind.
+//! A bucket holds ten ids with 16 bits of hash each, so a wrong entry is accessed once in some thousands of lookups.
+//! A full bucket passes ids on to the next bucket and counts them. A search therefore stops at the first bucket that
+//! has passed on nothing, and removal needs no tombstones.
 
 use super::FlowId;
 use super::memory::{Plain, Zeroed, equal, prefetch};
 
-/// Ids of a bucket.
+/// Ids per bucket.
 const BUCKET_SLOTS: usize = 10;
-/// Ids per bucket, on average, from which on the index is doubled. At 7 of 10, two of a hundred
-/// ids don't find room in their own bucket.
+/// Average number of ids per bucket at which the index is doubled. At 7 of 10, two of a hundred ids do not fit into
+/// their own bucket.
 const BUCKET_LOAD_MAX: usize = 7;
 /// Buckets of an empty index: one page.
 const BUCKETS_MIN: usize = 64;
-/// Buckets from which on huge pages are asked for: one such page.
+/// Number of buckets from which huge pages are requested: one such page.
 const BUCKETS_HUGE: usize = (2 << 20) / 64;
 
 /// A cache line.
@@ -24,7 +23,7 @@ const BUCKETS_HUGE: usize = (2 << 20) / 64;
 struct Bucket {
     /// Upper bits of hashes; 0: the slot is free.
     tags: [u16; BUCKET_SLOTS],
-    /// Ids that belong here or before and had to go farther; stays at its maximum once there.
+    /// Ids that belong to this bucket or an earlier one and were stored in a later one; saturates.
     passed_on: u16,
     reserved: u16,
     flows: [u32; BUCKET_SLOTS],
@@ -60,13 +59,13 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// An index with room for `flows` ids; `None` where the system has no memory.
+    /// An index with room for `flows` ids; `None` if the system has no memory.
     pub(super) fn with_room(flows: usize) -> Option<Self> {
         let count = flows.div_ceil(BUCKET_LOAD_MAX).next_power_of_two().max(BUCKETS_MIN);
         Some(Self { buckets: Zeroed::new(count, count >= BUCKETS_HUGE)?, mask: count - 1 })
     }
 
-    /// Ids up to which it stays fast.
+    /// Number of ids up to which lookups stay fast.
     pub(super) fn room(&self) -> usize {
         self.buckets.len() * BUCKET_LOAD_MAX
     }
@@ -81,7 +80,7 @@ impl Buckets {
         prefetch(&self.buckets[hash as usize & self.mask]);
     }
 
-    /// The first id with the tag of `hash` in its own bucket, if any: almost certainly the one looked for.
+    /// The first id with the tag of `hash` in its own bucket, if any: almost certainly the right one.
     #[inline(always)]
     pub(super) fn likely(&self, hash: u64) -> Option<FlowId> {
         let bucket = &self.buckets[hash as usize & self.mask];
@@ -110,7 +109,8 @@ impl Buckets {
         None
     }
 
-    /// Adds an id that is not there. Needs room (see [`room`](Self::room)), or it may find none.
+    /// Adds an id that is not in the index. The index must have room (see [`room`](Self::room)), or no slot may be
+    /// free.
     pub(super) fn insert(&mut self, hash: u64, id: FlowId) {
         for step in 0..=self.mask {
             let bucket = &mut self.buckets[(hash as usize).wrapping_add(step) & self.mask];
@@ -143,7 +143,8 @@ impl Buckets {
                 }
                 slots &= slots - 1;
             }
-            // Not here, so this bucket had passed it on. A saturated count stays: it may be larger.
+            // The id is in a later bucket, so this bucket passed it on. A saturated count stays, because the true one
+            // may be larger.
             assert!(bucket.passed_on > 0, "{id} is not in the index");
             if bucket.passed_on < u16::MAX {
                 bucket.passed_on -= 1;

@@ -1,11 +1,11 @@
-//! The hash of flow keys: folded multiplication with secrets, in the manner of wyhash.
+//! The hash of flow keys: folded multiplication with secrets, similar to wyhash.
 //!
-//! Keys are chosen by whoever sends packets, so a hash without a secret would let them fill one
-//! bucket. The seed is an argument: random per process in earnest, fixed in tests.
+//! The senders of packets choose the keys. With a hash without a secret, they could fill one bucket. The seed is an
+//! argument: random per process in production, fixed in tests.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The upper and lower half of a product of 128 bits, folded.
+/// Multiplies to 128 bits, and combines the upper and the lower half.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -51,7 +51,7 @@ impl KeyHash {
     }
 }
 
-/// Hashes numbers that we gave out ourselves (ids, addresses of blocks), for maps that no sender can aim at.
+/// Hashes numbers that the engine assigned (ids, addresses of blocks), which no sender can choose.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct IdHasher(u64);
 

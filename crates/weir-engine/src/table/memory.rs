@@ -1,41 +1,40 @@
-//! Memory of tables: zeroed arrays on huge pages, and the hint that fetches a line ahead of its use.
+//! Memory of tables: zeroed arrays on huge pages, and cache prefetching.
 //!
-//! One of the two files of this crate with `unsafe` blocks (the other is `slab`). On 1 M random flows with
-//! entries of 128 bytes prefetching is worth a factor of 2.3 and huge pages one of 1.15, with 256 bytes
-//! 1.6 and 1.1 to 1.25 (`examples/table_bench.rs`, 2026-11-21, on a machine with other work).
+//! One of the two files of this crate with `unsafe` blocks (the other is `slab`). On 1 M random flows with entries of
+//! 128 bytes, prefetching is faster by a factor of 2.3 and huge pages by 1.15; with 256 bytes, by 1.6 and 1.1 to 1.25
+//! (`examples/table_bench.rs`, 2026-11-21, on a machine with other work).
 #![allow(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Bytes of a huge page of the systems that matter.
+/// Bytes of a huge page on the supported systems.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// A type of which all bits zero are a value, without padding that matters and without a destructor.
+/// A type for which all zero bits are a valid value, without significant padding and without a destructor.
 ///
-/// # Safety
-/// As said: every pattern of zero bytes must be a valid value, and dropping must do nothing.
+/// # Safety Zero bytes must be a valid value, and dropping must do nothing.
 pub(super) unsafe trait Plain: Copy {}
 
 // SAFETY: integers are plain.
 unsafe impl Plain for u64 {}
 
-/// An array that starts as zeros. Its pages are fetched from the system when they are first touched.
+/// An array that starts as zeros. The system provides its pages when they are first accessed.
 pub(super) struct Zeroed<T: Plain> {
     start: NonNull<T>,
     length: usize,
     mapping: Mapping,
 }
 
-/// What to give back to the system.
+/// A mapping that is returned to the system on drop.
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 impl<T: Plain> Zeroed<T> {
-    /// `length` zeros; `None` where the system has no memory. With `huge`, the system is asked for huge
-    /// pages, and the array starts on one.
+    /// `length` zeros; `None` if the system has no memory. With `huge`, huge pages are requested, and the array
+    /// starts on one.
     pub(super) fn new(length: usize, huge: bool) -> Option<Self> {
         let wanted = length.checked_mul(size_of::<T>())?.max(1);
         let slack = if huge { HUGE_PAGE_BYTES } else { 0 };
@@ -54,7 +53,7 @@ impl<T: Plain> Zeroed<T> {
 }
 
 impl<T: Plain> Zeroed<T> {
-    /// Its first value, from which the others can be reached.
+    /// A pointer to the first value.
     #[inline]
     pub(super) fn start(&self) -> NonNull<T> {
         self.start
@@ -110,7 +109,7 @@ impl Mapping {
     }
 
     fn release(&mut self) {
-        // SAFETY: what `zeroed` mapped; nobody refers to it any longer, its owner is being dropped.
+        // SAFETY: the range that `zeroed` mapped; its owner is being dropped, so no reference exists.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -128,16 +127,16 @@ impl Mapping {
     }
 
     fn release(&mut self) {
-        // SAFETY: what `zeroed` allocated, with the same layout.
+        // SAFETY: the memory that `zeroed` allocated, with the same layout.
         unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
     }
 }
 
-/// Asks for huge pages. It is advice: where the system refuses, small pages do.
+/// Requests huge pages. If the system refuses, small pages are used.
 #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
 fn advise_huge(start: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the range lies in a mapping of ours; the advice doesn't change what is in it.
+    // SAFETY: the range lies in a mapping of this object; the advice does not change its contents.
     unsafe {
         libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
     }
@@ -160,7 +159,7 @@ pub(crate) fn prefetch<T: ?Sized>(value: &T) {
 #[inline(always)]
 pub(super) fn equal(eight: [u16; 8], number: u16) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the eight numbers are read, wherever they lie; SSE2 is part of every x86-64.
+    // SAFETY: an unaligned load reads the eight numbers; SSE2 is part of every x86-64.
     unsafe {
         use std::arch::x86_64::{
             _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16,

@@ -1,16 +1,16 @@
-//! Flow tables: from a key to a flow's entry, built so that many lookups overlap.
+//! Flow tables: from a key to a flow's entry, designed for overlapping lookups.
 //!
-//! One table per worker and per table of the graph; nothing is shared. A lookup touches two places:
-//! a bucket (one line) and the entry. For a burst, call [`FlowTable::prefetch_bucket`] on all
-//! hashes, then [`FlowTable::prefetch_entry`] on all, then [`FlowTable::find`] one by one: the
-//! misses overlap, and a lookup costs a fraction of one.
+//! Each worker has one table per table of the graph; nothing is shared. A lookup accesses two places: a bucket (one
+//! cache line) and the entry. For a burst, call [`FlowTable::prefetch_bucket`] on all hashes, then
+//! [`FlowTable::prefetch_entry`] on all, then [`FlowTable::find`] one by one: the cache misses overlap, and a lookup
+//! costs a fraction of one.
 //!
 //! * `hash`: keys to 64 bits, with a secret.  `buckets`: hashes to ids.
 //! * `slab`: ids to entries, which never move.  `header`: times and key, in front of the variables.
 //! * `memory`: huge pages, prefetching.
 //!
-//! Memory: an entry takes its header (32 bytes), its key and its variables, rounded up to 64 bytes; the index 9 to
-//! 18 bytes per flow at its peak. Memory of ended flows is reused, not given back.
+//! Memory: an entry takes its header (32 bytes), its key and its variables, rounded up to 64 bytes; the index 9 to 18
+//! bytes per flow at its peak. Memory of ended flows is reused, not given back.
 
 mod buckets;
 mod hash;
@@ -38,7 +38,7 @@ fn is_same(a: &[u64], b: &[u64]) -> bool {
     }
 }
 
-/// Number of a flow in its table. Given to another flow after the flow has ended.
+/// The number of a flow in its table. It is reused after the flow has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(pub u32);
 
@@ -48,18 +48,18 @@ impl fmt::Display for FlowId {
     }
 }
 
-/// The table has as many flows as it may have, or as there is memory for.
+/// The table has reached its limit of flows, or the system has no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// What is known of a flow when its first packet is there.
+/// The properties of a flow that its first packet determines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Birth {
     /// Time of the packet, nanoseconds since 1970.
     pub time: i64,
     /// Number of the packet in the run, from 1.
     pub packet: u64,
-    /// Its sender stands second in the key.
+    /// The sender is the second side of the key.
     pub swap: bool,
 }
 
@@ -89,43 +89,42 @@ impl FlowTable {
         }
     }
 
-    /// The hash of a key, which the other methods want: computed once, used three times.
+    /// The hash of a key, for the other methods: computed once, used three times.
     #[inline(always)]
     pub fn hash(&self, key: &[u64]) -> u64 {
         self.keys.hash(key)
     }
 
-    /// Fetches the bucket of a hash. Waits for nothing.
+    /// Prefetches the bucket of a hash. Does not wait.
     #[inline(always)]
     pub fn prefetch_bucket(&self, hash: u64) {
         self.buckets.prefetch(hash);
     }
 
-    /// Fetches the entry that a hash most likely leads to, up to four lines of it. Reads the bucket.
+    /// Prefetches up to four cache lines of the entry that a hash most likely leads to. Reads the bucket.
     #[inline(always)]
     pub fn prefetch_entry(&self, hash: u64) -> Option<FlowId> {
         let likely = self.buckets.likely(hash);
         likely.inspect(|&id| self.slab.prefetch(id))
     }
 
-    /// The flow of a key, if it is there. `hash` is [`hash`](Self::hash) of `key`; `likely` what
-    /// [`prefetch_entry`](Self::prefetch_entry) said of it, however long ago.
+    /// The flow of a key, if it exists. `hash` is [`hash`](Self::hash) of `key`; `likely` is a result of
+    /// [`prefetch_entry`](Self::prefetch_entry) for it, of any age.
     #[inline(always)]
     pub fn find(&self, key: &[u64], hash: u64, likely: Option<FlowId>) -> Option<FlowId> {
         let is_it = |id: FlowId| is_same(self.slab.header(id).words(), key);
         match likely {
-            // It may have ended since.
+            // The flow may have ended since.
             Some(id) if is_it(id) && self.slab.header(id).live => Some(id),
             _ => self.buckets.find(hash, is_it),
         }
     }
 
-    /// A new flow, its variables all 0, for a key that [`find`](Self::find) did not find.
+    /// Adds a flow, with all variables 0, for a key that [`find`](Self::find) did not find.
     ///
-    /// Doubles the index where it must, which takes some 10 ms at a million flows. Entries don't move.
+    /// Doubles the index if necessary, which takes some 10 ms at a million flows. Entries do not move.
     ///
-    /// # Errors
-    /// [`Full`] where there are as many flows as there may be, or the system has no memory for more.
+    /// # Errors [`Full`] if the limit of flows is reached, or the system has no memory.
     pub fn insert(&mut self, key: &[u64], hash: u64, birth: Birth) -> Result<FlowId, Full> {
         debug_assert!(self.find(key, hash, None).is_none(), "the key is there already");
         if self.live >= self.flows_max {
@@ -144,10 +143,9 @@ impl FlowTable {
         Ok(id)
     }
 
-    /// Ends a flow: its key is free for another, and so is its id.
+    /// Removes a flow; its key and its id may be used again.
     ///
-    /// # Panics
-    /// If the flow has ended before.
+    /// # Panics If the flow has been removed before.
     pub fn remove(&mut self, id: FlowId) {
         let (header, _) = self.slab.parts_mut(id);
         assert!(header.live, "{id} has ended before");
@@ -160,35 +158,33 @@ impl FlowTable {
 
     /// The header and the variables of a live flow.
     ///
-    /// # Panics
-    /// If there never was such a flow.
+    /// # Panics If there was never such a flow.
     #[inline]
     pub fn entry(&self, id: FlowId) -> (&Header, &[u8]) {
         debug_assert!(self.slab.header(id).live, "{id} has ended");
         self.slab.parts(id)
     }
 
-    /// As [`entry`](Self::entry), to change.
+    /// As [`entry`](Self::entry), mutable.
     ///
-    /// # Panics
-    /// If there never was such a flow.
+    /// # Panics If there was never such a flow.
     #[inline]
     pub fn entry_mut(&mut self, id: FlowId) -> (&mut Header, &mut [u8]) {
         debug_assert!(self.slab.header(id).live, "{id} has ended");
         self.slab.parts_mut(id)
     }
 
-    /// Whether there is a flow with this id now.
+    /// Whether a flow with this id is live.
     #[inline]
     pub fn is_live(&self, id: FlowId) -> bool {
         id.0 < self.slab.length() && self.slab.header(id).live
     }
 
-    /// The live flows in the order in which they were made. Allocates, and sorts: for the end of a run.
+    /// The live flows in the order of their creation. Allocates and sorts: for the end of a run.
     pub fn in_order(&self) -> Vec<FlowId> {
         let mut ids: Vec<FlowId> =
             (0..self.slab.length()).map(FlowId).filter(|&id| self.slab.header(id).live).collect();
-        // One packet may make several flows of a table (tunnels); the younger is less than 2³¹ behind.
+        // One packet may create several flows of a table (tunnels); their ids differ by less than 2³¹.
         ids.sort_by(|&a, &b| {
             let [a, b] = [a, b].map(|id| self.slab.header(id));
             (a.first_packet, a.key()).cmp(&(b.first_packet, b.key()))
@@ -196,16 +192,15 @@ impl FlowTable {
         ids
     }
 
-    /// Ids given so far: each is less than this.
+    /// Number of ids assigned so far; each id is less than this.
     pub fn ids(&self) -> u32 {
         self.slab.length()
     }
 
-    /// The same flows, with the same ids, with other variables, unless they are the same: `write` makes a live flow's new ones, which are zeros, of its old
-    /// ones.
+    /// Changes the layout of the variables, unless they are the same; flows keep their ids. `write` fills a live
+    /// flow's new variables, which are zeros, from its old ones.
     ///
-    /// # Panics
-    /// Where the system has no memory for a second copy.
+    /// # Panics If the system has no memory for a second copy.
     pub fn lay_out_anew(
         &mut self,
         data_bytes: usize,
@@ -238,7 +233,7 @@ impl FlowTable {
         self.live == 0
     }
 
-    /// The most flows that were live at a time.
+    /// The largest number of flows that were live at the same time.
     pub fn live_peak(&self) -> usize {
         self.live_peak
     }
@@ -248,13 +243,13 @@ impl FlowTable {
         self.slab.stride_bytes()
     }
 
-    /// Bytes of address space of entries and index. Pages never touched take no memory.
+    /// Bytes of address space of entries and index. Pages that were never accessed use no memory.
     pub fn bytes(&self) -> usize {
         self.slab.bytes() + self.buckets.bytes() + self.free.capacity() * size_of::<FlowId>()
     }
 
-    /// Doubles the index. Hashes are made anew from the keys: the entries are read in order of their
-    /// place, which costs less than keeping hashes would. The buckets they go to are fetched ahead, a group at a time.
+    /// Doubles the index. Hashes are computed again from the keys: the entries are read sequentially, which costs
+    /// less than storing hashes would. Their target buckets are prefetched, a group at a time.
     #[cold]
     fn grow(&mut self) -> Result<(), Full> {
         const GROUP: usize = 16;

@@ -1,9 +1,8 @@
-//! Entries of a flow table: a header with the flow's key, and the program's variables, one after the other in chunks
-//! that never move.
+//! Entries of a flow table: a header with the flow's key, and the program's variables, contiguous in chunks that
+//! never move.
 //!
-//! Entry `id` lies in chunk `id / 32768`. Strides are multiples of a cache line, so every chunk is a
-//! multiple of 2 MiB. The first chunk is left on small pages: captures of a few flows should not
-//! pay for clearing a huge one.
+//! Entry `id` lies in chunk `id / 32768`. Strides are multiples of a cache line, so every chunk is a multiple of 2
+//! MiB. The first chunk uses small pages: captures of a few flows should not pay for clearing a huge page.
 #![allow(unsafe_code)]
 
 use super::FlowId;
@@ -13,9 +12,9 @@ use std::ptr::{self, NonNull};
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Entries of a chunk, as a shift.
+/// Entries per chunk, as a shift.
 const CHUNK_SHIFT: u32 = 15;
-/// Lines of an entry that are fetched ahead; the rest of longer ones the hardware's prefetcher finds.
+/// Limit of cache lines prefetched per entry; for longer entries, the hardware prefetcher fetches the rest.
 const PREFETCH_LINES_MAX: usize = 3;
 
 /// A cache line of an entry.
@@ -56,11 +55,11 @@ impl Slab {
     /// The header at the start of an entry.
     #[inline]
     fn header_at(&self, start: NonNull<Line>) -> *mut Header {
-        // The metadata of a pointer to a header is its key's number of words, as for a slice of words.
+        // The metadata of a pointer to a header is the number of key words, as for a slice of words.
         ptr::slice_from_raw_parts_mut(start.as_ptr().cast::<u64>(), self.key_words) as *mut Header
     }
 
-    /// Entries so far, live or not.
+    /// Number of entries so far, live or not.
     pub(super) fn length(&self) -> u32 {
         self.length
     }
@@ -70,12 +69,12 @@ impl Slab {
         self.stride_lines * LINE_BYTES
     }
 
-    /// Bytes of address space taken by chunks; pages that were never touched take no memory.
+    /// Bytes of address space of the chunks; pages that were never accessed use no memory.
     pub(super) fn bytes(&self) -> usize {
         (self.chunks.len() << CHUNK_SHIFT) * self.stride_bytes()
     }
 
-    /// A new entry of zeros; `None` where the system has no memory.
+    /// Adds an entry of zeros; `None` if the system has no memory.
     pub(super) fn push(&mut self) -> Option<FlowId> {
         let id = self.length;
         if (id >> CHUNK_SHIFT) as usize == self.chunks.len() {
@@ -86,24 +85,22 @@ impl Slab {
         Some(FlowId(id))
     }
 
-    /// Where an entry begins.
+    /// The start of an entry.
     ///
-    /// # Panics
-    /// If there never was such an entry.
+    /// # Panics If there was never such an entry.
     #[inline]
     fn start(&self, id: FlowId) -> NonNull<Line> {
         let chunk = &self.chunks[(id.0 >> CHUNK_SHIFT) as usize];
         let first = (id.0 as usize & ((1 << CHUNK_SHIFT) - 1)) * self.stride_lines;
-        // SAFETY: every chunk has `stride_lines << CHUNK_SHIFT` lines, so that each of its entries lies in it.
+        // SAFETY: every chunk has `stride_lines << CHUNK_SHIFT` lines, so each of its entries lies in it.
         unsafe { chunk.start().add(first) }
     }
 
     /// The header of an entry.
     #[inline]
     pub(super) fn header(&self, id: FlowId) -> &Header {
-        // SAFETY: an entry has at least `header_bytes` bytes, on a line's boundary. They are zeros, which
-        // are a valid header, or what was written through `parts_mut`, which keeps headers and variables
-        // apart.
+        // SAFETY: an entry has at least `header_bytes` bytes and is aligned to a cache line. Its bytes are zeros,
+        // which are a valid header, or were written through `parts_mut`, which keeps headers and variables apart.
         unsafe { &*self.header_at(self.start(id)) }
     }
 
@@ -119,19 +116,19 @@ impl Slab {
         }
     }
 
-    /// The header and the variables of an entry, to change.
+    /// The header and the variables of an entry, mutable.
     #[inline]
     pub(super) fn parts_mut(&mut self, id: FlowId) -> (&mut Header, &mut [u8]) {
         let start = self.start(id);
-        // SAFETY: as in `parts`. The slab, which owns its chunks alone, is borrowed exclusively, and the two
-        // don't overlap.
+        // SAFETY: as in `parts`. The slab owns its chunks and is borrowed exclusively, and the two ranges do not
+        // overlap.
         unsafe {
             let data = start.cast::<u8>().add(self.header_bytes()).as_ptr();
             (&mut *self.header_at(start), std::slice::from_raw_parts_mut(data, self.data_bytes))
         }
     }
 
-    /// Fetches the lines of an entry ahead of its use.
+    /// Prefetches the cache lines of an entry.
     #[inline]
     pub(super) fn prefetch(&self, id: FlowId) {
         let start = self.start(id);

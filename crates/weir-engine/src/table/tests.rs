@@ -1,4 +1,4 @@
-//! The table as a whole: a ladder, and a comparison with `HashMap`.
+//! Tests of the whole table: a ladder, and a comparison with `HashMap`.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn add(table: &mut FlowTable, key: [u64; 5], packet: u64) -> Result<FlowId, Full
 fn find(table: &FlowTable, key: [u64; 5]) -> Option<FlowId> {
     let hash = table.hash(&key);
     let found = table.find(&key, hash, None);
-    // Whatever it was said to be, once.
+    // Any earlier prediction must work.
     for likely in
         (0..table.ids()).step_by(table.ids() as usize / 3 + 1).map(FlowId).chain(table.prefetch_entry(hash))
     {
@@ -102,7 +102,7 @@ fn two_hundred_thousand_flows_are_all_found_after_growth() {
 
 #[test]
 fn a_table_that_comes_and_goes_does_not_slow_down() {
-    // Tombstones would fill the index: a thousand live flows, a million that came and went.
+    // Tombstones would fill the index: a thousand live flows, after a million that were added and removed.
     let mut table = FlowTable::new(5, 0, 2_000, 9);
     for n in 0..1_000_000u64 {
         add(&mut table, [n; 5], n).unwrap();
@@ -117,7 +117,7 @@ fn a_table_that_comes_and_goes_does_not_slow_down() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is inserted, found and removed: as a `HashMap` would have it.
+    /// Any sequence of insert, find and remove gives the same results as a `HashMap`.
     #[test]
     fn agrees_with_a_map(
         steps in prop::collection::vec((0u8..4, 0u64..300), 1..3000),
