@@ -357,8 +357,8 @@ struct Masks {
     packet_questions: QuestionSet,
     /// Questions that track connections.
     tracking: QuestionSet,
-    /// Classes of packets with a remainder of a question about packets; of such a question that depends on connection or
-    /// session; of another question; of one that tracks connections; of one about events.
+    /// Classes of packets with a remainder of a question about packets; of such a question that depends on connection
+    /// or session; of another question; of one that tracks connections; of one about events.
     packets: ClassSet,
     late_packets: ClassSet,
     others: ClassSet,

@@ -1,5 +1,5 @@
-//! The sessions of a flow: probe until it is certain which protocol it is, parse while somebody wants
-//! its sessions, probe anew where another protocol follows in the same bytes, then be over.
+//! The sessions of a flow: probes until the protocol is certain, parses while a question wants the sessions, probes
+//! again if another protocol follows in the same bytes, and then ignores further bytes.
 
 use crate::counters::SessionCounters;
 use crate::plan::Plan;
@@ -9,23 +9,24 @@ use weir_sessions::{
     Data, Direction, InnerPiece, Opening, Probe, Progress, ProtocolSet, Session, SessionParser,
 };
 
-/// What sessions are found in.
+/// The flow that sessions are found in.
 #[derive(Clone, Copy)]
 pub(crate) struct Carrier<'a> {
     pub plan: &'a Plan,
-    /// Protocols that its flows may carry and somebody wants to know of.
+    /// Protocols that the flow may carry and that a question needs.
     pub probed: &'a ProtocolSet,
     /// Ports of originator and responder.
     pub ports: [u16; 2],
-    /// Its bytes come in datagrams.
+    /// The bytes arrive in datagrams.
     pub is_datagram: bool,
 }
 
-/// Where the sessions of one flow stand.
+/// The state of the sessions of one flow.
 pub(crate) enum FlowSessions {
-    /// No byte yet, or none since the last protocol handed over; and datagrams since then that were nobody's.
+    /// No bytes since the start, or since the last protocol handed over; and the number of datagrams since then that
+    /// no protocol recognised.
     Fresh(Recognised, u8),
-    /// Not yet certain; the first bytes of both directions are kept.
+    /// The protocol is not certain yet; the first bytes of both directions are kept.
     Probing(Box<Probing>),
     /// Certain, and wanted: the last of those recognised.
     Parsing(Recognised, FlowParser),
@@ -33,7 +34,7 @@ pub(crate) enum FlowSessions {
     Tunnel(Box<Tunnel>),
     /// Several share the flow's datagrams: this one is asked first, and what is not its own goes to the rest.
     Beside(u8, FlowParser, Box<FlowSessions>),
-    /// Nothing more is wanted of the bytes.
+    /// No more bytes are wanted.
     Over(Recognised),
 }
 
@@ -90,18 +91,18 @@ impl FlowParser {
 /// The first bytes of a flow.
 pub(crate) struct Probing {
     before: Recognised,
-    /// Of each direction.
+    /// The bytes of each direction.
     bytes: [Vec<u8>; 2],
-    /// The pieces in which they came: from whom, when, how many.
+    /// The pieces in which the bytes arrived: sender, time, length.
     pieces: Vec<(Direction, Timestamp, u32)>,
-    /// Protocols that it may still be.
+    /// Protocols that are still possible.
     candidates: ProtocolSet,
 }
 
-/// Sessions yielded by a call, each with its protocol's index.
+/// Sessions that a call completed, each with its protocol's index.
 pub(crate) type Yielded = Vec<(usize, Box<dyn Session>)>;
 
-/// What probes found.
+/// The result of probing.
 enum Probed {
     Certain(usize),
     Unsure(ProtocolSet),
@@ -109,7 +110,7 @@ enum Probed {
 }
 
 impl FlowSessions {
-    /// Takes the next bytes of one direction. What they complete is pushed to `out`.
+    /// Processes the next bytes of one direction. Completed sessions are pushed to `out`.
     pub fn take(
         &mut self,
         carrier: &Carrier<'_>,
@@ -190,7 +191,7 @@ impl FlowSessions {
         }
     }
 
-    /// Takes note that bytes of one direction are missing.
+    /// Processes a gap in one direction.
     pub fn gap(
         &mut self,
         carrier: &Carrier<'_>,
@@ -226,14 +227,14 @@ impl FlowSessions {
                     self.leave(counters);
                 }
             }
-            // A datagram that the capture cut off, or that is missing, says nothing of the others.
+            // A datagram that was cut off or is missing does not affect the others.
             FlowSessions::Fresh(..) | FlowSessions::Probing(_) if carrier.is_datagram => {}
             FlowSessions::Fresh(before, _) => *self = FlowSessions::Over(*before),
             FlowSessions::Probing(probing) => *self = FlowSessions::Over(probing.before),
         }
     }
 
-    /// What was kept goes through the parser as it came.
+    /// Passes the kept bytes to the parser, in the pieces in which they arrived.
     fn replay(
         &mut self,
         carrier: &Carrier<'_>,
@@ -252,7 +253,7 @@ impl FlowSessions {
         }
     }
 
-    /// The first of those that share a flow is asked, then the rest.
+    /// Tries the first of the parsers that share a flow, then the rest.
     fn take_beside(
         &mut self,
         carrier: &Carrier<'_>,
@@ -308,7 +309,7 @@ impl FlowSessions {
         *self = if goes_on { FlowSessions::Fresh(recognised, 0) } else { FlowSessions::Over(recognised) };
     }
 
-    /// A datagram is not what is parsed: from now on another protocol may stand beside it.
+    /// A datagram is not of the parsed protocol: from now on another protocol may share the flow.
     fn share(
         &mut self,
         carrier: &Carrier<'_>,
@@ -318,7 +319,7 @@ impl FlowSessions {
     ) {
         let FlowSessions::Parsing(recognised, parser) = std::mem::take(self) else { return };
         let protocol = recognised.last().unwrap_or(0);
-        // Of a stream nothing can be left to others: it is over.
+        // The rest of a stream cannot be left to other protocols, so the sessions are over.
         let is_over = !carrier.is_datagram || recognised.is_full();
         let mut rest =
             if is_over { FlowSessions::Over(recognised) } else { FlowSessions::Fresh(recognised, 0) };
@@ -326,7 +327,7 @@ impl FlowSessions {
         *self = FlowSessions::Beside(protocol as u8, parser, Box::new(rest));
     }
 
-    /// The first of those that share a flow is done.
+    /// Removes the first of the parsers that share a flow.
     fn leave(&mut self, counters: &mut SessionCounters) {
         if let FlowSessions::Beside(_, FlowParser { parser, .. }, rest) = self {
             count(&**parser, counters);
@@ -403,12 +404,12 @@ impl FlowSessions {
         self.held_bytes()
     }
 
-    /// Nothing more is wanted of the bytes.
+    /// No more bytes are wanted.
     pub fn is_over(&self) -> bool {
         matches!(self, FlowSessions::Over(_))
     }
 
-    /// These protocols are looked for, too, from now on: what is kept while it is not certain what it is may be one of them.
+    /// Adds protocols to the candidates, also for bytes that are kept while the protocol is not certain.
     pub fn consider(&mut self, protocols: ProtocolSet) {
         match self {
             FlowSessions::Probing(probing) => probing.candidates |= protocols,
@@ -444,13 +445,14 @@ impl Tunnel {
     }
 }
 
-/// Datagrams that may be nobody's before a flow is given up: beside what was recognised some may be encrypted. Where
-/// nothing was, the first one decides: most flows of datagrams are nobody's, and each probe costs.
+/// Datagrams that may remain unrecognised before a flow is given up. Besides a recognised protocol, some datagrams
+/// may be encrypted. Otherwise the first datagram decides, because most datagram flows carry no known protocol and
+/// each probe costs time.
 fn others_max(before: Recognised) -> u8 {
     if before.is_empty() { 0 } else { 64 }
 }
 
-/// What a parser pushes, with its protocol's number.
+/// Calls a parser, and numbers the sessions that it completes with the protocol.
 fn numbered<T>(protocol: usize, out: &mut Yielded, parse: impl FnOnce(&mut Vec<Box<dyn Session>>) -> T) -> T {
     let mut sessions = vec![];
     let progress = parse(&mut sessions);
@@ -458,7 +460,7 @@ fn numbered<T>(protocol: usize, out: &mut Yielded, parse: impl FnOnce(&mut Vec<B
     progress
 }
 
-/// Counts what the bounds of a parser cut off that is done with.
+/// Counts losses at the bounds of a parser that is done.
 fn count(parser: &dyn SessionParser, counters: &mut SessionCounters) {
     let cut_off = parser.cut_off();
     counters.parts_cut += cut_off.parts;
@@ -466,7 +468,8 @@ fn count(parser: &dyn SessionParser, counters: &mut SessionCounters) {
 }
 
 fn opening<'a>(carrier: &Carrier<'_>, data: &Data<'a>) -> Opening<'a> {
-    // Of a stream no more than would be kept, were it cut into smaller pieces: so the answer is the same.
+    // Probes see no more of a stream than would be kept if it arrived in smaller pieces, so the result does not
+    // depend on the pieces.
     let bytes_max = if carrier.is_datagram { usize::MAX } else { carrier.plan.limits.probe_bytes_max };
     let bytes = &data.bytes[..data.bytes.len().min(bytes_max)];
     let [originator, responder] = match data.from {
@@ -522,13 +525,13 @@ impl Probing {
         if bytes == 0 { 0 } else { size_of::<Self>() + bytes + pieces }
     }
 
-    /// More bytes of a direction were kept than probes may see.
+    /// More bytes of a direction are kept than probes may see.
     fn is_full(&self, carrier: &Carrier<'_>, from: Direction) -> bool {
         self.bytes[from as usize].len() > carrier.plan.limits.probe_bytes_max
     }
 
-    /// The last three datagrams of a side, the last one first. One that comes again right behind itself, as taps show
-    /// them that see both ways into a switch, tells nothing new: it counts once.
+    /// The last three datagrams of a side, the last one first. An immediate repetition, as taps that see both ways
+    /// into a switch produce it, counts once.
     fn last_datagrams(&self, from: Direction) -> [&[u8]; 3] {
         let mut rest = &self.bytes[from as usize][..];
         let lengths = self.pieces.iter().rev().filter(|piece| piece.0 == from).map(|piece| piece.2);
@@ -544,15 +547,15 @@ impl Probing {
         })
     }
 
-    /// Asks the probes of the candidates. Of a stream they see the first bytes, of datagrams the last ones of each side.
+    /// Runs the probes of the candidates, on the first bytes of a stream, or on the last datagrams of each side.
     fn probe(&self, carrier: &Carrier<'_>) -> Probed {
         let bytes_max = carrier.plan.limits.probe_bytes_max;
         let seen = |from: Direction| {
             if carrier.is_datagram {
                 return self.last_datagrams(from);
             }
-            // A segment may be larger than what is kept: what decides may still be within the bound, and then
-            // all of it is parsed.
+            // A segment may exceed the bound on kept bytes; the deciding bytes may still be within the bound, and all
+            // of the segment is then parsed.
             let bytes = &self.bytes[from as usize];
             [&bytes[..bytes.len().min(bytes_max)], &[], &[]]
         };

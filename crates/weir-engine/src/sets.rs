@@ -24,8 +24,8 @@ pub type RemainderSet = BitSet<Remainder>;
 /// Classes of packets, by index into [`Plan::classes`](crate::plan::Plan::classes).
 pub type ClassSet = BitSet<Class>;
 
-/// The classes of one packet, as the program left them: a bit each. The first word is apart, because most programs have
-/// no other.
+/// The classes of one packet, a bit each, as the program wrote them. The first word is separate because most programs
+/// have only one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms<'a> {
     first: u64,
@@ -36,7 +36,7 @@ impl<'a> Terms<'a> {
     /// No class.
     pub const EMPTY: Self = Self { first: 0, further: &[] };
 
-    /// The classes of these words.
+    /// The classes with these bits.
     #[inline]
     pub fn new(first: u64, further: &'a [u64]) -> Self {
         Self { first, further }
@@ -63,13 +63,13 @@ impl<'a> Terms<'a> {
         self.further.iter().enumerate().for_each(|(at, &word)| each(at + 1, word));
     }
 
-    /// The classes, from the smallest index on.
+    /// The classes in ascending order.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = usize> + 'a {
         self.among(self)
     }
 
-    /// Those of the classes that are in `others`, too.
+    /// The classes that are also in `others`.
     #[inline]
     pub fn among(self, others: Terms<'a>) -> impl Iterator<Item = usize> + 'a {
         let further = self.further.iter().zip(others.further).enumerate();
@@ -88,7 +88,7 @@ fn bits(base: usize, mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What these classes come to together, where each class comes to what is given. Borrowed where there is one class.
+/// The union of the sets of these classes. Borrowed if there is one class.
 #[inline]
 pub(crate) fn of_classes<T>(
     of_class: &[BitSet<T>],

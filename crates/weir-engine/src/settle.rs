@@ -1,4 +1,4 @@
-//! Decides what was left open until the end of a packet.
+//! Settles bytes and sessions that are undecided at the end of a packet.
 
 use crate::delivery::Delivery;
 use crate::flow::FlowView;
@@ -11,17 +11,17 @@ use crate::sets::Terms;
 use crate::stream::Moment;
 use crate::subscriber::Subscriber;
 
-/// What is left open, and what of it is decided now.
+/// Which undecided bytes and sessions are settled now.
 #[derive(Clone, Copy)]
 pub(crate) enum Settled<'a> {
-    /// The packet is through, and fulfils these terms: everything.
+    /// All of them: the packet is done, and fulfils these terms.
     Packet { packet: FrameRef<'a>, terms: Terms<'a> },
-    /// The flow ends while the packet is on its way: what waits of this flow.
+    /// Those of this flow, which ends while the packet is being processed.
     Flow(FlowRef),
 }
 
-/// Hands bytes and sessions to the questions that are given them by what is known now, or leaves them to the flow's
-/// sessions and its end.
+/// Delivers undecided bytes and sessions to the questions that receive them by now, or holds them until the flow's
+/// sessions or its end decide.
 pub(crate) fn settle_open<S: Subscriber>(
     flows: &mut Flows,
     delivery: &mut Delivery<S>,

@@ -1,32 +1,32 @@
-//! What passes each stage of a run, and how many cycles that takes.
+//! Counts the items that pass each stage of a run, and the cycles that the stage takes.
 //!
-//! Counting is always on. The time-stamp counter is read only where the plan asks for it
-//! ([`Plan::timed`](crate::plan::Plan::timed)): around bursts, never around packets, and around the bytes
-//! delivered to sessions. Time that an inner stage takes is not counted for the one around it.
+//! Items are always counted. The time-stamp counter is read only if the plan asks for it
+//! ([`Plan::timed`](crate::plan::Plan::timed)): around bursts, never around packets, and around bytes delivered to
+//! sessions. The time of an inner stage is not counted for the stage around it.
 
 use quanta::Clock;
 
-/// A stage of a run, in the order of a packet's way.
+/// A stage of a run, in the order that packets pass them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Blocks from the source, described as bursts; waiting for what decompresses included. Counts packets.
+    /// Reads blocks and describes them as bursts, including the wait for decompression. Counts packets.
     Read,
-    /// With several workers: which one a packet goes to. Counts packets.
+    /// Selects the worker of each packet, if there are several. Counts packets.
     Dispatch,
     /// The part of the program before the first lookup. Counts packets.
     Head,
-    /// Lookup, tail, subscribers; flows that end with a packet of theirs. Counts packets.
+    /// Lookup, tail, subscribers; flows that end with one of their packets. Counts packets.
     Tail,
     /// Probes and parsers. Counts deliveries of bytes.
     Sessions,
     /// Flows that end by idle time or with the capture. Counts flows.
     Expire,
-    /// Rows of several workers into one order, and out. Counts rows.
+    /// Merges the rows of several workers into one order, and writes them. Counts rows.
     Output,
 }
 
 impl Stage {
-    /// Every stage, with what it counts.
+    /// All stages, with the unit of their counts.
     pub const ALL: [(Stage, &'static str, &'static str); 7] = [
         (Stage::Read, "read", "packets"),
         (Stage::Dispatch, "dispatch", "packets"),
@@ -43,12 +43,12 @@ impl Stage {
 pub struct Stages {
     counts: [u64; Stage::ALL.len()],
     cycles: [u64; Stage::ALL.len()],
-    /// Cycles of all stages that have been measured, each once.
+    /// Cycles measured for all stages; each cycle counts for one stage.
     measured: u64,
     clock: Option<Clock>,
 }
 
-/// When a stage began.
+/// The start of a stage.
 #[derive(Debug, Clone, Copy)]
 pub struct Began {
     at: u64,
@@ -56,25 +56,25 @@ pub struct Began {
 }
 
 impl Stages {
-    /// Nothing has passed yet; cycles are counted where `timed`.
+    /// Empty counts; cycles are counted if `timed`.
     pub fn new(timed: bool) -> Self {
         Self { clock: timed.then(Clock::new), ..Self::default() }
     }
 
-    /// A stage begins.
+    /// Starts a stage.
     #[inline]
     pub fn begin(&self) -> Began {
         Began { at: self.now(), measured: self.measured }
     }
 
-    /// A stage that began then is over: `count` things passed it.
+    /// Ends a stage that `count` items passed.
     #[inline]
     pub fn end(&mut self, stage: Stage, count: usize, began: Began) {
         self.counts[stage as usize] += count as u64;
         self.charge(stage, self.now().saturating_sub(began.at), began.measured);
     }
 
-    /// Counts cycles for a stage, less those that were measured meanwhile for stages within it.
+    /// Charges cycles to a stage, less the cycles measured meanwhile for inner stages.
     fn charge(&mut self, stage: Stage, cycles: u64, measured_before: u64) {
         let inner = self.measured - measured_before;
         let own = cycles.saturating_sub(inner);
@@ -87,7 +87,7 @@ impl Stages {
         self.clock.as_ref().map_or(0, Clock::raw)
     }
 
-    /// What passed the stage, and the cycles that it took: 0 where they are not counted.
+    /// The items that passed the stage, and its cycles (0 if cycles are not counted).
     pub fn of(&self, stage: Stage) -> (u64, u64) {
         (self.counts[stage as usize], self.cycles[stage as usize])
     }
@@ -97,8 +97,8 @@ impl Stages {
         self.cycles.iter().sum()
     }
 
-    /// What is called a cycle here: one of the time-stamp counter, which counts at one rate whatever the
-    /// processor's, or a nanosecond on machines without a steady one.
+    /// The unit of cycles: one of the time-stamp counter, whose rate does not depend on the processor's clock, or a
+    /// nanosecond on machines without a steady counter.
     pub fn unit(&self) -> &'static str {
         const SOME: u64 = 1 << 30;
         match &self.clock {
@@ -107,7 +107,7 @@ impl Stages {
         }
     }
 
-    /// Adds another thread's.
+    /// Adds the counts of another thread.
     pub fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
         self.cycles.iter_mut().zip(other.cycles).for_each(|(mine, theirs)| *mine += theirs);

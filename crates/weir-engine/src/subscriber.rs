@@ -1,4 +1,4 @@
-//! Whoever is given what questions asked for.
+//! The receiver of the results that questions asked for.
 
 pub use crate::order::Order;
 
@@ -15,78 +15,79 @@ use weir_ir::graph::{Event, Table};
 use weir_packet::{Block, PacketExtra, PacketMeta};
 use weir_sessions::Session;
 
-/// A packet as a subscriber is given it.
+/// A packet for a subscriber.
 #[derive(Debug, Clone, Copy)]
 pub struct SeenPacket<'a> {
-    /// What the capture says of it.
+    /// The metadata of the packet.
     pub meta: &'a PacketMeta,
-    /// Where its bytes are.
+    /// The block that holds the packet's bytes.
     pub block: &'a Block,
-    /// What is known of it beside that.
+    /// Additional data about the packet.
     pub extra: PacketExtra<'a>,
-    /// Its record, as the program's slots say.
+    /// The packet's record; the program's slots describe it.
     pub outs: &'a [u64],
 }
 
 impl<'a> SeenPacket<'a> {
-    /// Its captured bytes as they were on the wire: with the VLAN tag that was taken out, if one was.
+    /// The captured bytes as they were on the wire, with the VLAN tag restored if it was removed.
     pub fn frame(&self) -> Cow<'a, [u8]> {
         self.extra.frame_with_vlan(self.meta.link, self.block.frame(self.meta))
     }
 }
 
-/// A packet whose match hangs on its connection or session.
+/// A packet whose match depends on its connection or session.
 #[derive(Debug, Clone, Copy)]
 pub struct Undecided<'a> {
     /// Its flow.
     pub flow: FlowRef,
-    /// Remainders that it comes to by itself.
+    /// Remainders that the packet itself fulfils.
     pub remainders: &'a RemainderSet,
-    /// Questions that are given it whatever becomes of the flow.
+    /// Questions that receive the packet whatever the verdict on the flow.
     pub certain: &'a QuestionSet,
-    /// Questions that may be given it.
+    /// Questions that may receive the packet.
     pub possible: &'a QuestionSet,
-    /// What it counts as where no question is given it in the end.
+    /// How the packet is counted if no question receives it in the end.
     pub otherwise: Account,
     /// The packet.
     pub packet: SeenPacket<'a>,
 }
 
-/// What became of a flow with undecided packets.
+/// A new verdict on a flow with undecided packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerdictUpdate {
     /// The flow.
     pub flow: FlowRef,
-    /// What its sessions fulfil, so far.
+    /// What the flow's sessions have fulfilled so far.
     pub verdict: SessionVerdict,
-    /// It is over: remainders whose connection part its record fulfils.
+    /// If the flow has ended: remainders whose connection part its record fulfils.
     pub ended: Option<RemainderSet>,
 }
 
-/// Something that happened to a flow.
+/// An event of a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct EventView<'a> {
     /// Which event of the graph.
     pub event: Event,
-    /// The packet on which it happened.
+    /// The packet that caused the event.
     pub packet: &'a PacketMeta,
-    /// The flow: its key and its times until then.
+    /// The flow: its table, and its key and times so far.
     pub flow: (Table, &'a Header),
-    /// The words of its columns, two each, the high one first; where packets may lack some, another one behind all.
+    /// The words of the columns, two per column, the high one first; if packets may lack columns, a final word says
+    /// which exist.
     pub values: &'a [u64],
-    /// The bytes of columns, and where each one's end.
+    /// The bytes of columns, and the end of each column in them.
     pub(crate) kept: (&'a [u8], &'a [usize]),
 }
 
 impl EventView<'_> {
-    /// High and low word of a column; `None`: its packet lacks it.
+    /// The high and low word of a column; `None` if the packet lacks the column.
     pub fn column(&self, column: usize) -> Option<[u64; 2]> {
         let (words, known) = self.values.as_chunks::<2>();
         let is_there = column >= 64 || known.first().is_none_or(|known| known >> column & 1 == 1);
         words.get(column).copied().filter(|_| is_there)
     }
 
-    /// The bytes that the words of a column of bytes stand for.
+    /// The bytes that the words of a column refer to.
     pub fn bytes(&self, [_, number]: [u64; 2]) -> &[u8] {
         let (bytes, ends) = self.kept;
         let end = |number: u64| ends.get(number as usize).copied();
@@ -98,46 +99,46 @@ impl EventView<'_> {
 /// A packet of a connection that a question tracks.
 #[derive(Debug, Clone, Copy)]
 pub struct TrackedPacket<'a> {
-    /// The connection, this packet counted.
+    /// The connection, including this packet.
     pub flow: FlowView<'a>,
     /// The responder sent it.
     pub from_responder: bool,
-    /// What the capture says of it.
+    /// The metadata of the packet.
     pub packet: &'a PacketMeta,
-    /// Its bytes.
+    /// The captured bytes.
     pub frame: &'a [u8],
 }
 
-/// Is given what questions asked for. One per worker; calls come in the order of the capture.
+/// Receives the results that questions asked for. Each worker has one; calls come in capture order.
 ///
-/// Everything handed over is valid during the call only.
+/// All references are valid during the call only.
 pub trait Subscriber: StreamSubscriber + Send {
     /// A packet.
     fn packet(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) {
         let _ = (order, question, packet);
     }
 
-    /// A packet that is not decided yet: who wants it keeps it in a [`HoldQueue`](crate::hold::HoldQueue).
+    /// An undecided packet. A subscriber that wants it keeps it in a [`HoldQueue`](crate::hold::HoldQueue).
     fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
         let _ = (order, packet);
     }
 
-    /// More is known of a flow with undecided packets.
+    /// A new verdict on a flow with undecided packets.
     fn settled(&mut self, order: Order, settled: VerdictUpdate) {
         let _ = (order, settled);
     }
 
-    /// A connection, when it is over.
+    /// A connection that has ended.
     fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, reason: EndReason) {
         let _ = (order, question, flow, reason);
     }
 
-    /// A packet of a connection that a question [tracks](crate::plan::Want::Tracked), in the order of the capture.
+    /// A packet of a connection that a question [tracks](crate::plan::Want::Tracked), in capture order.
     fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
         let _ = (order, question, packet);
     }
 
-    /// A session of such a connection, whether the question's filter lets it through or not.
+    /// A session of a tracked connection, whether the question's filter matches it or not.
     fn tracked_session(
         &mut self,
         order: Order,
@@ -148,7 +149,7 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, flow, session);
     }
 
-    /// A connection is over, and what the question tracked of it is not wanted: it did not match.
+    /// A tracked connection ended without a match; the subscriber discards its data.
     fn untracked(&mut self, question: usize, flow: FlowRef) {
         let _ = (question, flow);
     }
@@ -165,7 +166,7 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, flow, protocol, session);
     }
 
-    /// An event, when its packet is through.
+    /// An event, after its packet was processed.
     fn event(&mut self, order: Order, question: usize, event: &EventView<'_>) {
         let _ = (order, question, event);
     }

@@ -1,4 +1,4 @@
-//! Variables of flow records that have several words.
+//! Engine variables that have several words in flow records.
 
 use crate::flow::{read_number, write_number};
 use crate::sets::ClassSet;
@@ -6,7 +6,7 @@ use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table};
 
-/// Where the words of an engine variable lie in the records of a table: one behind the other.
+/// The consecutive words of an engine variable in the records of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Words {
     at: usize,
@@ -22,7 +22,7 @@ impl Words {
         Some(Self { at, count })
     }
 
-    /// One of the words.
+    /// Reads one of the words.
     #[inline]
     pub fn read(self, data: &[u8], word: usize) -> u64 {
         debug_assert!(word < self.count);
@@ -36,7 +36,7 @@ impl Words {
         write_number(data, self.at + 8 * word, 64, value);
     }
 
-    /// All words as classes, added to `classes`.
+    /// Adds the classes of all words to `classes`.
     #[inline]
     pub fn add_to(self, classes: &mut ClassSet, data: &[u8]) {
         (0..self.count).for_each(|word| classes.insert_word(word, self.read(data, word)));

@@ -1,5 +1,4 @@
-//! A worker: what it keeps, and how its flows come to their ends. What it does with packets is in
-//! [`run`](crate::run).
+//! A worker: its state, and how its flows end. [`run`](crate::run) processes its packets.
 
 use crate::counters::Counters;
 use crate::delivery::Delivery;
@@ -17,10 +16,10 @@ use std::sync::Arc;
 use weir_ir::abi::Program;
 use weir_packet::BURST_PACKETS_MAX;
 
-/// Flows that end in one call of [`Worker::finish`].
+/// Flows that end per call of [`Worker::finish`].
 const ENDING_FLOWS: usize = 4096;
 
-/// One worker: shares nothing with others but the plan.
+/// One worker. Workers share only the plan.
 pub struct Worker<S> {
     pub(crate) program: Arc<dyn Program>,
     pub(crate) plan: Arc<Plan>,
@@ -29,7 +28,7 @@ pub struct Worker<S> {
     pub(crate) lanes: Vec<Lane>,
     is_finished: bool,
     memory_peak: Memory,
-    /// Flows that are still to end, the next one last.
+    /// Flows that are still to end; the last one comes next.
     ending: Vec<FlowRef>,
 }
 
@@ -48,7 +47,7 @@ impl<S: Subscriber> Worker<S> {
         }
     }
 
-    /// Ends flows that have been idle for too long at `now` (nanoseconds since 1970).
+    /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970).
     pub fn pass_time(&mut self, burst: u64, now: i64) {
         let began = self.delivery.stages.begin();
         while let Some(due) = self.delivery.streams.next_due(now) {
@@ -59,7 +58,7 @@ impl<S: Subscriber> Worker<S> {
         let ended = due.len();
         for (deadline, flow) in due {
             if !self.flows.is_live(flow) {
-                // The last messages of a flow before it ended it.
+                // The last messages of another flow ended this one already.
                 continue;
             }
             let first_packet = self.flows.first_packet(flow);
@@ -69,8 +68,8 @@ impl<S: Subscriber> Worker<S> {
         self.delivery.stages.end(Stage::Expire, ended, began);
     }
 
-    /// The capture is over: every flow ends, in the order of their first packets. A few at a time, so that
-    /// what they yield can be taken away in between: `true` while there are more.
+    /// Ends all flows after the end of the capture, in the order of their first packets. Each call ends a few flows,
+    /// so the caller can take their results in between; returns `true` while there are more.
     #[must_use]
     pub fn finish(&mut self, burst: u64) -> bool {
         if !self.is_finished {
@@ -82,7 +81,8 @@ impl<S: Subscriber> Worker<S> {
         let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
         for &flow in ending.iter().rev() {
             if !self.flows.is_live(flow) {
-                // The last messages of a flow before it ended it, or made another one that ended there.
+                // The last messages of another flow ended this one already, or created a flow in its slot that ended,
+                // too.
                 continue;
             }
             let first_packet = self.flows.first_packet(flow);
@@ -93,7 +93,7 @@ impl<S: Subscriber> Worker<S> {
         !self.ending.is_empty()
     }
 
-    /// A chunk that has waited long enough is handed over.
+    /// Delivers a chunk that has waited long enough.
     fn flush_chunk(&mut self, due: &Due) {
         if !self.flows.is_live(due.flow) {
             return;
@@ -108,7 +108,7 @@ impl<S: Subscriber> Worker<S> {
         &mut self.delivery.subscriber
     }
 
-    /// What became of the packets so far, and what the tables hold.
+    /// The outcomes of the packets so far, and the counters of the tables.
     pub fn counters(&self) -> Counters {
         let mut counters = self.delivery.counters;
         self.flows.count(&mut counters);
@@ -116,13 +116,13 @@ impl<S: Subscriber> Worker<S> {
         counters
     }
 
-    /// Flows that have not ended, and bytes that the tables take.
+    /// The number of live flows, and the bytes that the tables occupy.
     pub fn size(&self) -> (u64, u64) {
         let (flows, bytes) = self.flows.size();
         (if self.is_finished { 0 } else { flows }, bytes)
     }
 
-    /// Bytes that are held for streams: of their chunks, and those that come with streams whatever the memory.
+    /// Bytes held for streams: of their chunks, and bytes that cannot be refused.
     pub fn stream_bytes(&self) -> (usize, usize) {
         self.delivery.streams.overload.held_bytes()
     }
@@ -158,7 +158,7 @@ impl<S: Subscriber> Worker<S> {
         Memory { tables: self.flows.size().1, ..self.memory_peak }
     }
 
-    /// What passed each stage, and how long that took.
+    /// Items and cycles per stage.
     pub fn stages(&self) -> &Stages {
         &self.delivery.stages
     }
