@@ -1,54 +1,56 @@
-//! Which worker a pair of hosts goes to: the one that its hash says, and for new pairs, while that one has too much to
-//! do, the one that has the least. What has begun stays where it is: all of a stream is on one worker.
+//! Assigns pairs of hosts to workers: usually by hash; a new pair whose worker is overloaded goes to the worker with
+//! the least work. A pair keeps its worker while it has flows, so all of a stream is on one worker.
 //!
-//! After Scap (IMC'13, section 3.3), whose cards are told of single streams. Here the unit is what the stack's `dispatch`
-//! clause names, so that fragments and both directions stay together. It depends on the packets alone, not on how fast
-//! threads happen to run: a run can be repeated.
+//! After Scap (IMC'13, section 3.3), where the network card redirects single streams. Here the unit is the key of the
+//! stack's `dispatch` clause, so that fragments and both directions stay together. The assignment depends on the
+//! packets alone, not on the speed of threads, so a run can be repeated.
 
 use std::collections::HashMap;
 use std::time::Duration;
 use weir_engine::counters::DispatchCounters;
 
-/// Bits of a filter of pairs seen: with a million pairs one in twenty new ones is taken for an old one, and stays.
+/// Bits of the filter of known pairs: with a million pairs, one in twenty new ones is mistaken for a known one and is
+/// not moved.
 const SEEN_BITS: usize = 1 << 23;
-/// Pairs that are elsewhere than their hash says, at most.
+/// Limit of pairs that are assigned to a worker other than their hash selects.
 const MOVED_MAX: usize = 1 << 18;
-/// A worker has too much to do with this many hundredths of what all have on average …
+/// A worker is overloaded from this percentage of the average work …
 const TOO_MUCH_PERCENT: u64 = 125;
-/// … once there is something to compare: units of work.
+/// … once all workers together have this many units of work.
 const WORK_MIN: u64 = 4096;
-/// Units of work of all workers at which half of them are forgotten: what counts is what came lately.
+/// When all workers together have this many units of work, the counts are halved, so that recent work counts more.
 const WORK_MAX: u64 = 1 << 18;
-/// Bytes that are as much work as a packet.
+/// Bytes that count as much work as a packet.
 const BYTES_PER_PACKET: u64 = 1024;
 
-/// Spreads pairs of hosts over workers.
+/// Assigns pairs of hosts to workers.
 pub(crate) struct Balancer {
-    /// Recent work of each worker, and of all.
+    /// Recent work of each worker, and of all workers.
     work: Vec<u64>,
     all_work: u64,
-    /// Packets that each worker was given.
+    /// Packets assigned to each worker.
     pub packets: Vec<u64>,
-    /// Pairs seen in this period and in the one before: a pair that is in neither has no flow any more.
+    /// Pairs seen in this period and in the previous one: a pair in neither has no flow any more.
     seen: [Box<[u64]>; 2],
-    /// Nanoseconds of a period: the longest time-out; `None`: flows end with the capture only.
+    /// Length of a period in nanoseconds: the longest time-out. `None`: flows end only with the capture.
     period_ns: Option<i64>,
-    /// When this period began.
+    /// Start of this period.
     began: Option<i64>,
     period: u32,
     moved: HashMap<u64, Moved>,
     pub counters: DispatchCounters,
 }
 
-/// A pair that is elsewhere.
+/// A pair that was assigned to another worker than its hash selects.
 struct Moved {
     worker: u16,
-    /// The period in which it was last seen.
+    /// The period in which the pair was last seen.
     period: u32,
 }
 
 impl Balancer {
-    /// For so many workers, and flows with time-outs of at most `longest`; `None`: some have none.
+    /// A balancer for `workers` workers, and flows with time-outs of at most `longest`; `None`: some flows have no
+    /// time-out.
     pub fn new(workers: usize, longest: Option<Duration>) -> Self {
         Self {
             work: vec![0; workers],
@@ -63,7 +65,7 @@ impl Balancer {
         }
     }
 
-    /// It is `now`, as the workers are told.
+    /// Advances the time to `now`, as for the workers.
     pub fn pass_time(&mut self, now: i64) {
         let Some(period_ns) = self.period_ns else { return };
         let began = *self.began.get_or_insert(now);
@@ -78,7 +80,7 @@ impl Balancer {
         self.moved.retain(|_, moved| moved.period >= last);
     }
 
-    /// The worker of a packet of this pair; 0: of none, as packets without addresses.
+    /// The worker of a packet of this pair. 0 stands for packets without addresses.
     pub fn worker_of(&mut self, pair: u64, wire_bytes: u32) -> usize {
         let mixed = (pair ^ pair >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let worker = if self.work.len() == 1 { 0 } else { self.place(pair, mixed) };
@@ -121,9 +123,9 @@ impl Balancer {
         self.all_work >= WORK_MIN && self.work[worker] * 100 > average_by_100
     }
 
-    /// Notes a pair; whether it may have been there before.
+    /// Records a pair. Returns whether it may have been recorded before.
     fn note(&mut self, mixed: u64) -> bool {
-        // Two places by the two halves of another mix.
+        // Two bits, selected by the two halves of another mix.
         let more = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ mixed >> 29;
         let places = [more as usize, (more >> 32) as usize].map(|place| place % SEEN_BITS);
         let has = |seen: &[u64]| places.iter().all(|place| seen[place / 64] >> (place % 64) & 1 == 1);
@@ -139,7 +141,7 @@ impl Balancer {
 mod tests {
     use super::*;
 
-    /// Numbers as a stack's keys give them: any, and none 0.
+    /// Keys as a stack produces them: any numbers except 0.
     fn pairs(count: u64) -> impl Iterator<Item = u64> {
         (1..=count).map(|n| n.wrapping_mul(0x2545_f491_4f6c_dd1d))
     }
@@ -148,7 +150,7 @@ mod tests {
         *work.iter().max().expect("workers") as f64 * work.len() as f64 / work.iter().sum::<u64>() as f64
     }
 
-    /// One pair has half of all packets, others come and go. Packets of each worker, and where pairs went.
+    /// One pair has half of all packets, other pairs come and go. Returns the workers of each pair.
     fn run(balancer: &mut Balancer) -> HashMap<u64, Vec<usize>> {
         let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
         for pair in pairs(20_000) {
@@ -166,7 +168,7 @@ mod tests {
     fn beside_a_pair_that_has_half_of_the_packets_new_ones_go_elsewhere() {
         let mut balancer = Balancer::new(4, Some(Duration::from_secs(1)));
         run(&mut balancer);
-        // The one has half: twice the average, and no more.
+        // The worker of the large pair has half of the packets, twice the average, and no more.
         assert!(most(&balancer.packets) < 2.1, "{:?}", balancer.packets);
         let others = balancer.packets.iter().filter(|&&packets| packets < 80_000);
         assert!(others.clone().all(|&packets| packets > 20_000), "{:?}", balancer.packets);

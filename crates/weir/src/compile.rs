@@ -1,4 +1,4 @@
-//! From questions to a program: filters checked, one graph lowered, passes run, code made.
+//! Compiles questions to a program: checks filters, lowers one graph, runs passes, generates code.
 
 use crate::connection::{self, Connection, Places};
 use crate::deferred_predicate::{bit_plan, deferred_predicates};
@@ -28,78 +28,78 @@ use weir_sessions::{ProtocolSet, RegisterError, SessionProtocol, SessionRegistry
 /// How to compile.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What carries the program out.
+    /// The executor of the program.
     pub engine: Executor,
-    /// Passes to leave out, by name; `all` leaves out every one.
+    /// Passes to leave out, by name; `all` leaves out all of them.
     pub without_passes: Vec<String>,
-    /// Filters are in the syntax of pcap-filter(7).
+    /// Filters have the syntax of pcap-filter(7).
     pub bpf: bool,
     /// Bounds of the run.
     pub limits: Limits,
-    /// Bounds on the memory of streams, of each worker.
+    /// Bounds on the memory of streams, per worker.
     pub overload: OverloadParams,
-    /// Whose bytes count where segments or fragments overlap: as their receivers have it.
+    /// Whose bytes count if segments or fragments overlap, by receiver.
     pub policies: Policies,
-    /// The cycles that each stage takes are counted.
+    /// Counts the cycles that each stage takes.
     pub timed: bool,
-    /// The order in which a run over several workers hands out items.
+    /// The order in which a run over several workers delivers items.
     pub ordering: Ordering,
 }
 
-/// One question: a filter, and what is wanted of what matches.
+/// One question: a filter, and the data that is wanted of matching traffic.
 #[derive(Debug, Clone)]
 pub struct Ask {
     /// The filter's text; empty for everything.
     pub filter: String,
-    /// What the program must keep for it.
+    /// The data that the program must keep for the question.
     pub need: Need,
-    /// What it is given.
+    /// The data that the question receives.
     pub want: Want,
 }
 
-/// How long each step took.
+/// The time that each step took.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timing {
-    /// Reading and checking filters.
+    /// Parsing and checking filters.
     pub parse: Duration,
     /// Lowering to a graph.
     pub lower: Duration,
     /// All passes.
     pub optimize: Duration,
-    /// Machine code.
+    /// Generating machine code.
     pub code: Duration,
 }
 
 /// A compiled set of questions.
 #[derive(Clone)]
 pub struct Compiled {
-    /// What the engine carries out.
+    /// The plan that the engine executes.
     pub(crate) plan: Arc<Plan>,
-    /// What was asked.
+    /// The questions as they were asked.
     pub(crate) asks: Vec<Ask>,
-    /// The filters, checked, with what is kept for each.
+    /// The checked filters, with the data that is kept for each.
     pub(crate) questions: Vec<Question>,
-    /// The events that each is given.
+    /// The events that each question receives.
     pub(crate) events: Vec<EventSet>,
-    /// The questions' terms, and what the bits of a packet's terms mean.
+    /// The terms of the questions, and the meaning of the bits of a packet's terms.
     pub(crate) trie: Trie,
-    /// What the slots of a packet's record hold.
+    /// The contents of the slots of a packet's record.
     pub(crate) outs: Vec<OutValue>,
-    /// What the passes did.
+    /// The effects of the passes.
     pub(crate) report: weir_ir::passes::Report,
     /// The stack.
     pub(crate) stack: Stack,
-    /// How it was compiled.
+    /// The options of the compilation.
     pub(crate) options: Options,
     /// Warnings about the filters.
     pub(crate) warnings: Diagnostics,
-    /// How long each step took.
+    /// The time that each step took.
     pub(crate) timing: Timing,
-    /// Whether it is native code; else why not.
+    /// `Ok` if the program is native code; else the reason why not.
     pub(crate) engine: Result<(), String>,
-    /// Machine code and its intermediate form as text, made when asked.
+    /// The native program, whose machine code and intermediate form can be printed on demand.
     pub(crate) native: Option<Arc<weir_codegen::NativeProgram>>,
-    /// What makes workers' parts of questions; by question, where they have any.
+    /// Constructors of worker parts, by question; `None` for questions without any.
     pub(crate) sinks: Vec<Option<MakeWorkerSink>>,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Debug for Compiled {
 }
 
 impl Compiled {
-    /// The graph as lowered, before the passes. Lowers once more. `catalog` is its compiler's.
+    /// The graph as lowered, before the passes. Lowers the questions again. `catalog` is that of the compiler.
     pub(crate) fn lowered_graph(&self, catalog: &StackCatalog) -> Graph {
         let lowered = lower(&self.stack, catalog, &self.questions);
         lowered.expect("what was lowered once is lowered again").graph
@@ -121,7 +121,7 @@ impl Compiled {
         self.plan.program.graph()
     }
 
-    /// How many questions the program answers.
+    /// The number of questions that the program answers.
     pub fn question_count(&self) -> usize {
         self.questions.len()
     }
@@ -136,7 +136,7 @@ impl Compiled {
         &self.warnings
     }
 
-    /// How long each step took.
+    /// The time that each step took.
     pub fn timing(&self) -> Timing {
         self.timing
     }
@@ -146,26 +146,26 @@ impl Compiled {
         self.engine.is_ok()
     }
 
-    /// How long machine code took so far: parts of the program are compiled when the first packet needs them.
+    /// The time spent on machine code so far: parts of the program are compiled when the first packet needs them.
     pub fn code_time(&self) -> Duration {
         self.native.as_ref().map_or(self.timing.code, |native| native.compile_time())
     }
 
-    /// What the engine carries out; for tests and benchmarks that drive a worker themselves.
+    /// The plan that the engine executes; for tests and benchmarks that drive a worker themselves.
     #[doc(hidden)]
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 }
 
-/// Compiles questions over the protocols it knows. Clones are cheap: they share protocols and catalog until one of them is
-/// given another text or protocol.
+/// Compiles questions over its protocols. Clones are cheap: they share protocols and catalog until one of them adds a
+/// text or a protocol.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     library: Arc<Library>,
     stack: String,
     sessions: Arc<SessionRegistry>,
-    /// Of the stack in use; made when it is first asked for, once for all clones.
+    /// The catalog of the stack in use; created at its first use, once for all clones.
     catalog: Arc<OnceLock<StackCatalog>>,
 }
 
@@ -181,21 +181,19 @@ impl Default for Compiler {
 }
 
 impl Compiler {
-    /// Adds protocols and stacks from the text of a `.weir` file, in place of those of the same names; the
-    /// last stack in it is used from now on.
+    /// Adds protocols and stacks from the text of a `.weir` file, replacing those of the same names; the last stack
+    /// of the text becomes the stack in use.
     ///
-    /// # Errors
-    /// Everything that is wrong with the text.
+    /// # Errors All errors in the text.
     pub fn add(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
         let warnings = Arc::make_mut(&mut self.library).extend_with(file_name, text)?;
         self.use_latest();
         Ok(warnings)
     }
 
-    /// As [`add`](Self::add); what the text imports is read from files, named as seen from `file_name`.
+    /// As [`add`](Self::add); imports are read from files, relative to `file_name`.
     ///
-    /// # Errors
-    /// Everything that is wrong with the texts, and files that can't be read.
+    /// # Errors All errors in the texts, and files that cannot be read.
     pub fn add_file(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
         let read = &mut |path: &std::path::Path| weir_lang::read_text(path);
         let warnings = Arc::make_mut(&mut self.library).extend_with_imports(file_name, text, read)?;
@@ -203,11 +201,10 @@ impl Compiler {
         Ok(warnings)
     }
 
-    /// Adds a session protocol: its name and fields are known to filters from now on, and its sessions have rows. Returns the number
-    /// by which it is asked for.
+    /// Adds a session protocol: filters know its name and fields from now on, and its sessions have rows. Returns the
+    /// number of the protocol.
     ///
-    /// # Errors
-    /// Why it can't stand beside the protocols that are known.
+    /// # Errors The conflict with a known protocol.
     pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
         let number = Arc::make_mut(&mut self.sessions).register(protocol)?;
         self.catalog = Arc::default();
@@ -223,7 +220,7 @@ impl Compiler {
         Arc::make_mut(&mut self.sessions).configure(setting, value)
     }
 
-    /// The session protocols that it knows.
+    /// The known session protocols.
     pub fn sessions(&self) -> &Arc<SessionRegistry> {
         &self.sessions
     }
@@ -235,10 +232,9 @@ impl Compiler {
         }
     }
 
-    /// Uses this stack.
+    /// Selects the stack in use.
     ///
-    /// # Errors
-    /// The names of the stacks there are, where there is none of this name.
+    /// # Errors The names of all stacks, if no stack has this name.
     pub fn use_stack(&mut self, name: &str) -> Result<(), String> {
         match self.library.stack(name) {
             Some(_) => {
@@ -258,7 +254,7 @@ impl Compiler {
         self.library.stack(&self.stack).expect("only stacks of the library are used")
     }
 
-    /// The protocols and stacks it knows.
+    /// The known protocols and stacks.
     pub fn library(&self) -> &Library {
         &self.library
     }
@@ -268,15 +264,14 @@ impl Compiler {
         self.catalog.get_or_init(|| StackCatalog::of(self.stack(), &self.sessions))
     }
 
-    /// Checks a filter that is to be a part of one, so that what is wrong is shown in its own text.
+    /// Checks a filter that will become part of another one, so that diagnostics show its own text.
     ///
-    /// # Errors
-    /// Everything that is wrong with it.
+    /// # Errors All errors in the filter.
     pub fn check_filter(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
         self.filter(filter, bpf).map(drop)
     }
 
-    /// The questions, their filters checked, with what is probably not as meant.
+    /// The questions with their filters checked, and warnings about probable mistakes.
     fn check(
         &self,
         asks: &[Ask],
@@ -302,7 +297,7 @@ impl Compiler {
                     filter.warnings.extend(never_told(&filter, ask.need.events, (catalog, self.stack())));
                 }
                 Want::Sessions(_) => {
-                    // Many logs with one filter: it is about those of the sessions that it names.
+                    // Several logs may share one filter, which then applies to the sessions that it names.
                     let same = asks.iter().filter(|other| other.filter == ask.filter);
                     let asked = same.filter_map(|other| match other.want {
                         Want::Sessions(asked) => Some(asked),
@@ -331,7 +326,7 @@ impl Compiler {
         Ok((questions, warnings))
     }
 
-    /// A filter over the names of the stack.
+    /// Compiles a filter over the names of the stack.
     fn filter(&self, text: &str, bpf: bool) -> Result<Filter, Diagnostics> {
         let catalog = self.catalog();
         let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
@@ -345,7 +340,7 @@ impl Compiler {
         Ok(filter)
     }
 
-    /// Names that this stack does not have, but another one: which one is the remedy.
+    /// Adds to errors about unknown names which other stack has the name.
     fn name_stacks(&self, wrong: &mut Diagnostics) {
         let (library, own) = (&self.library, self.stack.as_str());
         let Diagnostics { sources, list } = wrong;
@@ -368,7 +363,7 @@ impl Compiler {
         }
     }
 
-    /// What a question needs: beyond what is wanted, what its predicates on connections and sessions do.
+    /// Adds to the needs of a question those of its predicates on connections and sessions.
     fn complete_need(&self, ask: &Ask, filter: &Filter) -> Need {
         let (mut need, catalog) = (ask.need, self.catalog());
         if let Want::Sessions(protocols) | Want::Tracked(protocols) = ask.want {
@@ -398,10 +393,9 @@ impl Compiler {
         need
     }
 
-    /// Checks a filter by which something is chosen that is handed over as it comes.
+    /// Checks a filter for data that is delivered as it arrives.
     ///
-    /// # Errors
-    /// Everything that is wrong with it; and that it asks for what is known only later.
+    /// # Errors All errors in the filter, and predicates that are known only later.
     pub(crate) fn check_at_once(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
         let catalog = self.catalog();
         let checked = self.filter(filter, bpf)?;
@@ -409,10 +403,9 @@ impl Compiler {
         refuse_late(&ask, &checked, catalog)
     }
 
-    /// Compiles.
+    /// Compiles questions to a program.
     ///
-    /// # Errors
-    /// Everything that is wrong with the filters, or why there is no code.
+    /// # Errors All errors in the filters, or the reason why no code was generated.
     pub fn compile(&self, asks: &[Ask], options: &Options) -> Result<Compiled, Diagnostics> {
         let catalog = self.catalog();
         let start = Instant::now();
@@ -483,7 +476,7 @@ impl Compiler {
     }
 }
 
-/// The usual way, where there is one and somebody wants it.
+/// The graph of the fast path, if there is one and the options do not exclude it.
 fn straight_of(graph: &Graph, options: &Options, passes: &weir_ir::passes::Options) -> Option<Graph> {
     let is_left_out = |pass: &String| pass == STRAIGHT || pass == "all";
     if options.engine == Executor::Interpreter || options.without_passes.iter().any(is_left_out) {
@@ -494,7 +487,8 @@ fn straight_of(graph: &Graph, options: &Options, passes: &weir_ir::passes::Optio
     Some(straight)
 }
 
-/// Reads columns of connections' records for deferred filters, variables' places looked up before.
+/// A function that reads columns of connection records for deferred filters; places of variables are looked up
+/// beforehand.
 fn connection_value(program: &dyn Program, sessions: &Arc<SessionRegistry>) -> Arc<ConnectionValue> {
     let (graph, layout) = (program.graph(), program.layout());
     let tables = (0..graph.tables.len() as u32).map(Table);
@@ -504,13 +498,13 @@ fn connection_value(program: &dyn Program, sessions: &Arc<SessionRegistry>) -> A
     })
 }
 
-/// What leaves out the straight graph, as passes are left out.
+/// The name that excludes the fast path, used like the name of a pass.
 pub(crate) const STRAIGHT: &str = "straight";
 
-/// Questions of one program.
+/// Limit of questions per program.
 pub(crate) const QUESTIONS_MAX: usize = 1_024;
 
-/// A packet's record has so many slots.
+/// A warning if a packet's record has too few slots for the values that layers show.
 fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
     let message = match lowered.parts_left_out {
         0 => return None,
@@ -520,8 +514,8 @@ fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
     Some(Diagnostic::warning("W0194", message).help(help))
 }
 
-/// What is handed over as it comes can't be chosen by what is known only later: bytes of streams wait for that, but
-/// where their packets are asked for, too.
+/// Rejects predicates that are known only later in filters for data that is delivered as it arrives. Bytes of streams
+/// can wait for such predicates, but not if their packets are wanted, too.
 fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {
     let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet;
     let is_at_once = match ask.want {
@@ -537,14 +531,14 @@ fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(),
     Err(Diagnostics { sources: sources_of(&ask.filter), list })
 }
 
-/// The filter's text as the one source of its diagnostics.
+/// The filter's text as the only source of its diagnostics.
 pub(crate) fn sources_of(text: &str) -> Sources {
     let mut sources = Sources::new();
     sources.add("filter", text);
     sources
 }
 
-/// The events of a stack that `name` may mean, where it stands alone and several layers have one of that name.
+/// The events of a stack that `name` may mean, if it names no layer and several layers have an event of that name.
 fn several_events(name: &str, library: &Library, own: &str) -> Option<String> {
     let alone = name.split('.').next().unwrap_or(name);
     let layers = library.stack(own)?.layers.iter();
@@ -553,7 +547,7 @@ fn several_events(name: &str, library: &Library, own: &str) -> Option<String> {
     (names.len() > 1).then(|| format!("several layers have such an event: write {}", names.join(" or ")))
 }
 
-/// Which session protocols are recognised, and which are parsed.
+/// The session protocols to recognise, and those to parse.
 fn session_masks(
     asks: &[Ask],
     questions: &[Question],

@@ -15,14 +15,14 @@ pub use weir_ir::key::Hosts;
 use weir_packet::{Timestamp, Value};
 use weir_sessions::SessionRegistry;
 
-/// A connection that is over.
+/// The record of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Connection {
     /// Time of the first packet.
     pub ts: Timestamp,
     /// Identifier, unique in the run and the same in every run.
     pub uid: String,
-    /// What `orig_h` and `resp_h` are: of some layers no addresses of IP.
+    /// The kind of `orig_h` and `resp_h`; in some layers they are not IP addresses.
     pub hosts: Hosts,
     /// Originator.
     pub orig_h: IpAddr,
@@ -34,31 +34,31 @@ pub struct Connection {
     pub resp_p: u32,
     /// `tcp`, `udp`, `icmp`.
     pub proto: Cow<'static, str>,
-    /// Application protocols, as recognised from the bytes: `smtp,ssl` where one followed on the other.
+    /// Application protocols, as recognised from the bytes: `smtp,ssl` if one followed the other.
     pub service: Option<Cow<'static, str>>,
     /// From the first packet to the last, nanoseconds; absent for a single packet.
     pub duration_ns: Option<u64>,
     /// Payload bytes sent by the originator and the responder; for TCP from sequence numbers.
     pub bytes: Option<[u64; 2]>,
-    /// Zeek's summary of how it went: `SF`, `S0`, `REJ` …
+    /// Zeek's summary of the connection: `SF`, `S0`, `REJ` …
     pub conn_state: &'static str,
     /// Payload bytes missing in the capture.
     pub missed_bytes: u64,
-    /// What happened, a letter each; upper case for the originator.
+    /// Events of the connection, a letter each; upper case for the originator.
     pub history: String,
     /// Packets of each direction.
     pub packets: [u64; 2],
     /// Bytes of IP datagrams of each direction.
     pub ip_bytes: [u64; 2],
-    /// Identifiers of the connections that it runs in, outermost first.
+    /// Identifiers of the connections around it (tunnels), outermost first.
     pub tunnel_parents: Vec<String>,
-    /// VLAN identifier of the first packet, where it is tagged: the outer one.
+    /// VLAN identifier of the first packet, if tagged: the outer one.
     pub vlan: Option<u64>,
-    /// VLAN identifier of the inner tag, where there is one.
+    /// VLAN identifier of the inner tag, if there is one.
     pub inner_vlan: Option<u64>,
 }
 
-/// Where the numbers that a record is made of lie in the flows of one table, and the session protocols that it may name.
+/// Places of a record's numbers in the flows of one table, and the session protocols that the record may name.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     sessions: Arc<SessionRegistry>,
@@ -77,7 +77,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Looks them up by name.
+    /// Looks up the places by name.
     pub fn of(graph: &Graph, layout: &Layout, table: Table, sessions: &Arc<SessionRegistry>) -> Self {
         let place = |name: &str| NumberPlace::of(graph, layout, table, name);
         let engine = |var: EngineVar| NumberPlace::of(graph, layout, table, &var);
@@ -100,7 +100,7 @@ impl Places {
 }
 
 impl Places {
-    /// Packets of a direction, and bytes of its payload up to the last that was seen.
+    /// Packets of a direction, and bytes of its payload up to the last byte seen.
     pub fn volume(&self, flow: &FlowView<'_>, responder: bool) -> (u64, u64) {
         let number = |place: Option<NumberPlace>| place.map_or(0, |p| flow.number_at(p, responder));
         let bytes = match self.high {
@@ -110,8 +110,8 @@ impl Places {
         (number(self.packets), bytes)
     }
 
-    /// Bytes of a direction's payload, as rows have them. Numbers of a sequence are bytes where that is said to have
-    /// a FIN; elsewhere what the protocol counts is meant, where it counts bytes.
+    /// Payload bytes of a direction for rows. If the sequence is declared with a FIN, its numbers count bytes;
+    /// otherwise the protocol's own count is used, if it counts bytes.
     fn bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
         match self.bytes {
             Some(place) if self.has_fin.is_none() => {
@@ -128,7 +128,7 @@ impl Places {
 }
 
 impl Connection {
-    /// Reads the record out of a flow's variables; `places` says where its table keeps them.
+    /// Reads the record from a flow's variables; `places` are those of its table.
     pub(crate) fn read(flow: &FlowView<'_>, places: &Places) -> Self {
         let (orig, resp) = flow.endpoints();
         let both = |place: Option<NumberPlace>| match place {
@@ -170,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Number of the transport protocol in IP's header; none of a protocol of one's own.
+    /// Number of the transport protocol in the IP header; `None` for a user-defined protocol.
     pub fn ip_proto(&self) -> Option<u8> {
         match (&*self.proto, self.orig_h) {
             ("tcp", _) => Some(6),
@@ -234,11 +234,11 @@ impl Connection {
     }
 }
 
-/// Zeek's names of the protocols that were recognised.
+/// Zeek's names of the recognised protocols.
 fn service(recognised: Recognised, sessions: &SessionRegistry) -> Option<Cow<'static, str>> {
     let mut seen = vec![];
     for name in recognised.indices().flat_map(|number| sessions.services(number)) {
-        // HTTP that is upgraded to HTTP is one service.
+        // An upgrade from HTTP to HTTP counts as one service.
         if !seen.contains(&name) {
             seen.push(name);
         }
@@ -249,18 +249,18 @@ fn service(recognised: Recognised, sessions: &SessionRegistry) -> Option<Cow<'st
     Some(if rest.is_empty() { first.into() } else { (first.to_string() + &rest).into() })
 }
 
-/// The layer's name as Zeek writes protocols: it has one for both of ICMP's.
+/// The name of a layer as Zeek writes protocols: one name for both versions of ICMP.
 pub(crate) fn proto_name(table: &str) -> Cow<'static, str> {
     match table {
         "tcp" => "tcp".into(),
         "udp" => "udp".into(),
         "icmp" | "icmpv6" => "icmp".into(),
-        // A protocol of one's own goes by its name.
+        // A user-defined protocol keeps its own name.
         other => other.to_string().into(),
     }
 }
 
-/// Zeek's responder "port" of ICMP: the type of the reply where there is one, else the code.
+/// Zeek's responder "port" for ICMP: the type of the reply if there is one, else the code.
 fn icmp_code(flow: &FlowView<'_>, code: u64) -> u32 {
     let request = flow.number("type", false).unwrap_or(0);
     let v6 = flow.endpoints().0.address.is_ipv6();
@@ -293,7 +293,7 @@ mod endpoint {
     pub const RESET: u64 = 6;
 }
 
-/// What `conn_state` can be.
+/// The values of `conn_state`.
 pub(crate) const CONN_STATES: &[&str] =
     &["S0", "S1", "SF", "REJ", "S2", "S3", "RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"];
 

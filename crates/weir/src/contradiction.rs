@@ -1,12 +1,12 @@
-//! Questions for sessions whose filter asks for another protocol's: `weir http dns`. A filter is about the session itself, so
-//! nothing is ever found, and that is told.
+//! Warns of questions for sessions whose filter requires a session of another protocol: `weir http dns`. A filter
+//! applies to the session itself, so such a question never matches.
 
 use weir_compile::{FieldKey, StackCatalog};
 use weir_lang::diag::Diagnostic;
 use weir_lang::filter::{Expr, Predicate};
 use weir_sessions::{ProtocolSet, SessionRegistry};
 
-/// What is known of the sessions that questions ask for.
+/// The sessions that questions ask for.
 pub(crate) struct Asked<'a> {
     pub catalog: &'a StackCatalog,
     pub registry: &'a SessionRegistry,
@@ -15,7 +15,8 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// A warning for each other protocol that all alternatives of a filter ask for. None where some alternative may hold.
+    /// A warning for each other protocol that all alternatives of a filter require. None if some alternative may
+    /// match.
     pub fn contradictions(&self, expr: &Expr) -> Vec<Diagnostic> {
         let mut others = vec![];
         if self.may_hold(expr, &mut others) {
@@ -38,9 +39,10 @@ impl Asked<'_> {
         others.into_iter().map(warning).collect()
     }
 
-    /// Whether a session of those asked for may fulfil it; what keeps it from that is put to `others`.
+    /// Whether a session of the wanted protocols may match the expression; predicates that prevent it are added to
+    /// `others`.
     fn may_hold<'e>(&self, expr: &'e Expr, others: &mut Vec<(usize, &'e Predicate)>) -> bool {
-        // All are looked at, so that all that is wrong is told.
+        // All parts are visited, so that all contradictions are reported.
         let mut count = |parts: &'e [Expr]| parts.iter().filter(|part| self.may_hold(part, others)).count();
         match expr {
             Expr::True => true,
@@ -66,12 +68,12 @@ mod tests {
     use crate::{Ask, Compiler, Log, Need, Options, Want};
     use weir_sessions::SessionRegistry;
 
-    /// What is asked for the rows of a log.
+    /// The data that rows of a log need.
     fn asked(log: &str) -> Want {
         Want::Sessions(Log::of(SessionRegistry::builtin(), log).expect("there is one").asked())
     }
 
-    /// The texts that are warned of, where sessions of a log are wanted.
+    /// The texts of the warnings for a filter on sessions of a log.
     fn warned(log: &str, filter: &str) -> Vec<String> {
         let want = asked(log);
         let ask = Ask { filter: filter.into(), need: Need::default(), want };
@@ -117,7 +119,7 @@ mod tests {
             ("http", "dns or tcp.port == 80"),
             ("http", "http.request.method == \"GET\" and tcp"),
             ("http", "conn.service contains \"dns\""),
-            // Rows of TLS are in DTLS and QUIC, too.
+            // The log of TLS also has the handshakes in DTLS and QUIC.
             ("tls", "quic"),
             ("tls", "dtls or tls"),
             ("files", "http or smtp"),

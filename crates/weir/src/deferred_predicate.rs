@@ -1,5 +1,5 @@
-//! What remains to be asked of connections, sessions and rows of events, for the engine: predicates by field, and code
-//! for many.
+//! Builds the deferred predicates on connections, sessions and rows of events for the engine: predicates by field,
+//! and code if there are many.
 
 use crate::program::{Executor, make_program};
 use std::borrow::Cow;
@@ -13,11 +13,11 @@ use weir_ir::interpret::Interpreter;
 use weir_lang::filter::{Catalog, Op, Predicate};
 use weir_packet::ValueType;
 
-/// From so many predicates on a field on native code is worth its making: half a millisecond.
+/// Number of predicates on one field from which native code pays off: generating it takes half a millisecond.
 const NATIVE_PREDICATES: usize = 16;
 
-/// What a remainder asks, whatever other questions there are: where its predicates stand in which text, and in what order
-/// they are asked, is left out.
+/// The condition of a remainder as text, independent of other questions: positions in filter texts and the order of
+/// predicates are left out.
 fn name_of(bit: &TermBit) -> String {
     let of = |list: &[Predicate]| {
         let parts = list.iter().map(|p| (p.field, p.slice, p.mask, p.op, &p.literals, p.negated));
@@ -42,13 +42,13 @@ pub(crate) fn bit_plan(bit: &TermBit) -> Alternative {
     }
 }
 
-/// What remainders ask of rows, of connections, or of sessions (`part` of each), field by field.
+/// The predicates of remainders on rows, connections, or sessions (selected by `part`), grouped by field.
 pub(crate) fn deferred_predicates<'a>(
     bits: &'a [TermBit],
     part: impl Fn(&'a TermBit) -> &'a [Predicate],
     by: (&StackCatalog, Executor),
 ) -> Vec<DeferredPredicate> {
-    /// A field, and which remainders need which predicate on it.
+    /// A field, and its predicates with the remainders that need each.
     type Asked<'a> = (usize, Vec<(&'a Predicate, RemainderSet)>);
     let same = |a: &Predicate, b: &Predicate| {
         (a.slice, a.mask, a.op, a.negated) == (b.slice, b.mask, b.op, b.negated) && a.literals == b.literals
@@ -73,7 +73,7 @@ pub(crate) fn deferred_predicates<'a>(
     fields.iter().flat_map(of_field).collect()
 }
 
-/// Predicates on one field, and which remainders need each.
+/// Lowers the predicates on one field; each comes with the remainders that need it.
 pub(crate) fn lower_predicate(
     field: usize,
     asked: &[(&Predicate, RemainderSet)],
@@ -106,7 +106,7 @@ pub(crate) fn lower_predicate(
         let engine = if asked.len() < NATIVE_PREDICATES { Executor::Interpreter } else { engine };
         match make_program(graph.clone(), None, engine) {
             Ok((program, ..)) => program,
-            // Where there is no memory for code, it is said of the program.
+            // Without executable memory the interpreter runs the graph; the main program reports that.
             Err(_) => {
                 Arc::new(Interpreter::new(graph).expect("the filter's regular expressions were checked"))
             }

@@ -1,4 +1,4 @@
-//! Rows of events: when, on which flow, and the columns that the stack's text declares.
+//! Rows of events: time, flow, and the columns that the stack's text declares.
 
 use crate::flow_id;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,29 +24,28 @@ const COMMON: &[Column] = &[
     Column::new("id.resp_p", ValueType::Unsigned, "responder's port"),
 ];
 
-/// The events of a stack that are asked for, and the columns of their rows.
+/// The events that are wanted of a stack, and the columns of their rows.
 #[derive(Debug, Clone)]
 pub struct EventRows {
     /// All events of the stack.
     pub events: Vec<StackEvent>,
-    /// Those asked for.
+    /// The wanted events.
     pub asked: EventSet,
-    /// Columns: those that all have, then those of the events asked for, of one name once.
+    /// Columns: those of all events, then those of the wanted events; columns of the same name are merged.
     pub columns: Vec<Column>,
-    /// By event: where its columns stand among all.
+    /// For each event: the places of its columns among all columns.
     places: Vec<Vec<usize>>,
 }
 
 impl EventRows {
-    /// The events of `stack` called `names`, of layers all; where none are named, those with columns of their own.
+    /// The events of `stack` called `names`, in all layers; without names, all events that have columns of their own.
     ///
-    /// # Errors
-    /// The name that no event has.
+    /// # Errors The name that no event has.
     pub fn of(stack: &Stack, names: &[String]) -> Result<Self, String> {
         let events = events(stack);
         let mut asked = EventSet::EMPTY;
         for name in names {
-            // A layer's name is the layer's in filters, too.
+            // Filters use the name of the layer, too.
             let of_layer = |event: &StackEvent| {
                 let protocol = &stack.layers[usize::from(event.layer.0)].protocol;
                 protocol.filter_name == *name || protocol.name == *name
@@ -67,7 +66,7 @@ impl EventRows {
         Ok(Self::of_set(stack, asked))
     }
 
-    /// As [`of`](Self::of), of these events.
+    /// As [`of`](Self::of), for these events.
     pub fn of_set(stack: &Stack, asked: EventSet) -> Self {
         let events = events(stack);
         let (mut columns, mut places) = (COMMON.to_vec(), vec![]);
@@ -90,7 +89,7 @@ impl EventRows {
         Self { events, asked, columns, places }
     }
 
-    /// Whether an event is one of those asked for.
+    /// Whether an event is wanted.
     pub fn is_wanted(&self, view: &EventView<'_>) -> bool {
         self.asked.contains(view.event.index())
     }
@@ -126,8 +125,8 @@ impl EventRows {
     }
 }
 
-/// A warning where no row of the events `asked` for can fulfil the filter: a row is of one event, and fulfils
-/// nothing that is asked of another's.
+/// A warning if no row of the events `asked` for can match the filter: a row belongs to one event, and matches no
+/// predicate on the columns of another one.
 pub(crate) fn never_told(
     filter: &Filter,
     asked: EventSet,
@@ -160,7 +159,7 @@ pub(crate) fn never_told(
     Some(Diagnostic::warning("W0119", message).at(predicate.span).help(help))
 }
 
-/// What two words of a program say, by its type.
+/// The value that two words of a program represent, by type.
 pub(crate) fn value(value_type: ValueType, high: u64, low: u64) -> Value<'static> {
     match value_type {
         ValueType::Ipv4 => Value::Address(IpAddr::V4(Ipv4Addr::from(low as u32))),

@@ -1,4 +1,4 @@
-//! What becomes of a filter, stage by stage, as text.
+//! Shows the stages of a filter's compilation as text.
 
 mod machine;
 mod packet;
@@ -15,7 +15,7 @@ use weir_ir::interpret::Interpreter;
 use weir_lang::filter::{Catalog, Stage};
 use weir_packet::Burst;
 
-/// Everything at a glance.
+/// A summary of all stages.
 pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
     let mut text = String::new();
     let filter = &compiled.questions[0].filter;
@@ -58,7 +58,7 @@ pub fn pass_names() -> impl Iterator<Item = &'static str> {
     weir_ir::passes::PASSES.iter().map(|pass| pass.name).chain([crate::compile::STRAIGHT])
 }
 
-/// One stage.
+/// The text of one stage.
 pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String {
     match stage {
         "parse" => format!("{}\n", compiled.questions[0].filter.expr.display(catalog)),
@@ -76,7 +76,7 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
     }
 }
 
-/// A packet's way through the graph as it was lowered, or after the passes: blocks, checks and loads.
+/// The path of a packet through the graph, as lowered or after the passes: blocks, checks and loads.
 pub fn trace(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, stage: &str) -> String {
     let graph = if stage == "opt" { compiled.graph().clone() } else { compiled.lowered_graph(catalog) };
     match Interpreter::new(graph) {
@@ -88,7 +88,7 @@ pub fn trace(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, stage: 
     }
 }
 
-/// What each pass did: signed numbers of what it added.
+/// The effects of each pass, as signed numbers of what the pass added.
 fn passes(compiled: &Compiled) -> String {
     let mut words = vec![];
     for effect in &compiled.report.passes {
@@ -129,7 +129,7 @@ fn wants(compiled: &Compiled) -> String {
     compiled.plan.questions.iter().map(|q| of(q.want)).collect::<Vec<_>>().join("; ")
 }
 
-/// The questions' terms as the tree that was lowered.
+/// The terms of the questions, as the tree that was lowered.
 fn trie(compiled: &Compiled, catalog: &StackCatalog) -> String {
     fn print(text: &mut String, trie: &Trie, node: &Node, catalog: &StackCatalog, indent: &str) {
         for (index, &child) in node.children.iter().enumerate() {
@@ -163,7 +163,7 @@ fn trie(compiled: &Compiled, catalog: &StackCatalog) -> String {
     text
 }
 
-/// What a graph consists of.
+/// The size of a graph.
 struct Size {
     blocks: usize,
     instructions: usize,

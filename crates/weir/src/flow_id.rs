@@ -1,4 +1,4 @@
-//! Names of a connection: Zeek's uid, and the Community ID.
+//! Identifiers of a connection: Zeek's uid, and the Community ID.
 
 use base64::Engine as _;
 use sha1::{Digest, Sha1};
@@ -10,13 +10,13 @@ use weir_packet::Value;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// An identifier in the form of Zeek's: `C` and 17 digits to base 62. Made from protocol, key and first
-/// packet, so the same capture always gives the same ids. What is part of a connection
-/// has that one's, where both began with the same packet.
+/// An identifier in Zeek's form: `C` and 17 digits to base 62. It is computed from protocol, key and first packet, so
+/// the same capture always gives the same identifiers. A part of a connection has the connection's identifier if both
+/// began with the same packet.
 pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
     let declared = &graph.tables[table.index()];
     let protocol = declared.part.as_ref().unwrap_or(&declared.name);
-    // FNV-1a: short names, and the same in every run.
+    // FNV-1a: short names, and the same result in every run.
     let name = protocol.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -28,7 +28,8 @@ pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
     };
     let (key, ends) = (header.key(), declared.key.ends());
     if declared.two_sided {
-        // Addresses and ports come first in the same way whatever their size is, so an id does not hang on the layout.
+        // Addresses and ports come first and have the same form for all key sizes, so the identifier does not depend
+        // on the layout.
         for word in [0, 1].into_iter().flat_map(|side| ends.address(side, key)) {
             mix(word);
         }
@@ -43,9 +44,9 @@ pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
     spelled('C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)))
 }
 
-/// An end of a flow, as rows have it: an address, or what the key of its layer has in place of one.
+/// One end of a flow as a row value: an address, or the value that the layer's key has in place of one.
 pub fn host(hosts: Hosts, address: IpAddr) -> Value<'static> {
-    // What begins as a mapped address of IPv4 does was read as one.
+    // A value that looks like an IPv4-mapped address was read as an IPv4 address.
     let number = match address {
         IpAddr::V4(mapped) => 0xffff << 32 | u64::from(u32::from(mapped)),
         IpAddr::V6(key) => u128::from(key) as u64,
@@ -59,8 +60,8 @@ pub fn host(hosts: Hosts, address: IpAddr) -> Value<'static> {
     }
 }
 
-/// An identifier in the form of Zeek's: `F` and 17 digits to base 62. Made from the connection's, and of what tells the
-/// file from others of that connection: its session's protocol, and its number there.
+/// An identifier in Zeek's form: `F` and 17 digits to base 62. It is computed from the connection's identifier, and
+/// from the session's protocol and the file's number within the connection.
 pub fn fuid(uid: &str, protocol: u64, number: u64) -> String {
     let mut sha = Sha1::new();
     sha.update(uid);
@@ -70,9 +71,9 @@ pub fn fuid(uid: &str, protocol: u64, number: u64) -> String {
     spelled('F', digest.iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
 }
 
-/// A letter, then the last 17 digits of a number to base 62, the last one first.
+/// A letter, then the last 17 digits of a number to base 62, the last digit first.
 fn spelled(letter: char, number: u128) -> String {
-    // Divisions of 128 bits are slow: two of them, ten digits and seven.
+    // Divisions of 128-bit numbers are slow: two of them give ten digits and seven.
     let ten_digits = 62_u64.pow(10);
     let halves = [number % u128::from(ten_digits), number / u128::from(ten_digits) % u128::from(ten_digits)];
     let mut id = String::with_capacity(18);
@@ -106,7 +107,7 @@ pub fn community_id(source: (IpAddr, u16), destination: (IpAddr, u16), protocol:
 
 type End = (IpAddr, u16);
 
-/// The lesser end first; ICMP's types stand for ports, a request's with its reply's.
+/// Orders the ends; ICMP types take the place of ports, and a request has the ports of its reply.
 fn ordered(source: End, destination: End, protocol: u8) -> (End, End) {
     let mut ends = (source, destination);
     let mut one_way = false;
@@ -120,7 +121,7 @@ fn ordered(source: End, destination: End, protocol: u8) -> (End, End) {
     if one_way || ends.0 < ends.1 { ends } else { (ends.1, ends.0) }
 }
 
-/// Message types that belong together: (sent, answered).
+/// Pairs of message types that belong together: (request, reply).
 fn counterparts(protocol: u8) -> Option<&'static [(u16, u16)]> {
     match protocol {
         1 => Some(&[

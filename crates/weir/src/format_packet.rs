@@ -1,4 +1,4 @@
-//! A packet as a readable line, from what its layers' `show` clauses put into the packet's record.
+//! Formats a packet as a readable line, from the values of its layers' `show` clauses in the packet's record.
 
 use crate::events;
 use std::fmt::{self, Write as _};
@@ -8,16 +8,16 @@ use weir_compile::types::value_type;
 use weir_lang::model::{LayerId, ShowPart, Stack};
 use weir_packet::{Value, ValueType, readable};
 
-/// The layers of a packet: of more than 32 the innermost.
+/// The layers of a packet; if there are more than 32, the innermost ones.
 ///
 /// Paths are ordered by their layers, outermost first, shorter ones before longer ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Path {
-    /// A byte for each layer, its number from 1 on; the innermost stands last, zeros before the outermost.
+    /// A byte per layer, its number from 1 on; the innermost layer is last, and zeros precede the outermost.
     numbers: [u8; PATH_LAYERS_MAX],
 }
 
-// The program keeps a byte for each layer.
+// The program writes one byte per layer.
 const _: () = assert!(PATH_BITS == 8 && PATH_LAYERS_MAX == 32);
 
 impl Path {
@@ -30,13 +30,13 @@ impl Path {
         Self { numbers }
     }
 
-    /// The layers, outermost first; none where no path was asked for.
+    /// The layers, outermost first; none if no path was requested.
     pub fn layers(&self) -> impl DoubleEndedIterator<Item = LayerId> + Clone + '_ {
         self.numbers.iter().filter(|&&number| number != 0).map(|&number| LayerId(u16::from(number) - 1))
     }
 }
 
-/// What the layers show, innermost part last; a layer that occurs twice shows its last occurrence.
+/// The values that the layers show, the innermost part last; a layer that occurs twice shows its last occurrence.
 pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
     let mut line = String::new();
     let layers: Vec<LayerId> = Path::of_record(outs).layers().collect();
@@ -70,7 +70,7 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
     line
 }
 
-/// One value of a layer, as its type is written. `words`: as [`OutValue`] has them.
+/// Writes one value of a layer in the form of its type. `words`: as described at [`OutValue`].
 pub fn show_value(line: &mut String, stack: &Stack, layer: LayerId, part: &ShowPart, words: &[u64]) {
     let (low, high) = (words[0], words.get(1).copied().unwrap_or(0));
     let protocol = &stack.layers[usize::from(layer.0)].protocol;
@@ -98,7 +98,7 @@ pub fn show_value(line: &mut String, stack: &Stack, layer: LayerId, part: &ShowP
     debug_assert!(written.is_ok(), "writing to a String can't fail");
 }
 
-/// The first bytes of a field: their number, then eight a word.
+/// Writes the first bytes of a field. `words`: their number, then eight bytes per word.
 fn excerpt(line: &mut String, ty: ValueType, words: &[u64]) -> fmt::Result {
     let bytes: Vec<u8> = words[1..].iter().flat_map(|word| word.to_be_bytes()).collect();
     let all = usize::try_from(words[0]).unwrap_or(usize::MAX);

@@ -9,7 +9,7 @@ use std::any::Any;
 pub struct Handlers(Vec<(Subscription, Box<dyn Any + Send>)>);
 
 impl Handlers {
-    /// Adds those of a worker, by question.
+    /// Adds the handlers of a worker, by question.
     pub(crate) fn add(&mut self, sinks: Vec<WorkerSink>) {
         for (question, sink) in sinks.into_iter().enumerate() {
             let handler = match sink {
@@ -21,14 +21,14 @@ impl Handlers {
         }
     }
 
-    /// Says of each question which subscription it belongs to.
+    /// Sets the subscription of each question.
     pub(crate) fn name(&mut self, owners: &[Subscription]) {
         for (subscription, _) in &mut self.0 {
             *subscription = owners[subscription.question()];
         }
     }
 
-    /// Those of a subscription, one per worker; none where they are not of type `H`.
+    /// The handlers of a subscription, one per worker; none if they are not of type `H`.
     pub fn of<H: 'static>(&self, subscription: Subscription) -> Vec<&H> {
         let mine = self.0.iter().filter(|(of, _)| *of == subscription);
         mine.filter_map(|(_, handler)| handler.downcast_ref()).collect()

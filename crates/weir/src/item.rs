@@ -1,4 +1,4 @@
-//! What a question is given: [`Item`], the data in it, and its [`Shape`].
+//! The items that a question receives: [`Item`], the data in it, and its [`Shape`].
 
 use crate::connection::Connection;
 use crate::flow_id;
@@ -11,73 +11,73 @@ use weir_engine::flow::FlowView;
 use weir_packet::{PacketMeta, Timestamp, Value};
 use weir_sessions::{PartLog, ProtocolSet, Session};
 
-/// Something that a question was given.
+/// An item that a question receives.
 #[derive(Debug)]
 pub enum Item {
-    /// A packet, with its path word and what its layers show (empty unless lines are needed).
+    /// A packet, with its layers and the values that they show (empty unless lines are requested).
     Packet {
-        /// What the capture says of it.
+        /// The metadata of the packet.
         meta: PacketMeta,
-        /// Its bytes, where the question asks for frames.
+        /// The captured bytes, if the question asks for frames.
         frame: Vec<u8>,
-        /// What pcapng says of it, where the question asks for that: see
+        /// The packet's pcapng options, if the question asks for them: see
         /// [`PacketExtra::annotations`](weir_packet::PacketExtra::annotations).
         options: Vec<u8>,
-        /// Its layers; none unless needed.
+        /// The layers; none unless requested.
         path: Path,
-        /// What its layers show.
+        /// The values that the layers show.
         line: String,
     },
-    /// A connection that is over.
+    /// The record of a connection that has ended.
     Connection(Box<Connection>),
     /// A row of a session, or of a part of one, with the index of the session's protocol.
     Session(usize, Vec<Value<'static>>),
-    /// A session as it is, and its connection.
+    /// A session object, and its connection.
     Whole(Box<Flow>, Arc<dyn Session>),
-    /// What is kept of a connection by a type of its own, and its record so far.
+    /// User-defined state of a connection, and the connection's record so far.
     Tracked {
         /// The record.
         connection: Box<Connection>,
         /// A [`Tracked`](crate::Tracked).
         state: Arc<dyn Any + Send + Sync>,
-        /// The connection is over.
+        /// The connection has ended.
         is_over: bool,
     },
     /// A row of an event.
     Event(Vec<Value<'static>>),
-    /// Bytes of a stream, and its connection.
+    /// In-order bytes of a stream, and its connection.
     Bytes(Box<Flow>, Arc<Bytes>),
     /// A row that a handler of streams emitted.
     Stream(Vec<Value<'static>>),
-    /// Nothing waits to be read, and what was found until now was handed out: who collects what it was given may hand
-    /// that on. Every question is told so where its source is [idle](weir_packet::Poll::Idle).
+    /// No packet waits to be read, and all results so far have been delivered: a receiver that collects items may
+    /// pass them on. Every question receives this when its source is [idle](weir_packet::Poll::Idle).
     Pause,
 }
 
-/// What rows hold, per question: settled before the run.
+/// The form of a question's items, fixed before the run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shape {
     /// Packets are only counted.
     pub count_only: bool,
-    /// Packets come with their bytes.
+    /// Packets include their bytes.
     pub frames: bool,
-    /// Packets come with their options, as pcapng has them.
+    /// Packets include their pcapng options.
     pub options: bool,
-    /// Packets come with their line.
+    /// Packets include their formatted line.
     pub lines: bool,
-    /// Sessions come as they are, and not as rows.
+    /// Sessions come as objects, not as rows.
     pub whole: bool,
-    /// Rows are of the sessions of these protocols, whatever else is asked for to find them in. `None`: of all
-    /// that are asked for.
+    /// Only sessions of these protocols have rows, whatever other protocols are needed to find them. `None`: all
+    /// wanted protocols.
     pub rows: Option<ProtocolSet>,
-    /// In place of sessions their parts come, a row each, as this log has them.
+    /// Instead of sessions, their parts come as rows of this log.
     pub parts: Option<&'static PartLog>,
-    /// Rows of sessions end with what carries them, `tcp`, where they don't say it themselves:
+    /// Rows of sessions end with the transport protocol (`tcp`), unless they have such a column already:
     /// [`Log::with_carrier`](crate::Log::with_carrier).
     pub carrier: bool,
 }
 
-/// Which connection something belongs to.
+/// The identity of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// Its identifier, the same in every run.
@@ -86,7 +86,7 @@ pub struct Flow {
     pub proto: Cow<'static, str>,
     /// The originator's address and port.
     pub orig: (IpAddr, u32),
-    /// The responder's.
+    /// The responder's address and port.
     pub resp: (IpAddr, u32),
     /// Time of its first packet.
     pub ts: Timestamp,
@@ -115,16 +115,16 @@ impl Flow {
     }
 }
 
-/// Bytes of a stream in order.
+/// In-order bytes of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bytes {
-    /// The originator sent them.
+    /// The originator sent the bytes.
     pub is_orig: bool,
-    /// Where in the stream the first of them lies; what is missing counts.
+    /// Offset of the first byte in the stream; missing bytes count.
     pub offset: u64,
-    /// Bytes that are missing just before them.
+    /// Bytes missing just before the first one.
     pub gap_bytes: u64,
-    /// Time of the packet with which their turn came.
+    /// Time of the packet with which the bytes became in order.
     pub time: Timestamp,
     /// The bytes.
     pub bytes: Vec<u8>,

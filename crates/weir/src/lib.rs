@@ -1,11 +1,10 @@
-//! The library that people depend on: ask a question of network traffic, get packets, connections or
-//! sessions.
+//! The library for programs: ask a question about network traffic, get packets, connections or sessions.
 //!
-//! * [`Engine`]: filters with callbacks, handlers, types of one's own; added and taken away while it runs. Begin there.
-//! * [`Compiler`] turns a stack and questions into a [`Compiled`] program: what the engine stands on.
-//! * [`run`](run()) runs it over a source of packets, on one worker or several, and hands out what was
-//!   asked for in the order of the capture.
-//! * [`explain`] shows every stage between the two.
+//! * [`Engine`]: filters with callbacks, handlers, user-defined types; added and removed during a run. Begin here.
+//! * [`Compiler`] turns a stack and questions into a [`Compiled`] program, on which the engine is built.
+//! * [`run`](run()) runs it over a source of packets, on one worker or several, and delivers the results in capture
+//!   order.
+//! * [`explain`] shows every stage of the compilation.
 #![forbid(unsafe_code)]
 
 mod balance;
@@ -44,7 +43,7 @@ mod worker_parts;
 mod worker_sink;
 mod workers;
 
-// So that what `subscribe` expands to holds in here, too.
+// The expansion of `subscribe` names this crate `weir`, also inside of it.
 extern crate self as weir;
 
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
@@ -77,7 +76,7 @@ pub use weir_engine::stage::{Stage, Stages};
 pub use weir_io as io;
 pub use weir_lang as lang;
 #[cfg(feature = "macros")]
-/// A function becomes a subscription, its filter checked by the compiler:
+/// Makes a function a subscription, whose filter the compiler checks:
 ///
 /// ```
 /// #[weir::subscribe("tls.sni == 'a.example'")]
@@ -86,7 +85,7 @@ pub use weir_lang as lang;
 /// }
 /// ```
 ///
-/// A field that there is none of is no program, nor is one of another type:
+/// An unknown field, or a value of another type than the field's, is a compile error:
 ///
 /// ```compile_fail
 /// #[weir::subscribe("tls.sny == 'a.example'")]

@@ -1,10 +1,10 @@
-//! Which addresses are of this site: those that are not routed on the Internet, as Zeek takes it where nobody says
-//! more (`Site::local_nets`, `Site::private_address_space`).
+//! Which addresses belong to the local site: those that are not routed on the Internet, which is Zeek's default
+//! (`Site::local_nets`, `Site::private_address_space`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Blocks that IANA's registry of special-purpose addresses says are not reachable globally (RFC 6890), with those of
-/// multicast that stay within a link or a site (RFC 5771, RFC 2365); and how many bits of each count.
+/// Blocks that IANA's registry of special-purpose addresses marks as not globally reachable (RFC 6890), and multicast
+/// blocks limited to a link or a site (RFC 5771, RFC 2365); each with its prefix length.
 const V4: &[([u8; 4], u32)] = &[
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
@@ -23,7 +23,7 @@ const V4: &[([u8; 4], u32)] = &[
     ([240, 0, 0, 0], 4),
 ];
 
-/// As [`V4`], of IPv6.
+/// As [`V4`], for IPv6.
 const V6: &[([u16; 8], u32)] = &[
     ([0, 0, 0, 0, 0, 0, 0, 0], 128),
     ([0, 0, 0, 0, 0, 0, 0, 1], 128),
@@ -36,11 +36,11 @@ const V6: &[([u16; 8], u32)] = &[
     ([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10),
 ];
 
-/// Whether an address is of this site.
+/// Whether an address belongs to the local site.
 pub fn is_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_local_v4(v4),
-        // 6to4 (RFC 3056): as local as the address of IPv4 in it.
+        // 6to4 (RFC 3056): local if the embedded IPv4 address is.
         IpAddr::V6(v6) if v6.segments()[0] == 0x2002 => {
             let [_, high, low, ..] = v6.segments();
             is_local_v4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))

@@ -1,7 +1,8 @@
-//! What the workers yield, brought into one order and handed out: the same whatever their number.
+//! Brings the results of all workers into one order and delivers them: the order does not depend on the number of
+//! workers.
 //!
-//! Packets that wait for their connection are kept here, in one queue, not by the workers: which packets wait, in
-//! what order they leave and which are given up at a bound is then decided by the order of the capture alone.
+//! Packets that wait for their connection are kept here, in one queue, not by the workers. Which packets wait, in
+//! what order they leave, and which are given up at a bound therefore depends only on the order of the capture.
 
 use crate::compile::Compiled;
 use crate::item::{Item, Shape};
@@ -16,32 +17,32 @@ use weir_engine::plan::{Plan, QuestionSet};
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::subscriber::Order;
 
-/// What a worker yielded, in its order.
+/// Results of a worker, in its order.
 pub type Yields = VecDeque<(Order, Yielded)>;
 
-/// What waits in the queue.
+/// An entry of the queue.
 #[derive(Debug)]
 enum Waiting {
-    /// A packet that was undecided when it came.
+    /// A packet that was undecided when it arrived.
     Packet(KeptPacket),
-    /// An item for one question, behind such packets; until it is handed out.
+    /// An item for one question that waits behind such packets; `None` once it is delivered.
     Item(Option<Item>),
 }
 
-/// Hands out what workers yield.
+/// Delivers the results of workers.
 pub struct Merger<'a> {
     presenter: Arc<Presenter>,
     hold: HoldQueue<Waiting>,
     changes: &'a mut dyn Changes,
-    /// Packets that waited and were given to each question.
+    /// Packets that waited and were delivered, by question.
     matched: Vec<u64>,
-    /// What became of packets that waited.
+    /// The outcomes of packets that waited.
     counters: Counters,
     stages: Stages,
 }
 
 impl<'a> Merger<'a> {
-    /// A merger for the questions of `plan`; `changes` is given the items.
+    /// A merger for the questions of `plan`; `changes` receives the items.
     pub fn new(plan: Arc<Plan>, presenter: Arc<Presenter>, changes: &'a mut dyn Changes) -> Self {
         let matched = vec![0; presenter.shapes.len()];
         let stages = Stages::new(plan.timed);
@@ -49,23 +50,24 @@ impl<'a> Merger<'a> {
         Self { presenter, hold, changes, matched, counters, stages }
     }
 
-    /// The program that is to run from now on, where what is asked has changed.
+    /// The next program, if the questions have changed.
     pub fn changed(&mut self) -> Option<(Compiled, Vec<Shape>)> {
         self.changes.program()
     }
 
-    /// Whether nobody asks anything any more.
+    /// Whether no questions are left.
     pub fn is_over(&self) -> bool {
         self.changes.is_over()
     }
 
-    /// Nothing waits to be read. What workers have not yet yielded is handed out later, and another pause comes behind it.
+    /// Reports a pause: no packet waits to be read. Results that workers still hold come later, followed by another
+    /// pause.
     pub fn pause(&mut self) {
         (0..self.presenter.shapes.len()).for_each(|question| self.changes.item(question, Item::Pause));
     }
 
-    /// Goes over to other questions. All that workers yielded for those before has been taken. What waits behind undecided
-    /// packets for questions that are gone is handed out, for they are complete now.
+    /// Changes to other questions. All results for the previous ones have been taken. Items that wait behind
+    /// undecided packets for removed questions are delivered now, because nothing will be added to them.
     pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) {
         let gone = self.hold.gone(plan);
         let Self { presenter: before, hold, changes, matched, .. } = self;
@@ -89,10 +91,10 @@ impl<'a> Merger<'a> {
         self.matched.resize(presenter.shapes.len(), 0);
     }
 
-    /// Takes one batch's yields of every worker.
+    /// Takes the results of one batch from every worker.
     pub fn take_batch(&mut self, outputs: &[Receiver<Yields>]) {
         let mut queues: Vec<Yields> = outputs.iter().map(|o| o.recv().unwrap_or_default()).collect();
-        // Waiting for the slowest worker was no work.
+        // The wait for the slowest worker is not counted as work.
         let (began, count) = (self.stages.begin(), queues.iter().map(VecDeque::len).sum());
         while let Some(worker) = first(&queues) {
             self.take_from(worker, &mut queues[worker], 1);
@@ -100,11 +102,11 @@ impl<'a> Merger<'a> {
         self.stages.end(Stage::Output, count, began);
     }
 
-    /// Takes what workers yield at their ends: any number of batches of each.
+    /// Takes the final results of workers: any number of batches from each.
     pub fn take_rest(&mut self, outputs: &[Receiver<Yields>]) {
         let mut queues: Vec<Yields> = outputs.iter().map(|_| Yields::new()).collect();
         loop {
-            // The next of all is known once that of every worker is, or that none will come.
+            // The next item is known once every worker's next item is known, or the worker is done.
             for (queue, output) in queues.iter_mut().zip(outputs) {
                 while queue.is_empty()
                     && let Ok(more) = output.recv()
@@ -117,7 +119,7 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Takes all that a worker yielded.
+    /// Takes all results of a worker.
     pub fn take_all(&mut self, worker: usize, queue: &mut Yields) {
         let (began, count) = (self.stages.begin(), queue.len());
         self.take_from(worker, queue, count);
@@ -148,7 +150,7 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// The run is over: what is still undecided goes where it is certain to go.
+    /// Ends the run: packets that are still undecided go only to the questions that are certain.
     pub fn finish(mut self, outcome: &mut Outcome) {
         while let Some((packet, questions)) = self.hold.pop_last() {
             self.hand_out(packet, &questions);
@@ -162,7 +164,7 @@ impl<'a> Merger<'a> {
 
     fn hand_out(&mut self, packet: Waiting, questions: &QuestionSet) {
         let kept = match packet {
-            // The question that it is for was taken away while it waited, and was given it then.
+            // The item's question was removed while the item waited, and received it then.
             Waiting::Item(None) => return,
             Waiting::Item(Some(item)) => {
                 if let Some(question) = questions.first() {
@@ -182,13 +184,13 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// The worker whose next yield comes first.
+/// The worker with the earliest next result.
 fn first(queues: &[Yields]) -> Option<usize> {
     let next = queues.iter().enumerate().filter_map(|(worker, queue)| Some((queue.front()?.0, worker)));
     next.min().map(|(_, worker)| worker)
 }
 
-/// Bytes that an item costs besides itself.
+/// Bytes that an item refers to, besides its own size.
 fn item_bytes(item: &Item) -> usize {
     match item {
         Item::Packet { frame, options, line, .. } => frame.len() + options.len() + line.len(),

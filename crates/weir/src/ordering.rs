@@ -1,16 +1,16 @@
-//! The order in which a run hands out items.
+//! The order in which a run delivers items.
 
 use std::time::Duration;
 
-/// The order in which items are handed out.
+/// The order in which items are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
     /// The order of the capture, the same whatever the number of workers. One thread reads the source.
     Total,
-    /// Items of each worker in their order, those of several workers merged by time. Only a source that can be
-    /// [split](weir_packet::Source::split) is read so, by each worker a part of its own; any other one comes in total order.
+    /// The items of each worker in order, those of several workers merged by time. This needs a source that can be
+    /// [split](weir_packet::Source::split), so that each worker reads a part; other sources are read in total order.
     ByWorker {
-        /// How long an item waits at most for items of other workers that may be earlier.
+        /// Limit of the time that an item waits for earlier items of other workers.
         delay: Duration,
     },
 }

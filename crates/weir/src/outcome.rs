@@ -1,4 +1,4 @@
-//! How a run went, and who is told while it goes on.
+//! The outcome of a run, and the receiver of its items.
 
 use crate::compile::Compiled;
 use crate::handlers::Handlers;
@@ -9,53 +9,53 @@ use weir_engine::memory::Memory;
 use weir_engine::stage::Stages;
 use weir_packet::{SourceError, SourceStats};
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What became of the packets.
+    /// The outcomes of the packets.
     pub counters: Counters,
-    /// What passed each stage, summed over threads.
+    /// Items and cycles of each stage, summed over threads.
     pub stages: Stages,
-    /// Packets given to each question.
+    /// Items that each question received.
     pub matched: Vec<u64>,
-    /// Faults of the sources; what could be read was delivered.
+    /// Errors of the sources; all readable packets were processed.
     pub errors: Vec<SourceError>,
     /// The most bytes of memory that each owner held, summed over workers.
     pub memory: Memory,
-    /// Why one worker ran where several were asked for.
+    /// Why one worker ran although several were requested.
     pub one_worker: Option<String>,
     /// The handlers of all workers.
     pub handlers: Handlers,
-    /// What did not fit into the queues of callbacks that run on threads of their own.
+    /// Deliveries that did not fit into the queues of callbacks with their own threads.
     pub lost: u64,
-    /// How often the program was replaced while it ran, and how long that took at most: from the request to the new
-    /// program's first burst, compiling it left out.
+    /// How often the program was replaced during the run, and the longest time from the request to the new program's
+    /// first burst, without its compilation.
     pub swaps: (u64, Duration),
-    /// Packets that each worker was given, where there are several.
+    /// Packets that each worker received, if there are several workers.
     pub shares: Vec<u64>,
-    /// What the source counted, all its parts together.
+    /// The counters of the source, with all its parts.
     pub source: SourceStats,
 }
 
-/// Whom a run hands out to, and who may change what is asked while it goes on.
+/// Receives the items of a run, and may change the questions during the run.
 pub(crate) trait Changes {
-    /// Hands over an item of a question.
+    /// Receives an item of a question.
     fn item(&mut self, question: usize, item: Item);
 
-    /// Whether nobody asks anything any more: the run ends there. Asked between bursts.
+    /// Whether no questions are left, which ends the run. Called between bursts.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// The program that is to run from now on, with the shapes of its questions; `None`: go on. Asked between bursts.
+    /// The next program, with the shapes of its questions; `None`: no change. Called between bursts.
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)>;
 
-    /// That program takes over now: all that was found for the questions before it was handed out.
+    /// That program takes over now: all results for the previous questions have been delivered.
     fn taken_over(&mut self) {}
 }
 
 impl Outcome {
-    /// Adds what somebody gave to each question.
+    /// Adds the numbers of items delivered to each question.
     pub(crate) fn add_matched(&mut self, matched: &[u64]) {
         self.matched.resize(matched.len(), 0);
         self.matched.iter_mut().zip(matched).for_each(|(sum, n)| *sum += n);

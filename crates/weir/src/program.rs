@@ -1,14 +1,14 @@
-//! From a graph to what carries it out: native code, or the interpreter.
+//! Makes an executable program of a graph: native code, or the interpreter.
 
 use std::sync::Arc;
 use weir_ir::abi::Program;
 use weir_ir::graph::Graph;
 use weir_ir::interpret::Interpreter;
 
-/// What carries a program out.
+/// The executor of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Executor {
-    /// Native code where executable memory is to be had, else the interpreter.
+    /// Native code if executable memory is available, else the interpreter.
     #[default]
     Auto,
     /// Native code.

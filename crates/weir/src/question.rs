@@ -1,4 +1,4 @@
-//! A question as an engine is asked it.
+//! A question for an engine.
 
 use crate::compile::Ask;
 use crate::item::Shape;
@@ -10,12 +10,12 @@ use weir_compile::Need;
 use weir_engine::plan::Want;
 use weir_engine::stream::{ChunkParams, StreamParams};
 
-/// A question: a filter, the data wanted of matching traffic, and the form in which the data is handed over.
+/// A question: a filter, the data wanted of matching traffic, and the form in which the data is delivered.
 #[derive(Clone)]
 pub struct Question {
     pub(crate) ask: Ask,
     pub(crate) shape: Shape,
-    /// Makes the handler of each worker, where the question has handlers.
+    /// Creates the handler of each worker, if the question has handlers.
     pub(crate) make: Option<MakeWorkerSink>,
 }
 
@@ -26,13 +26,13 @@ impl fmt::Debug for Question {
 }
 
 impl Question {
-    /// A question whose items are handed over in this shape.
+    /// A question whose items are delivered in this shape.
     pub fn new(ask: Ask, shape: Shape) -> Self {
         Self { ask, shape, make: None }
     }
 
-    /// A question about the streams of flows of which at least one packet matches `filter`. `make` makes the handler of each
-    /// worker; the rows that handlers emit are the items of the question.
+    /// A question about the streams of flows of which at least one packet matches `filter`. `make` creates the
+    /// handler of each worker; the rows that handlers emit are the items of the question.
     pub fn of_streams<H: StreamHandler>(
         filter: &str,
         params: StreamParams,
@@ -50,12 +50,12 @@ impl Question {
         &self.ask.filter
     }
 
-    /// The question of a subscription that was taken away: it keeps a number in the program, and asks for nothing.
+    /// The question of a removed subscription: it keeps a number in the program, and asks for nothing.
     pub(crate) fn nothing() -> Self {
         Self::whole("", Want::Nothing)
     }
 
-    /// A question whose sessions are handed over as they are, not as rows.
+    /// A question whose sessions are delivered as objects, not as rows.
     pub(crate) fn whole(filter: &str, want: Want) -> Self {
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want };
         Self::new(ask, Shape { whole: true, ..Shape::default() })

@@ -1,7 +1,8 @@
-//! Filters on parts of sessions: files, certificates. What the program is asked for is their sessions; which of a
-//! session's parts have a row, their own columns tell: `files.mime_type == "text/html"`.
+//! Filters on parts of sessions: files, certificates. The program finds the sessions; the columns of a part decide
+//! whether it has a row: `files.mime_type == "text/html"`.
 //!
-//! A filter is cut at its outermost `and`s: what names columns of the log stays here, the rest goes to the program.
+//! A filter is split at its outermost `and`s: terms that name columns of the log stay here, the others go to the
+//! program.
 
 use crate::compile::{Compiler, sources_of};
 use crate::deferred_predicate::lower_predicate;
@@ -15,7 +16,7 @@ use weir_lang::diag::{Diagnostic, Diagnostics};
 use weir_lang::filter::{self, Catalog, Expr, FieldInfo, Filter, Predicate};
 use weir_packet::Value;
 
-/// What rows of a log are asked, by their columns.
+/// A condition on the rows of a log, by their columns.
 pub struct RowFilter {
     node: Node,
     scratch: Continuation,
@@ -34,7 +35,7 @@ impl std::fmt::Debug for RowFilter {
 }
 
 impl RowFilter {
-    /// Whether a row is one of those that are asked for.
+    /// Whether a row matches.
     pub fn takes(&mut self, row: &[Value<'_>]) -> bool {
         self.node.holds(row, &mut self.scratch)
     }
@@ -55,7 +56,7 @@ impl Node {
 }
 
 impl Log {
-    /// The fields that filters on its rows know besides those of the stack.
+    /// The fields of the log that filters on its rows know, in addition to those of the stack.
     pub fn filter_fields(&self, compiler: &Compiler) -> Vec<FieldInfo> {
         let catalog = self.catalog(compiler);
         let numbered = catalog.fields().iter().enumerate();
@@ -63,15 +64,15 @@ impl Log {
         own.map(|(_, field)| field.clone()).collect()
     }
 
-    /// The names that filters on its rows know: all of the stack's, and its columns, where it is of parts of sessions.
+    /// The names that filters on the log's rows know: those of the stack, and the log's columns if its rows are parts
+    /// of sessions.
     fn catalog(&self, compiler: &Compiler) -> StackCatalog {
         StackCatalog::with_parts(compiler.stack(), compiler.sessions(), self.fields_of_parts())
     }
 
-    /// Takes a filter on its rows apart: what the program is to be asked, and what rows are.
+    /// Splits a filter on the log's rows into a filter for the program and a condition on rows.
     ///
-    /// # Errors
-    /// Everything that is wrong with it; and that one of its alternatives asks both for the log's columns and for others.
+    /// # Errors All errors in the filter, and an alternative that combines the log's columns with other fields.
     pub fn split_filter(
         &self,
         compiler: &Compiler,
@@ -141,7 +142,7 @@ impl Log {
     }
 }
 
-/// Whether a field is the log's own: its fields stand behind those of all protocols.
+/// Whether a field is the log's own: its fields come after those of all protocols.
 fn is_own(catalog: &StackCatalog, compiler: &Compiler, field: usize) -> bool {
     let protocols = compiler.sessions().protocols().len();
     matches!(catalog.key(field), FieldKey::SessionField(of, _) if usize::from(of) == protocols)

@@ -1,6 +1,6 @@
-//! Runs a compiled program over a source, on one worker or several (`workers`; `split_run` where each has a source of its
-//! own). What workers yield (`worker_output`) is brought into one order (`ordered_merge`), the same whatever their number;
-//! or merged by time (`timed_merge`) where they have sources of their own.
+//! Runs a compiled program over a source, on one worker or several (`workers`; `split_run` if each worker has its own
+//! source). The results of workers (`worker_output`) are brought into one order (`ordered_merge`) that does not
+//! depend on their number, or merged by time (`timed_merge`) if workers have their own sources.
 
 use crate::compile::{Compiled, Compiler};
 use crate::item::Shape;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use weir_packet::{Poll, Source};
 
-/// Runs `compiled` over `source` with `workers` workers; `changes` is given every item in order, and may change what is asked
-/// in between. Faults of the source are in the outcome.
+/// Runs `compiled` over `source` with `workers` workers; `changes` receives every item in order, and may change the
+/// questions during the run. Errors of the source are in the outcome.
 pub(crate) fn run_changing(
     compiler: &Compiler,
     compiled: Compiled,
@@ -62,7 +62,7 @@ fn run_one(
         merger.take_all(0, &mut work.worker.subscriber().yielded);
         match polled {
             Ok(Poll::Packets) => {}
-            // Rows do not wait for packets, and questions may change while none come.
+            // Rows do not wait for packets, and questions may change while no packets come.
             Ok(Poll::Idle { .. }) => merger.pause(),
             Ok(Poll::End) => break,
             Err(error) => outcome.errors.push(error),

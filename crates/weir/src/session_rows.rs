@@ -1,5 +1,6 @@
-//! Rows of sessions, and of parts of them (files, certificates): which connection, then what the log has, with Zeek's
-//! names (<https://docs.zeek.org/en/master/logs/>). They follow from the registries of protocols and of parts.
+//! Rows of sessions, and of parts of them (files, certificates): first the connection, then the log's own columns,
+//! with Zeek's names (<https://docs.zeek.org/en/master/logs/>). The columns follow from the registries of protocols
+//! and of parts.
 
 use crate::flow_id;
 use crate::item::Shape;
@@ -11,7 +12,7 @@ use weir_engine::flow::FlowView;
 use weir_packet::{Column, Timestamp, Value, ValueType};
 use weir_sessions::{Field, PartLog, ProtocolSet, Session, SessionProtocol, SessionRegistry};
 
-/// What every row of a session begins with.
+/// The first columns of every row of a session.
 const CONNECTION: &[Column] = &[
     Column::new(
         "ts",
@@ -25,26 +26,26 @@ const CONNECTION: &[Column] = &[
     Column::new("id.resp_p", ValueType::Unsigned, "responder's port"),
 ];
 
-/// The log of a session protocol, one or several whose rows have the same columns; or of parts of sessions.
+/// The log of one or several session protocols with the same columns, or the log of parts of sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct Log {
-    /// Zeek's name for it, the `_path` of its rows: `ssl`.
+    /// Zeek's name of the log, the `_path` of its rows: `ssl`.
     pub path: &'static str,
-    /// What is asked for it: the name of its command.
+    /// The name of the command for this log.
     pub ask: &'static str,
-    /// Protocols whose sessions it has.
+    /// Protocols whose sessions have rows in the log.
     pub protocols: ProtocolSet,
-    /// Protocols whose sessions are asked for, so that it has all its rows: its own, and those that theirs stand in.
+    /// Protocols whose sessions must be found for all rows: the log's own, and those that contain them.
     asked: ProtocolSet,
     rows: Rows,
-    /// Its rows say what carries them.
+    /// Rows have a column for the transport protocol.
     carrier: bool,
 }
 
-/// What rows end with that say what carries them.
+/// The last column of rows with the transport protocol.
 const CARRIER: Column = Column::new("proto", ValueType::Text, "transport protocol");
 
-/// What the rows of a log are made of.
+/// The source of a log's rows.
 #[derive(Debug, Clone, Copy)]
 enum Rows {
     /// Sessions: the first of its protocols.
@@ -54,8 +55,9 @@ enum Rows {
 }
 
 impl Log {
-    /// The log that a session protocol writes: of all that share it where it is the first of these (TLS, of TLS and DTLS),
-    /// else of its own sessions alone; or the log of parts of sessions of this name. `None` where the registry has none.
+    /// The log of a session protocol: shared with other protocols if it is the first of these (the log of TLS also
+    /// has DTLS), else of its own sessions alone; or the log of parts of sessions of this name. `None` if the
+    /// registry has neither.
     pub fn of(registry: &SessionRegistry, name: &str) -> Option<Self> {
         let Some(number) = registry.number_of(name) else {
             return Self::of_parts(registry).find(|log| log.ask == name);
@@ -66,7 +68,7 @@ impl Log {
         Some(Self { protocols, asked: protocols | registry.around(protocols), ..log })
     }
 
-    /// Every log of sessions, in the order of the registry.
+    /// All logs of sessions, in the order of the registry.
     pub fn all(registry: &SessionRegistry) -> Vec<Self> {
         let mut logs: Vec<Self> = vec![];
         for protocol in registry.protocols() {
@@ -86,7 +88,7 @@ impl Log {
         logs
     }
 
-    /// Every log of parts of sessions, in the order of their registry.
+    /// All logs of parts of sessions, in the order of their registry.
     pub fn of_parts(registry: &SessionRegistry) -> impl Iterator<Item = Self> {
         registry.part_logs().iter().map(|log| {
             let protocols = registry.where_(|protocol| log.of.iter().any(|(name, _)| *name == protocol.name));
@@ -95,8 +97,8 @@ impl Log {
         })
     }
 
-    /// The same with a last column `proto` where it has none: events of Suricata's say what carries them. A question takes it over
-    /// by its [`shape`](Self::shape).
+    /// The same log with a last column `proto`, unless it has one: Suricata's events name the transport protocol. A
+    /// question takes the column over by the log's [`shape`](Self::shape).
     #[must_use]
     pub fn with_carrier(self) -> Self {
         Self { carrier: true, ..self }
@@ -109,12 +111,12 @@ impl Log {
         }
     }
 
-    /// Protocols whose sessions are asked for, so that it has all its rows: its own, and those that theirs stand in.
+    /// Protocols whose sessions must be found for all rows: the log's own, and those that contain them.
     pub fn asked(&self) -> ProtocolSet {
         self.asked
     }
 
-    /// What its rows are made of, for a question that asks for the sessions of its protocols.
+    /// The shape for a question that asks for the sessions of the log's protocols.
     pub fn shape(&self) -> Shape {
         let shape = Shape { carrier: self.carrier, ..Shape::default() };
         match self.rows {
@@ -123,7 +125,7 @@ impl Log {
         }
     }
 
-    /// The column by which rows of it are about the same: a log shows such a row once.
+    /// The column that identifies the subject of a row; a log shows each subject once.
     pub fn known_by(&self) -> Option<usize> {
         match self.rows {
             Rows::Sessions(_) => None,
@@ -148,8 +150,8 @@ impl Log {
         }
     }
 
-    /// Its columns as fields, by the names that filters on its rows know: its fields' names, and its columns' own behind the log's.
-    /// `None`: it is of sessions, whose names all filters know.
+    /// The columns as fields, with the names that filters on the log's rows know: the fields' names, and the columns'
+    /// names after the log's. `None` for logs of sessions, whose names all filters know.
     pub(crate) fn fields_of_parts(&self) -> Option<PartFields> {
         static FIELDS: Mutex<Vec<(&str, &[Field])>> = Mutex::new(vec![]);
         let Rows::Parts(log) = self.rows else { return None };
@@ -163,18 +165,18 @@ impl Log {
         Some(PartFields { name: log.name, doc: log.doc, fields })
     }
 
-    /// Where a row has the column that field `index` of [`fields_of_parts`](Self::fields_of_parts) is.
+    /// The index of the row's column for field `index` of [`fields_of_parts`](Self::fields_of_parts).
     pub(crate) fn column_of_field(&self, index: usize) -> Option<usize> {
         let name = self.fields_of_parts()?.fields.get(index)?.column;
         self.columns().iter().position(|column| column.name == name)
     }
 
-    /// The columns that say which connection: the same in every log of sessions.
+    /// The columns that identify the connection, the same in every log of sessions.
     pub fn connection_columns(&self) -> impl Iterator<Item = Column> + use<> {
         CONNECTION.iter().cloned()
     }
 
-    /// Its columns behind those that say which connection.
+    /// The columns after those that identify the connection.
     pub fn own_columns(&self) -> impl Iterator<Item = Column> {
         let (fields, head) = match self.rows {
             Rows::Sessions(protocol) => (protocol.fields, &[][..]),
@@ -184,7 +186,7 @@ impl Log {
     }
 }
 
-/// The sessions of other protocols, of those in `rows`, that stand in one; each with its protocol.
+/// The sessions of protocols in `rows` that a session contains; each with its protocol.
 pub(crate) fn within(
     registry: &SessionRegistry,
     carrier: usize,
@@ -195,7 +197,7 @@ pub(crate) fn within(
     wanted.flat_map(move |(of, within)| (within.sessions)(session).into_iter().map(move |one| (of, one)))
 }
 
-/// The columns of a log of parts as fields, of the types that rows have. Made once in the life of a program.
+/// The columns of a log of parts as fields with the types of rows. Built once per process.
 fn columns_as_fields(log: &PartLog) -> &'static [Field] {
     let shown = |field: &Field| {
         let by_column = format!("{}.{}", log.name, field.column);
@@ -210,7 +212,7 @@ fn columns_as_fields(log: &PartLog) -> &'static [Field] {
     Box::leak(fields.into_boxed_slice())
 }
 
-/// The fields that have a column behind the head of a row.
+/// The fields that have a column after the first columns of a row.
 fn logged<'a>(
     fields: &'a [Field],
     head: &'static [&'static str],
@@ -229,12 +231,13 @@ fn column(field: &Field) -> Column {
     Column::new(field.column, value_type, field.doc)
 }
 
-/// Whether a field numbers files of its session, where rows have identifiers.
+/// Whether a field holds numbers of files of its session, which rows show as identifiers.
 fn names_files(field: &Field) -> bool {
     field.column.ends_with("fuid") || field.column.ends_with("fuids")
 }
 
-/// Fields whose value hangs on the connection, too: how it is told from that, the field's own value, and those of others.
+/// Fields whose value also depends on the connection: a function of the connection, the field's own value, and other
+/// fields.
 const OF_CONNECTION: &[(&str, OfConnection)] = &[
     ("files.local_orig", |origin, _, read| {
         let sender = if read("files.is_orig") == Value::Bool(true) { 0 } else { 2 };
@@ -245,7 +248,7 @@ const OF_CONNECTION: &[(&str, OfConnection)] = &[
         (Some(false), Some(true)) => Value::Text("INBOUND".into()),
         _ => Value::Absent,
     }),
-    // Zeek's begins with the station that was sent to, and who sent.
+    // Zeek's path begins with the receiving station and the sender.
     ("smtp.path", |origin, own, _| {
         let stations = [&origin.ends[2], &origin.ends[0]].into_iter().filter_map(|end| match end {
             Value::Address(address) => Some(address.to_string()),
@@ -262,7 +265,7 @@ const OF_CONNECTION: &[(&str, OfConnection)] = &[
 /// See [`OF_CONNECTION`].
 type OfConnection = fn(&Origin, Value<'_>, &dyn Fn(&str) -> Value<'static>) -> Value<'static>;
 
-/// What the rows of a session have in common.
+/// Values that all rows of a session share.
 struct Origin {
     uid: String,
     protocol: usize,
@@ -296,7 +299,7 @@ impl Origin {
         }
     }
 
-    /// Whether an end's address is of this site.
+    /// Whether the address of an end belongs to the local site.
     fn is_local(&self, end: usize) -> Option<bool> {
         match self.ends[end] {
             Value::Address(address) => Some(is_local(address)),
@@ -304,7 +307,7 @@ impl Origin {
         }
     }
 
-    /// What a row shows of field `index`: identifiers in place of the numbers of files.
+    /// The value of field `index` in a row: identifiers in place of file numbers.
     fn shown(&self, fields: &[Field], index: usize, session: &dyn Session) -> Value<'static> {
         let (field, value) = (&fields[index], session.value(index));
         if let Some((_, tell)) = OF_CONNECTION.iter().find(|(name, _)| *name == field.name) {
@@ -323,7 +326,7 @@ impl Origin {
     }
 }
 
-/// Whether rows of these fields say themselves what carries them.
+/// Whether rows of these fields have a column for the transport protocol.
 pub(crate) fn says_carrier(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.column == CARRIER.name)
 }

@@ -1,5 +1,6 @@
-//! Several workers, each of which polls a source of its own: a queue of a link. No thread stands between a source and its
-//! worker. This thread hands out what they yield, merged by time (`timed_merge`), and changes their program.
+//! Runs several workers, each of which polls its own source, such as a queue of a network card. No thread stands
+//! between a source and its worker. This thread delivers the workers' results, merged by time (`timed_merge`), and
+//! changes their programs.
 
 use crate::compile::Compiled;
 use crate::ordered_merge::{Merger, Yields};
@@ -13,12 +14,12 @@ use std::time::{Duration, Instant};
 use weir_engine::plan::Plan;
 use weir_packet::{Poll, Source, SourceError};
 
-/// Reports of all workers that may wait to be taken.
+/// Limit of reports of all workers that wait to be taken.
 const REPORTS_MAX: usize = 256;
-/// Time between two pauses, at which rows that were handed out are flushed and questions may change.
+/// Time between two pauses, at which delivered rows are flushed and questions may change.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Another program that a worker runs from now on.
+/// A program that a worker runs from now on.
 struct Change {
     plan: Arc<Plan>,
     parts: Arc<WorkerParts>,
@@ -31,22 +32,22 @@ struct Report {
 }
 
 enum Said {
-    /// It has reached a time, with these yields.
+    /// The worker has reached a time, with these results.
     Reached(i64, Yields),
-    /// It runs another program from now on.
+    /// The worker runs another program from now on.
     Changed,
-    /// It is over, or has panicked.
+    /// The worker is done, or has panicked.
     Over,
 }
 
-/// Sends a worker's reports; the last one also where the worker panics, so that nobody waits for it.
+/// Sends a worker's reports. The last report is also sent if the worker panics, so that nobody waits for it.
 struct Reports {
     worker: usize,
     sender: SyncSender<Report>,
 }
 
 impl Reports {
-    /// Whether somebody still takes them.
+    /// Sends a report. Returns whether there is a receiver.
     fn send(&self, said: Said) -> bool {
         self.sender.send(Report { worker: self.worker, said }).is_ok()
     }
@@ -58,17 +59,17 @@ impl Drop for Reports {
     }
 }
 
-/// What this thread knows of its workers.
+/// This thread's state of its workers.
 struct Workers {
     reports: Receiver<Report>,
     changes: Vec<Sender<Change>>,
     merge: TimedMerge,
-    /// Workers that are not over.
+    /// Workers that are not done.
     live: usize,
 }
 
 impl Workers {
-    /// Takes a report.
+    /// Processes a report.
     fn take(&mut self, Report { worker, said }: Report) {
         match said {
             Said::Reached(time, yields) => self.merge.push(worker, time, yields, Instant::now()),
@@ -80,7 +81,7 @@ impl Workers {
         }
     }
 
-    /// Waits for a report, and takes those that are there; at most until a portion is due, or a pause is.
+    /// Waits for a report, until a portion or a pause is due at the latest, and processes all available reports.
     fn wait(&mut self) {
         let now = Instant::now();
         let until_due = self.merge.next_due().map_or(PAUSE, |due| due.saturating_duration_since(now));
@@ -94,7 +95,7 @@ impl Workers {
         }
     }
 
-    /// Hands out all that may be handed out now; whether there was something.
+    /// Delivers all results that may be delivered now. Returns whether there were any.
     fn hand_out(&mut self, merger: &mut Merger<'_>) -> bool {
         let now = Instant::now();
         let mut has_any = false;
@@ -105,11 +106,11 @@ impl Workers {
         has_any
     }
 
-    /// All workers go over to other questions. All that was yielded for those before is handed out first.
+    /// Changes all workers to other questions. All results for the previous ones are delivered first.
     fn change(&mut self, plan: &Arc<Plan>, parts: WorkerParts, merger: &mut Merger<'_>) {
         let parts = Arc::new(parts);
         for worker in &self.changes {
-            // One that is over has no yields either.
+            // A worker that is done has no further results.
             let _ = worker.send(Change { plan: Arc::clone(plan), parts: Arc::clone(&parts) });
         }
         let mut has_changed = vec![false; self.changes.len()];
@@ -126,7 +127,7 @@ impl Workers {
                     waits -= 1;
                     self.take(report);
                 }
-                // Yields for the new questions.
+                // Results for the new questions.
                 _ if has_changed[report.worker] => later.push(report),
                 _ => self.take(report),
             }
@@ -139,7 +140,7 @@ impl Workers {
     }
 }
 
-/// Runs `compiled` over `sources`, a worker each; their yields go to `merger` within `delay`.
+/// Runs `compiled` over `sources`, with a worker for each; results go to `merger` within `delay`.
 pub(crate) fn run_split(
     compiled: &Compiled,
     sources: Vec<Box<dyn Source + Send>>,
@@ -183,7 +184,7 @@ pub(crate) fn run_split(
             }
         }
         workers.hand_out(merger);
-        // Workers of a run that ended early stop at their next report.
+        // If the run ended early, workers stop at their next report.
         drop(workers);
         for thread in threads {
             let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

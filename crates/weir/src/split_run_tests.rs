@@ -1,4 +1,4 @@
-//! Runs whose source is split: the two orders, changed questions, and an idle worker.
+//! Tests of runs with a split source: the two orders, changed questions, and an idle worker.
 
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::item::{Item, Shape};
@@ -16,7 +16,7 @@ use weir_packet::{Burst, Poll, Source, SourceError, SourceStats, Timestamp};
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
 
-/// The shipped capture, which two hosts of IPv4 or IPv6 split.
+/// The shipped capture, reduced to packets of IPv4 or IPv6, which can be split by their two hosts.
 fn capture() -> MemorySource {
     let mut reader = CaptureReader::open(&[FIRST_LIGHT]);
     let (mut burst, mut packets) = (Burst::default(), vec![]);
@@ -58,7 +58,7 @@ impl Source for Slow {
     }
 }
 
-/// Items of each question as text, without what numbers of packets say.
+/// Items of each question as text, without the numbers of packets.
 #[derive(Default)]
 struct Rows {
     rows: Vec<(usize, String)>,
@@ -153,10 +153,11 @@ fn questions_that_stay_do_not_notice_a_change_where_workers_have_sources_of_thei
     assert_eq!(staying, expected);
 }
 
-/// Of two parts one has a packet and the other one nothing, not even a time, until the packet was handed out.
+/// A source with two parts: one has a packet; the other one has nothing, not even a time, until the packet was
+/// delivered.
 struct HalfIdle;
 
-/// A part of it.
+/// A part of that source.
 struct Part<'a> {
     packets: MemorySource,
     is_over: &'a AtomicBool,

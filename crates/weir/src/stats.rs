@@ -1,4 +1,4 @@
-//! What a capture consists of: packets and bytes per layer, sizes, timing, top talkers.
+//! Statistics of a capture: packets and bytes per layer, sizes, timing, top talkers.
 
 use crate::connection::Hosts;
 use crate::format_packet::Path;
@@ -10,26 +10,26 @@ use weir_engine::plan::Want;
 use weir_lang::model::{LayerId, Stack};
 use weir_packet::{PacketMeta, Timestamp};
 
-/// What a question for packets and the paths of their layers needs of the program.
+/// The needs of a question for packets and the paths of their layers.
 pub fn path_need() -> Need {
     Need { packets: true, path: true, ..Need::default() }
 }
 
-/// The questions whose answers [`Stats`] adds up: packets with their layers, and connections, whose ends
-/// are the talkers.
+/// The questions whose answers [`Stats`] adds up: packets with their layers, and connections, whose ends are the
+/// talkers.
 pub fn stats_asks(filter: &str) -> [Ask; 2] {
     let ask = |need, want| Ask { filter: filter.to_string(), need, want };
     [ask(path_need(), Want::Packets), ask(Need::default(), Want::Connections)]
 }
 
-/// The most hosts that are counted; beyond it, new ones are counted together.
+/// Limit of hosts that are counted separately; further hosts are counted together.
 const HOSTS_MAX: usize = 1 << 20;
 
-/// The most paths of layers that are told apart; further ones count as the path of no layers.
+/// Limit of layer paths that are counted separately; further ones count as the path of no layers.
 const PATHS_MAX: usize = 1 << 14;
 
-/// Sizes of packets are counted in the classes of RMON (RFC 2819, `etherStatsPkts64Octets` and on):
-/// the largest of each and its name; what is larger still goes with the last.
+/// Size classes of packets, as in RMON (RFC 2819, `etherStatsPkts64Octets` and following): the largest size of each
+/// class, and its name. Larger packets belong to the last class.
 const SIZES: [(u32, &str); 7] = [
     (63, "0-63"),
     (64, "64"),
@@ -58,12 +58,12 @@ impl Volume {
     }
 }
 
-/// What a host sent and received in connections: packets and bytes of IP.
+/// Traffic of a host in connections: packets and bytes of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Talk {
-    /// From it.
+    /// Sent by the host.
     pub sent: Volume,
-    /// To it.
+    /// Received by the host.
     pub received: Volume,
 }
 
@@ -96,12 +96,12 @@ pub struct Stats {
     sizes: [Volume; SIZES.len() + 1],
     /// By host.
     pub hosts: HashMap<IpAddr, Talk>,
-    /// Of hosts beyond the bound.
+    /// All hosts beyond the limit together.
     pub hosts_beyond: Talk,
 }
 
 impl Stats {
-    /// Counts what one of the questions of [`stats_asks`] was given.
+    /// Counts an item of one of the questions of [`stats_asks`].
     pub fn take(&mut self, item: &Item) {
         match item {
             Item::Packet { meta, path, .. } => self.packet(meta, *path),
@@ -125,12 +125,12 @@ impl Stats {
         self.last = Some(self.last.map_or(packet.time, |t| t.max(packet.time)));
         let class = SIZES.partition_point(|&(largest, _)| largest < packet.wire_bytes);
         self.sizes[class].add(1, bytes);
-        // Hostile nesting makes any number of them.
+        // Hostile nesting can produce any number of paths.
         let known = self.paths.len() < PATHS_MAX || self.paths.contains_key(&path);
         self.paths.entry(if known { path } else { Path::default() }).or_default().add(1, bytes);
     }
 
-    /// Counts a connection's packets and bytes for its hosts, where these have addresses of IP.
+    /// Counts a connection's packets and bytes for its hosts, if they have IP addresses.
     pub fn connection(&mut self, connection: &Connection) {
         if connection.hosts != Hosts::Addresses {
             return;
@@ -138,7 +138,7 @@ impl Stats {
         let (packets, bytes) = (connection.packets, connection.ip_bytes);
         let direction = |side: usize| Volume { packets: packets[side], bytes: bytes[side] };
         if connection.orig_h == connection.resp_h {
-            // Who talks to itself sent it all, once.
+            // A host that talks to itself has sent everything, and counts once.
             let mut sent = direction(0);
             sent.add(packets[1], bytes[1]);
             return self.host(connection.orig_h, sent, Volume::default());
@@ -155,7 +155,7 @@ impl Stats {
         talk.received.add(received.packets, received.bytes);
     }
 
-    /// From the earliest packet to the latest, seconds.
+    /// Seconds from the earliest packet to the latest.
     pub fn duration_s(&self) -> f64 {
         match (self.first, self.last) {
             (Some(first), Some(last)) => last.since_ns(first) as f64 / 1e9,
@@ -163,7 +163,7 @@ impl Stats {
         }
     }
 
-    /// By layer, from the paths.
+    /// Volume by layer, computed from the paths.
     pub fn by_layer(&self, stack: &Stack) -> Vec<(String, Volume)> {
         let mut layers = vec![Volume::default(); stack.layers.len()];
         for (&path, &volume) in &self.paths {
@@ -178,7 +178,7 @@ impl Stats {
         names.zip(layers).filter(|(_, volume)| volume.packets > 0).collect()
     }
 
-    /// By size: the names of the classes are the sizes in them, bytes on the wire.
+    /// Volume by size class; the names are ranges of bytes on the wire.
     pub fn by_size(&self) -> impl Iterator<Item = (&'static str, Volume)> + '_ {
         let names = SIZES.iter().map(|&(_, name)| name).chain([SIZES_BEYOND]);
         names.zip(self.sizes).filter(|(_, volume)| volume.packets > 0)
@@ -192,7 +192,7 @@ impl Stats {
         paths
     }
 
-    /// The hosts with the most bytes, sent and received together.
+    /// The hosts with the most bytes, sent and received.
     pub fn top_talkers(&self, count: usize) -> Vec<(IpAddr, Talk)> {
         let mut hosts: Vec<_> = self.hosts.iter().map(|(&host, &talk)| (host, talk)).collect();
         hosts.sort_unstable_by_key(|&(host, talk)| (std::cmp::Reverse(talk.both().bytes), host));

@@ -1,7 +1,7 @@
-//! Streams for programs: a handler is told that a stream begins, given its bytes in order, told that it is over.
+//! Streams for programs: a handler is called when a stream begins, with its bytes in order, and when it ends.
 //!
-//! Several handlers, each with a filter, a cutoff and chunks of its own, share one reassembly. There is one of each
-//! per worker, and all of a stream happens on one worker; so handlers share nothing and lock nothing.
+//! Several handlers, each with its own filter, cutoff and chunks, share one reassembly. Each worker has its own
+//! handlers, and all calls for a stream come from one worker; so handlers share nothing and need no locks.
 //!
 //! ```no_run
 //! use weir::stream::{Chunk, Stream, StreamHandler, StreamParams, Streams};
@@ -51,13 +51,13 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// None yet.
+    /// No subscriptions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a subscription: streams of flows one packet of which fulfils `filter`. `make` makes a handler for each
-    /// worker.
+    /// Adds a subscription to the streams of flows of which at least one packet matches `filter`. `make` creates a
+    /// handler for each worker.
     pub fn subscribe<H: StreamHandler>(
         &mut self,
         filter: &str,
@@ -70,11 +70,10 @@ impl Streams {
         Subscription::of_question(self.asks.len() - 1)
     }
 
-    /// Their program, to be [run](crate::run()). Rows that handlers emit come as [`Item::Stream`](crate::Item),
-    /// with the number of the subscription.
+    /// Compiles the subscriptions to a program, to be [run](crate::run()). Rows that handlers emit come as
+    /// [`Item::Stream`](crate::Item), with the number of the subscription.
     ///
-    /// # Errors
-    /// Everything that is wrong with the filters, or why there is no code.
+    /// # Errors All errors in the filters, or the reason why no code was generated.
     pub fn compile(&self, compiler: &Compiler, options: &Options) -> Result<Compiled, Diagnostics> {
         let priority = |ask: &Ask| match ask.want {
             Want::Streams(params) => params.priority,
@@ -87,11 +86,10 @@ impl Streams {
         Ok(Compiled { sinks: self.make.clone(), ..compiled })
     }
 
-    /// Compiles and runs them over a source, with so many workers, over the stack that takes whatever comes. Rows
-    /// are dropped.
+    /// Compiles the subscriptions and runs them over a source with `workers` workers, over the stack that accepts any
+    /// link type. Rows are dropped.
     ///
-    /// # Errors
-    /// As [`compile`](Self::compile). Faults of the source are in the outcome.
+    /// # Errors As [`compile`](Self::compile). Errors of the source are in the outcome.
     pub fn run(&self, source: &mut dyn Source, workers: usize) -> Result<Outcome, Diagnostics> {
         let compiler = Compiler::default();
         let compiled = self.compile(&compiler, &Options::default())?;

@@ -1,4 +1,4 @@
-//! Handlers of streams, and the stream as a handler sees it during a call.
+//! Handlers of streams, and a handler's view of a stream during a call.
 
 use crate::connection::{Connection, Places};
 use crate::flow_id;
@@ -11,30 +11,31 @@ use weir_engine::stream::{Chunk, ChunkParams, DirectionCounts, StreamCounts, Str
 use weir_packet::{Timestamp, Value};
 use weir_sessions::Direction;
 
-/// What is done with streams. One per worker and subscription.
+/// A handler of streams. One per worker and subscription.
 pub trait StreamHandler: Send + 'static {
-    /// What it keeps of a stream while that lives.
+    /// The handler's state of a live stream.
     type State: Default + Send;
 
-    /// Whether it asks for what stands in the record of the connection: [`Stream::connection`].
+    /// Whether the handler needs the record of the connection: [`Stream::connection`].
     const RECORD: bool = false;
 
-    /// A stream begins: its first bytes follow, or, where there are none, its end.
+    /// A stream begins; called before its first bytes, or before its end if it has none.
     fn created(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>) {
         let _ = (state, stream);
     }
 
-    /// Bytes in order, with [their packets](Chunk::packets) where the subscription [asks for them](weir_engine::stream::StreamParams::packets).
-    /// Without chunks each call is what one packet added.
+    /// In-order bytes, with [their packets](Chunk::packets) if the subscription [asks for
+    /// them](weir_engine::stream::StreamParams::packets). Without chunks, each call has the bytes that one packet
+    /// added.
     fn data(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
 
-    /// The stream is over.
+    /// The stream ends.
     fn terminated(&mut self, state: Self::State, stream: &mut Stream<'_, '_>, reason: EndReason) {
         let _ = (state, stream, reason);
     }
 }
 
-/// A stream, during a call.
+/// A view of a stream, valid during the call that receives it.
 #[derive(Debug)]
 pub struct Stream<'a, 'h> {
     pub(crate) handle: &'a mut StreamHandle<'h>,
@@ -49,19 +50,19 @@ impl Stream<'_, '_> {
         flow_id::uid(flow.graph, flow.table, flow.header)
     }
 
-    /// It is the originator's.
+    /// Whether the originator sends the stream.
     pub fn is_orig(&self) -> bool {
         self.handle.from == Direction::Originator
     }
 
-    /// Address and port of who sends it, and of who it is for.
+    /// Address and port of the sender and of the receiver.
     pub fn endpoints(&self) -> [(IpAddr, u32); 2] {
         let (orig, resp) = self.handle.flow.endpoints();
         let (orig, resp) = ((orig.address, orig.port), (resp.address, resp.port));
         if self.is_orig() { [orig, resp] } else { [resp, orig] }
     }
 
-    /// Who sends and who receives, as rows have them: where its layer has no addresses of IP, what it has in their place.
+    /// Sender and receiver as row values: if the layer has no IP addresses, the values of its key.
     pub fn hosts(&self) -> [Value<'static>; 2] {
         let flow = self.handle.flow;
         let hosts = flow.key_layout().ends().hosts;
@@ -78,96 +79,95 @@ impl Stream<'_, '_> {
         self.handle.flow.first_time()
     }
 
-    /// Time of the packet at hand.
+    /// Time of the current packet.
     pub fn now(&self) -> Timestamp {
         Timestamp(self.handle.now)
     }
 
-    /// What became of its bytes so far, as this subscription sees it.
+    /// The outcome of its bytes so far, for this subscription.
     pub fn counts(&self) -> StreamCounts {
         self.handle.counts_up_to(self.seen_bytes())
     }
 
-    /// What its sequence met so far.
+    /// Counters of its sequence so far.
     pub fn sequence(&self) -> DirectionCounts {
         self.handle.sequence
     }
 
-    /// Where in the stream the next byte lies.
+    /// Offset of the next byte in the stream.
     pub fn offset(&self) -> u64 {
         self.handle.offset
     }
 
-    /// The record of its connection so far, where the handler [asks for it](StreamHandler::RECORD).
+    /// The record of its connection so far, if the handler [asks for it](StreamHandler::RECORD).
     pub fn connection(&self) -> Connection {
         Connection::read(self.handle.flow, self.places)
     }
 
-    /// Packets, and bytes of payload up to the last that was seen, missing ones included, where the handler
-    /// [asks for the record](StreamHandler::RECORD).
+    /// Packets, and payload bytes up to the last one seen, including missing ones; if the handler [asks for the
+    /// record](StreamHandler::RECORD).
     pub fn volume(&self) -> (u64, u64) {
         let (packets, _) = self.places.volume(self.handle.flow, !self.is_orig());
         let seen_bytes = self.seen_bytes();
         (packets, seen_bytes + self.handle.behind(seen_bytes))
     }
 
-    /// Up to where bytes passed or wait for their turn.
+    /// Offset up to which bytes have passed or wait.
     fn seen_bytes(&self) -> u64 {
         let (_, bytes) = self.places.volume(self.handle.flow, !self.is_orig());
-        // The sequence's numbers count a FIN, too, that may have come and not have been taken.
+        // The sequence's numbers also count a FIN, which may have arrived without having passed.
         bytes.max(self.offset())
     }
 
-    /// Bytes that strict reassembly left out, as their receiver would; where the handler
-    /// [asks for the record](StreamHandler::RECORD).
+    /// Bytes that strict reassembly left out, as their receiver would; if the handler [asks for the
+    /// record](StreamHandler::RECORD).
     pub fn refused_bytes(&self) -> u64 {
         self.places.refused_bytes(self.handle.flow, !self.is_orig())
     }
 
-    /// Another cutoff. It can only be lower than the one before.
+    /// Lowers the cutoff. It cannot be raised.
     pub fn set_cutoff(&mut self, bytes: u64) {
         self.handle.state.set_cutoff(bytes);
     }
 
-    /// Nothing more of it is wanted.
+    /// Ends the deliveries of this stream's bytes.
     pub fn discard(&mut self) {
         self.handle.state.set_cutoff(0);
     }
 
-    /// Nothing that lies at or beyond this offset is handed over.
+    /// Bytes at or beyond this offset are not delivered.
     pub fn cutoff(&self) -> u64 {
         self.handle.state.cutoff()
     }
 
-    /// Whose bytes count from now on where its segments overlap, whatever the [options](crate::Options::policies) say
-    /// of its receiver. It holds for all subscriptions.
+    /// Sets the policy for overlapping segments from now on, in place of the receiver's in the
+    /// [options](crate::Options::policies). It applies to all subscriptions.
     pub fn set_policy(&mut self, policy: Policy) {
         *self.handle.policy = Some(policy);
     }
 
-    /// Its priority from now on.
+    /// Sets the priority from now on.
     pub fn set_priority(&mut self, priority: u8) {
         self.handle.state.set_priority(priority);
     }
 
-    /// Size, overlap and time-out of its chunks, from the next one on, where it has chunks.
+    /// Sets size, overlap and time-out of chunks from the next chunk on. No effect without chunks.
     pub fn set_chunk(&mut self, params: ChunkParams) {
         self.handle.state.set_chunk(params);
     }
 
-    /// The chunk at hand is kept: the next one begins with all of it, up to 16 MiB.
+    /// Keeps the current chunk: the next one begins with all of it, up to 16 MiB.
     pub fn keep_chunk(&mut self) {
         self.handle.state.keep_chunk();
     }
 
-    /// Hands a row to whoever started the run: rows come out in the order of the capture whatever the number of
-    /// workers.
+    /// Emits a row to the caller of the run. Rows come in capture order, whatever the number of workers.
     pub fn emit(&mut self, row: Vec<Value<'static>>) {
         self.emitted.push(Item::Stream(row));
     }
 }
 
-/// A handler with the states of its streams, whatever their type.
+/// A handler with the states of its streams, with their types erased.
 pub(crate) trait StreamSink: Send {
     fn created(&mut self, stream: &mut Stream<'_, '_>);
     fn data(&mut self, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
@@ -175,7 +175,7 @@ pub(crate) trait StreamSink: Send {
     fn into_handler(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
-/// States by the number that the engine keeps with each stream.
+/// A typed handler. The engine stores the index of each stream's state.
 struct Typed<H: StreamHandler> {
     handler: H,
     states: Vec<H::State>,

@@ -1,21 +1,21 @@
-//! The name of a subscription.
+//! Identifies a subscription.
 
 /// A subscription of an [`Engine`](crate::Engine).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Subscription {
-    /// How many were made before it.
+    /// Number of subscriptions created before this one.
     pub(crate) serial: u64,
-    /// Its place among the entries.
+    /// Index in the engine's list.
     pub(crate) place: usize,
 }
 
 impl Subscription {
-    /// That of a question by its number, where each has one of its own.
+    /// The subscription of a question, if each question has its own.
     pub(crate) fn of_question(question: usize) -> Self {
         Self { serial: question as u64, place: question }
     }
 
-    /// The other way round.
+    /// The question of such a subscription.
     pub(crate) fn question(self) -> usize {
         self.place
     }

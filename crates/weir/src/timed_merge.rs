@@ -1,10 +1,11 @@
-//! Yields of workers that have a source each, merged by time within a bounded delay.
+//! Merges the results of workers with their own sources by time, within a bounded delay.
 //!
-//! No number orders packets of different sources, so there is no total order. Yields of one worker keep their order. A
-//! portion of yields is handed out when every other worker has reached its time, and at the latest a delay after it arrived: a worker
-//! whose source is idle and knows no time, or whose thread is busy, holds up the others for so long and no longer.
+//! No number orders packets of different sources, so there is no total order. The results of one worker keep their
+//! order. A portion of results is delivered when every other worker has reached its time, or at the latest `delay`
+//! after it arrived: a worker whose source is idle and knows no time, or whose thread is busy, holds up the others no
+//! longer than that.
 //!
-//! Time of packets orders portions; the time of the machine, which callers pass as an argument, bounds the delay.
+//! The time of packets orders portions; the time of the machine, which callers pass as an argument, bounds the delay.
 
 use crate::ordered_merge::Yields;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,9 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Yields of one worker, in its order.
 struct Portion {
-    /// The time of packets that its worker had reached.
+    /// The packet time that the worker had reached.
     time: i64,
-    /// Number of the portion, as they arrived.
+    /// Number of the portion, in order of arrival.
     serial: u64,
     worker: usize,
     yields: Yields,
@@ -41,7 +42,7 @@ impl PartialOrd for Portion {
 }
 
 impl Ord for Portion {
-    /// The earliest is the greatest, as the heap needs.
+    /// The earliest portion is the greatest, because the heap returns the greatest.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.place().cmp(&self.place())
     }
@@ -50,16 +51,16 @@ impl Ord for Portion {
 /// Portions that wait for other workers.
 pub(crate) struct TimedMerge {
     delay: Duration,
-    /// By worker: the time of packets that it has reached; the greatest for one that is over.
+    /// For each worker, the packet time that it has reached; `i64::MAX` for a worker that is done.
     reached: Vec<i64>,
     waiting: BinaryHeap<Portion>,
-    /// When each waiting portion arrived, by its number.
+    /// Arrival time of each waiting portion, by its number.
     arrived: BTreeMap<u64, Instant>,
     serial: u64,
 }
 
 impl TimedMerge {
-    /// For so many workers.
+    /// A merge of `workers` workers.
     pub fn new(workers: usize, delay: Duration) -> Self {
         Self {
             delay,
@@ -70,10 +71,10 @@ impl TimedMerge {
         }
     }
 
-    /// A worker has reached `time` with these yields, if any. It is `now`.
+    /// Adds the results of a worker that has reached `time`; they may be empty. `now` is the time of the machine.
     pub fn push(&mut self, worker: usize, time: i64, yields: Yields, now: Instant) {
         let reached = &mut self.reached[worker];
-        // A clock that was set back must not put a worker's yields out of their order.
+        // A clock that was set back must not change the order of a worker's results.
         *reached = time.max(*reached);
         if !yields.is_empty() {
             self.waiting.push(Portion { time: *reached, serial: self.serial, worker, yields });
@@ -82,12 +83,12 @@ impl TimedMerge {
         }
     }
 
-    /// A worker yields nothing more.
+    /// Marks a worker as done.
     pub fn end(&mut self, worker: usize) {
         self.reached[worker] = i64::MAX;
     }
 
-    /// The next portion that is to be handed out at `now`, with its worker.
+    /// The next portion to deliver at `now`, with its worker.
     pub fn pop(&mut self, now: Instant) -> Option<(usize, Yields)> {
         let next = self.waiting.peek()?;
         let is_overdue = || self.next_due().is_some_and(|due| due <= now);
@@ -97,14 +98,14 @@ impl TimedMerge {
         None
     }
 
-    /// The next portion, whoever may still yield earlier ones.
+    /// The next portion, even if earlier ones may follow.
     pub fn pop_any(&mut self) -> Option<(usize, Yields)> {
         let next = self.waiting.pop()?;
         self.arrived.remove(&next.serial);
         Some((next.worker, next.yields))
     }
 
-    /// When a portion will have waited for the whole delay.
+    /// The time at which the oldest portion will have waited for the whole delay.
     pub fn next_due(&self) -> Option<Instant> {
         self.arrived.first_key_value().map(|(_, &arrived)| arrived + self.delay)
     }
@@ -119,7 +120,7 @@ mod tests {
 
     const DELAY: Duration = Duration::from_millis(100);
 
-    /// A yield, known by its number.
+    /// A result that is identified by its number.
     fn yields(number: usize) -> Yields {
         Yields::from([(Order::default(), Yielded::Item(number, Item::Pause))])
     }
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(pop_all(&mut merge, now), [0; 0], "the other one may be earlier");
         merge.push(1, 15, yields(3), now);
         assert_eq!(pop_all(&mut merge, now), [1, 3]);
-        // It is idle, and its source knows the time.
+        // The worker is idle, and its source knows the time.
         merge.push(1, 25, Yields::new(), now);
         assert_eq!(pop_all(&mut merge, now), [2]);
         merge.push(0, 30, yields(4), now);
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(pop_all(&mut merge, after(99)), [0; 0]);
         assert_eq!(pop_all(&mut merge, after(100)), [1]);
         assert_eq!(merge.next_due(), Some(after(160)));
-        // Earlier ones that arrived since leave first.
+        // Earlier portions that arrived since are delivered first.
         merge.push(1, 25, yields(3), after(150));
         assert_eq!(pop_all(&mut merge, after(150)), [3]);
         assert_eq!(pop_all(&mut merge, after(160)), [2]);

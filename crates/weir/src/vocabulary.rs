@@ -1,5 +1,5 @@
-//! Columns of connections and fields of sessions that have few words for values: a filter that asks for another one is probably
-//! wrong, and is told so.
+//! Warns of filters on columns and fields with a small set of values that name a value outside this set, which is
+//! probably a mistake.
 
 use crate::connection::{COLUMNS, CONN_STATES, proto_name};
 use weir_compile::{FieldKey, StackCatalog};
@@ -8,7 +8,7 @@ use weir_lang::filter::{Catalog, Filter, Literal, Op};
 use weir_lang::model::Stack;
 use weir_sessions::SessionRegistry;
 
-/// What says which words there are.
+/// The sources of the sets of values.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub stack: &'a Stack,
@@ -16,7 +16,7 @@ pub(crate) struct Known<'a> {
     pub sessions: &'a SessionRegistry,
 }
 
-/// The words that a column can hold; none where it can hold any.
+/// The possible values of a column; none if it can hold any text.
 fn words_of(column: &str, known: Known<'_>) -> Vec<String> {
     let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect();
     match column {
@@ -33,12 +33,12 @@ fn words_of(column: &str, known: Known<'_>) -> Vec<String> {
     }
 }
 
-/// What `conn.service` is where one protocol was recognised: `quic,ssl` of QUIC.
+/// The value of `conn.service` if one protocol was recognised: `quic,ssl` for QUIC.
 fn named(registry: &SessionRegistry, number: usize) -> String {
     registry.services(number).collect::<Vec<_>>().join(",")
 }
 
-/// The protocols whose instances have two sides.
+/// The protocols whose flows have two sides.
 fn protos(stack: &Stack) -> Vec<String> {
     let mut protos: Vec<String> = vec![];
     for protocol in stack.layers.iter().map(|layer| &layer.protocol) {
@@ -51,7 +51,7 @@ fn protos(stack: &Stack) -> Vec<String> {
     protos
 }
 
-/// What a field is called, and the words that it can be; `None` where it can be any.
+/// The name of a field, and its possible values; `None` if it can hold any text.
 fn named_words(key: FieldKey, name: &str, known: Known<'_>) -> Option<(String, Words)> {
     match key {
         FieldKey::Connection(column) => {
@@ -69,10 +69,10 @@ fn named_words(key: FieldKey, name: &str, known: Known<'_>) -> Option<(String, W
     }
 }
 
-/// What a field can be.
+/// The possible values of a field.
 struct Words {
     list: Vec<String>,
-    /// What those begin with that are made up.
+    /// Prefixes of further, generated values.
     others: &'static [&'static str],
 }
 
@@ -81,7 +81,7 @@ impl Words {
         self.list.iter().any(|word| word == text) || self.others.iter().any(|other| text.starts_with(other))
     }
 
-    /// The word that is probably meant: it stands at the end, or few letters are wrong.
+    /// The value that is probably meant: one that ends with the text, or differs in few letters.
     fn nearest(&self, text: &str) -> Option<&str> {
         let upper = text.to_uppercase();
         let is_end = |word: &&str| {
@@ -93,7 +93,7 @@ impl Words {
     }
 }
 
-/// A warning for every word that a filter wants of a field which never is it.
+/// A warning for every value in a filter that its field never has.
 pub(crate) fn unknown(filter: &Filter, known: Known<'_>) -> Vec<Diagnostic> {
     let Known { catalog, sessions: registry, .. } = known;
     let mut warnings = vec![];
@@ -103,11 +103,11 @@ pub(crate) fn unknown(filter: &Filter, known: Known<'_>) -> Vec<Diagnostic> {
         let Some((field, words)) = named_words(key, name, known) else { continue };
         for literal in &predicate.literals {
             let Literal::Text(text) = literal else { continue };
-            // Services that followed on each other are joined by commas.
+            // Consecutive services are joined by commas.
             if words.has(text) || field == "conn.service" && text.split(',').all(|part| words.has(part)) {
                 continue;
             }
-            // Services have Zeek's names, filters' protocols Wireshark's.
+            // Services have Zeek's names; protocols in filters have Wireshark's.
             let other = registry.number_of(text).filter(|_| field == "conn.service");
             let help =
                 match other.map(|p| named(registry, p)).or_else(|| words.nearest(text).map(str::to_string)) {
@@ -121,10 +121,10 @@ pub(crate) fn unknown(filter: &Filter, known: Known<'_>) -> Vec<Diagnostic> {
     warnings
 }
 
-/// Words that a help names at most.
+/// Limit of values that a help text lists.
 const LISTED_MAX: usize = 24;
 
-/// Some words for a sentence.
+/// Lists some values for a sentence.
 fn listed(words: &[String]) -> String {
     let shown = words[..words.len().min(LISTED_MAX)].join(", ");
     if words.len() > LISTED_MAX { format!("{shown} …") } else { shown }
@@ -134,7 +134,7 @@ fn listed(words: &[String]) -> String {
 mod tests {
     use crate::{Ask, Compiler, Need, Options, Want};
 
-    /// Messages and helps of the warnings about a filter.
+    /// Texts and helps of the warnings about a filter.
     fn warned(filter: &str) -> Vec<(String, String)> {
         let ask = Ask { filter: filter.into(), need: Need::default(), want: Want::Connections };
         let compiled = Compiler::default().compile(&[ask], &Options::default()).expect("it is right");

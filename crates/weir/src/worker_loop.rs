@@ -1,4 +1,4 @@
-//! A worker that polls a source itself: the only worker of a run, or one of several that have a source each.
+//! A worker that polls a source itself: the only worker of a run, or one of several with their own sources.
 
 use crate::compile::Compiled;
 use crate::ordered_merge::Yields;
@@ -12,15 +12,15 @@ use weir_engine::stage::Stages;
 use weir_engine::worker::Worker;
 use weir_packet::{Burst, Poll, Source, SourceError};
 
-/// A worker, with the clock of the source that it polls.
+/// A worker, with the clock of its source.
 pub(crate) struct WorkerLoop {
     pub worker: Worker<Collector>,
     pub clock: Clock,
-    /// Bursts so far, and times at which the clock moved without one.
+    /// Number of bursts so far, plus clock changes without a burst.
     pub number: u64,
-    /// The last burst; without packets unless the last poll yielded some.
+    /// The last burst; empty unless the last poll returned packets.
     pub burst: Burst,
-    /// The stage of reading; all others are the worker's.
+    /// Counts of the stage of reading; the worker has those of all others.
     stages: Stages,
 }
 
@@ -35,7 +35,7 @@ impl WorkerLoop {
         }
     }
 
-    /// Polls the source once: processes its packets, or passes the time that it claims.
+    /// Polls the source once, and processes its packets, or the time that it claims.
     pub fn step(&mut self, source: &mut dyn Source) -> Result<Poll, SourceError> {
         let polled = read(source, &mut self.burst, &mut self.stages)?;
         match polled {
@@ -56,18 +56,18 @@ impl WorkerLoop {
         Ok(polled)
     }
 
-    /// What the worker yielded since.
+    /// Removes and returns the worker's results.
     pub fn take_yields(&mut self) -> Yields {
         std::mem::take(&mut self.worker.subscriber().yielded)
     }
 
-    /// Another program runs from now on.
+    /// Changes the program.
     pub fn change(&mut self, plan: &Arc<Plan>, parts: &WorkerParts) {
         parts.change(self.worker.subscriber());
         self.worker.change(Arc::clone(plan));
     }
 
-    /// The run is over.
+    /// Adds the worker's counters and handlers to the outcome, at the end of the run.
     pub fn gather(self, outcome: &mut Outcome) {
         gather(outcome, self.worker);
         outcome.stages.merge(&self.stages);

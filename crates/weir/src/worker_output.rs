@@ -1,4 +1,4 @@
-//! What a worker yields, collected: rows as questions want them, each with its [`Order`].
+//! Collects the results of a worker: items in the form that questions want, each with its [`Order`].
 
 use crate::connection::{Connection, Places, proto_name};
 use crate::engine::HandlerSink;
@@ -24,32 +24,32 @@ use weir_lang::model::Stack;
 use weir_packet::{PacketMeta, Value};
 use weir_sessions::{Field, ProtocolSet, Session, SessionRegistry};
 
-/// What a worker says.
+/// A result of a worker.
 #[derive(Debug)]
 pub enum Yielded {
-    /// A question is given something.
+    /// An item for a question.
     Item(usize, Item),
-    /// A packet waits.
+    /// A packet that waits for a verdict.
     Held(Box<HeldPacket>),
-    /// More is known of a flow with packets that wait.
+    /// A new verdict on a flow with waiting packets.
     VerdictUpdate(VerdictUpdate),
 }
 
-/// A packet that waits, as it is kept.
+/// A waiting packet.
 #[derive(Debug)]
 pub struct HeldPacket {
     pub flow: FlowRef,
     pub remainders: RemainderSet,
-    /// Questions that are given it for certain.
+    /// Questions that receive the packet whatever the verdict.
     pub certain: QuestionSet,
     pub packet: KeptPacket,
 }
 
-/// What is kept of a packet: as much as the questions need that may be given it.
+/// A copy of a packet: only the parts that its possible questions need.
 #[derive(Debug)]
 pub struct KeptPacket {
     pub meta: PacketMeta,
-    /// What it counts as where no question is given it.
+    /// How the packet is counted if no question receives it.
     pub otherwise: Account,
     pub frame: Box<[u8]>,
     pub options: Box<[u8]>,
@@ -57,33 +57,33 @@ pub struct KeptPacket {
 }
 
 impl KeptPacket {
-    /// Bytes that it costs besides itself.
+    /// Bytes that the copy refers to, besides its own size.
     pub fn bytes(&self) -> usize {
         self.frame.len() + self.options.len() + size_of_val(&*self.outs)
     }
 }
 
-/// Makes items of packets, as the questions' shapes say.
+/// Makes items of packets, in the questions' shapes.
 #[derive(Debug)]
 pub struct Presenter {
     pub shapes: Vec<Shape>,
     pub stack: Stack,
     pub outs: Vec<OutValue>,
-    /// By question; of no events where it is about something else.
+    /// For each question: its events; empty for other questions.
     pub events: Vec<EventRows>,
-    /// By question: protocols whose sessions have rows.
+    /// For each question: protocols whose sessions have rows.
     pub sessions: Vec<ProtocolSet>,
-    /// What the numbers of protocols mean.
+    /// The registry of the protocols' numbers.
     pub registry: Arc<SessionRegistry>,
 }
 
 impl Presenter {
-    /// The item of a packet; `None` where it is only counted.
+    /// The item of a packet; `None` if packets are only counted.
     fn packet(&self, question: usize, packet: &SeenPacket<'_>) -> Option<Item> {
         self.item(question, packet.meta, (&packet.frame(), packet.extra.annotations), packet.outs)
     }
 
-    /// The same of a packet that was kept.
+    /// The item of a packet that was kept.
     pub fn kept(&self, question: usize, kept: &KeptPacket) -> Option<Item> {
         self.item(question, &kept.meta, (&kept.frame, &kept.options), &kept.outs)
     }
@@ -112,7 +112,7 @@ impl Presenter {
         })
     }
 
-    /// What has to be kept of a packet that may go to these questions.
+    /// Copies the parts of a packet that its possible questions need.
     fn keep(&self, packet: &Undecided<'_>) -> KeptPacket {
         let seen = &packet.packet;
         let shapes = || self.shapes.iter().enumerate().filter(|(q, _)| packet.possible.contains(*q));
@@ -129,7 +129,7 @@ impl Presenter {
     }
 }
 
-/// The descriptor of a packet whose frame is `frame`: a VLAN tag that was written back counts.
+/// The descriptor of a packet with the frame `frame`, including a VLAN tag that was restored.
 fn with_frame(meta: &PacketMeta, frame: &[u8]) -> PacketMeta {
     let added = (frame.len() as u32).saturating_sub(meta.captured_bytes);
     let (captured_bytes, wire_bytes) = (meta.captured_bytes + added, meta.wire_bytes.saturating_add(added));
@@ -139,19 +139,19 @@ fn with_frame(meta: &PacketMeta, frame: &[u8]) -> PacketMeta {
 /// The subscriber of a worker.
 pub struct Collector {
     pub presenter: Arc<Presenter>,
-    /// By table.
+    /// For each table: places of a record's numbers.
     pub places: Arc<Vec<Places>>,
-    /// The program that runs.
+    /// The current program.
     pub program: Arc<dyn Program>,
-    /// What came since it was last taken away.
+    /// Results since they were last taken.
     pub yielded: VecDeque<(Order, Yielded)>,
-    /// Things given to each question, packets that wait not counted.
+    /// Number of items delivered to each question, without waiting packets.
     pub matched: Vec<u64>,
-    /// What this worker does itself with what questions are given; by question.
+    /// For each question: what the worker itself does with its results.
     pub sinks: Vec<WorkerSink>,
-    /// The session that came last, and its row.
+    /// The last session, and its row.
     pub row: Option<(Arc<dyn Session>, Vec<Value<'static>>)>,
-    /// What the handler that is called emits, until that is handed on.
+    /// Rows that the current handler emits.
     pub emitted: Vec<Item>,
 }
 
@@ -161,7 +161,7 @@ impl Collector {
         self.presenter.shapes[question].count_only
     }
 
-    /// The handler of a question, where it has one.
+    /// The handler of a question, if it has one.
     fn handler(&mut self, question: usize) -> Option<&mut dyn HandlerSink> {
         let behind = match self.sinks.get(question)? {
             WorkerSink::Behind(questions) => *questions,
@@ -215,7 +215,7 @@ impl Subscriber for Collector {
         }
         match (state, self.sinks.get_mut(question)) {
             (None, _) => self.push(order, question, Item::Connection(Box::new(connection))),
-            // A connection of which no packet was tracked began before the question was there.
+            // A connection without a tracked packet began before the question was added.
             (Some(None), _) => {}
             (Some(Some(state)), _) => {
                 let connection = Box::new(connection);
@@ -290,7 +290,7 @@ impl Subscriber for Collector {
         }
         let rows = presenter.sessions[question];
         if rows.contains(protocol) && !self.is_counted(question) {
-            // Several questions may be given it one after the other; fingerprints and certificates cost something.
+            // Several questions may receive the same row in succession, and fingerprints and certificates are costly.
             let made = self.row.take().filter(|(of, _)| Arc::ptr_eq(of, session));
             let make = || session_rows::values(flow, registry, protocol, &**session);
             let row = made.map_or_else(make, |(_, row)| row);
@@ -353,7 +353,7 @@ impl StreamSubscriber for Collector {
 }
 
 impl Collector {
-    /// Tells the handler of a question's streams of one, and hands on the rows that it emits.
+    /// Calls the handler of a question's streams, and passes on the rows that it emits.
     fn tell(
         &mut self,
         order: Order,

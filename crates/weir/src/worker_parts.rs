@@ -1,4 +1,4 @@
-//! What each worker is made of, and what becomes of the worker at the end of a run.
+//! The parts that each worker is built from, and the results of a worker at the end of a run.
 
 use crate::compile::Compiled;
 use crate::connection::Places;
@@ -17,7 +17,7 @@ use weir_ir::graph::Table;
 use weir_packet::{Burst, Poll, Source, SourceError};
 use weir_sessions::ProtocolSet;
 
-/// What each worker is made of.
+/// The parts that each worker is built from.
 pub(crate) struct WorkerParts {
     pub presenter: Arc<Presenter>,
     places: Arc<Vec<Places>>,
@@ -56,7 +56,7 @@ impl WorkerParts {
         }
     }
 
-    /// A new worker's subscriber.
+    /// The subscriber of a new worker.
     pub fn collector(&self) -> Collector {
         let mut collector = Collector {
             presenter: Arc::clone(&self.presenter),
@@ -72,7 +72,7 @@ impl WorkerParts {
         collector
     }
 
-    /// A worker's subscriber goes over to other questions: those that stay keep what they have.
+    /// Changes a worker's subscriber to other questions; questions that stay keep their state.
     pub fn change(&self, collector: &mut Collector) {
         collector.presenter = Arc::clone(&self.presenter);
         collector.places = Arc::clone(&self.places);
@@ -82,7 +82,7 @@ impl WorkerParts {
         for (sink, make) in collector.sinks.iter_mut().zip(&self.sinks) {
             match (&*sink, make) {
                 (WorkerSink::None, Some(make)) => *sink = make(),
-                // Nobody reads what a question keeps that was taken away.
+                // The state of a removed question is dropped.
                 (_, None) => *sink = WorkerSink::None,
                 _ => {}
             }

@@ -1,22 +1,22 @@
-//! What workers do themselves with what a question is given.
+//! Processing of a question's results on the worker itself.
 
 use crate::engine::{HandlerSink, TrackSink};
 use crate::stream_handler::StreamSink;
 use std::sync::Arc;
 
-/// What a worker does itself with what a question is given.
+/// How a worker processes the results of a question.
 pub(crate) enum WorkerSink {
-    /// Nothing: it goes to whoever started the run.
+    /// Not at all: results go to the caller of the run.
     None,
-    /// Streams.
+    /// A handler of streams.
     Stream(Box<dyn StreamSink>),
-    /// What is kept of each connection.
+    /// User-defined state per connection.
     Track(Box<dyn TrackSink>),
-    /// Anything.
+    /// A handler of packets, sessions and connections.
     Handler(Box<dyn HandlerSink>),
-    /// What the question so many before this one does: they are of one handler.
+    /// As for the question this many places before, which has the same handler.
     Behind(usize),
 }
 
-/// Makes a worker's part of a question.
+/// Creates a worker's part of a question.
 pub(crate) type MakeWorkerSink = Arc<dyn Fn() -> WorkerSink + Send + Sync>;

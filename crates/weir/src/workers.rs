@@ -1,5 +1,5 @@
-//! Several workers: this thread reads bursts, asks a small program of its own (lowered from the stack's
-//! `dispatch` clause) for each packet's key, hands every worker its packets, and takes what they yield.
+//! Runs several workers: this thread reads bursts, computes each packet's key with a small program (lowered from the
+//! stack's `dispatch` clause), passes the packets to their workers, and takes the results.
 
 use crate::balance::Balancer;
 use crate::compile::{Ask, Compiled, Compiler, Options};
@@ -18,34 +18,34 @@ use weir_engine::worker::Worker;
 use weir_ir::abi::{Continuation, TIMEOUT_MS};
 use weir_packet::{Burst, PacketMeta, Poll, Source, Timestamp};
 
-/// Bursts handed over at once, so that threads wake each other rarely.
+/// Bursts per batch, so that threads rarely wake each other.
 const BATCH_BURSTS: usize = 64;
-/// Batches that may wait at a worker.
+/// Limit of batches that wait at a worker.
 const BATCHES_MAX: usize = 8;
 
-/// A worker's share of a batch: of each burst its number, what time it was before it, and the packets.
+/// A worker's share of a batch: for each burst its number, the time before it, and the packets.
 type Batch = Vec<(u64, i64, Burst)>;
 
-/// What a worker is told.
+/// A message to a worker.
 enum Message {
-    /// Packets. Each batch is answered.
+    /// Packets. The worker answers each batch.
     Batch(Batch),
-    /// Another program runs from now on.
+    /// A program that the worker runs from now on.
     Change(Arc<Plan>, Arc<WorkerParts>),
 }
 
-/// What follows a batch.
+/// The state of the source after a batch.
 #[derive(PartialEq, Eq)]
 enum Filled {
     More,
-    /// No packet waits behind those of the batch.
+    /// No packet waits after those of the batch.
     Pause,
-    /// No packet waits, and the batch has none.
+    /// No packet waits, and the batch is empty.
     Idle,
     End,
 }
 
-/// Tells which worker a packet belongs to: both directions and all fragments of a datagram to the same.
+/// Selects the worker of each packet: the same for both directions and all fragments of a datagram.
 pub(crate) struct Dispatcher {
     plan: Arc<Plan>,
     k: Continuation,
@@ -56,20 +56,21 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// For the workers that run `compiled`, which `compiler` made; else why one has to do.
+    /// A dispatcher for workers that run `compiled`, which `compiler` compiled; else the reason why only one worker
+    /// can run.
     pub(crate) fn new(compiler: &Compiler, compiled: &Compiled, workers: usize) -> Result<Self, String> {
         let plan = compile(compiler, compiled)?.plan;
         let balancer = Balancer::new(workers, longest_timeout(compiled));
         Ok(Self { plan, k: Continuation::default(), clock: Clock::default(), number: 0, balancer })
     }
 
-    /// Fills every worker's share of a batch, as long as packets come; what follows.
+    /// Fills every worker's share of a batch while packets are available. Returns the state of the source.
     fn fill(&mut self, source: &mut dyn Source, shares: &mut [Batch], outcome: &mut Outcome) -> Filled {
         let mut has_packets = false;
         for _ in 0..BATCH_BURSTS {
             let mut burst = Burst::default();
             match read(source, &mut burst, &mut outcome.stages) {
-                // Packets that came so far do not wait for others.
+                // Packets so far do not wait for later ones.
                 Ok(Poll::Idle { now }) => {
                     self.pass_idle_time(now, shares);
                     return if has_packets { Filled::Pause } else { Filled::Idle };
@@ -87,7 +88,7 @@ impl Dispatcher {
         Filled::More
     }
 
-    /// Gives every worker its packets of a burst. All of them learn its time.
+    /// Distributes the packets of a burst. All workers get its time.
     fn split(&mut self, burst: &Burst, shares: &mut [Batch]) {
         let (number, time) = (self.number, self.clock.now());
         self.balancer.pass_time(time);
@@ -98,13 +99,13 @@ impl Dispatcher {
             self.clock.tick(packet.time.0);
         }
         for (share, part) in shares.iter_mut().zip(parts) {
-            // Batches wait longer than a burst lasts.
+            // Batches wait longer than the memory of a burst is valid.
             share.push((number, time, part.hold()));
         }
         self.number += 1;
     }
 
-    /// The source is idle at the time `now`: every worker learns a time that is news.
+    /// The source is idle at `now`: if this is a new time, all workers get it.
     fn pass_idle_time(&mut self, now: Timestamp, shares: &mut [Batch]) {
         if self.clock.idle(now.0) {
             let (number, time) = (self.number, self.clock.now());
@@ -120,7 +121,7 @@ impl Dispatcher {
     }
 }
 
-/// The longest time-out of any flow; `None` where some have none.
+/// The longest time-out of any flow; `None` if some flows have none.
 fn longest_timeout(compiled: &Compiled) -> Option<Duration> {
     let layers = compiled.stack.layers.iter().map(|layer| &layer.protocol);
     let declared = layers.flat_map(|protocol| {
@@ -135,7 +136,7 @@ fn longest_timeout(compiled: &Compiled) -> Option<Duration> {
     }
 }
 
-/// The program that yields packets' keys, made in the way in which that of the workers was.
+/// The program that computes packets' keys, compiled with the options of the workers' program.
 fn compile(compiler: &Compiler, compiled: &Compiled) -> Result<Compiled, String> {
     if compiled.stack.dispatch.is_empty() {
         let stack = &compiled.stack.name;
@@ -154,7 +155,7 @@ fn compile(compiler: &Compiler, compiled: &Compiled) -> Result<Compiled, String>
     })
 }
 
-/// Runs `compiled` with several workers; their yields go to `merger`.
+/// Runs `compiled` with several workers; their results go to `merger`.
 pub(crate) fn run_many(
     compiled: &Compiled,
     source: &mut dyn Source,
@@ -183,11 +184,11 @@ pub(crate) fn run_many(
             let mut shares: Vec<Batch> = vec![vec![]; workers];
             filled = dispatcher.fill(source, &mut shares, &mut outcome);
             for (input, share) in inputs.iter().zip(shares) {
-                // A worker that is gone has panicked; joining it says so.
+                // A worker without a receiver has panicked; joining its thread reports that.
                 let _ = input.send(Message::Batch(share));
             }
             sent += 1;
-            // Workers may be behind while packets come; while none come, their rows do not wait for the next batch.
+            // Workers may lag behind while packets come. If none come, their rows do not wait for the next batch.
             let behind_max = if filled == Filled::Idle { 0 } else { BATCHES_MAX };
             while sent - merged > behind_max {
                 merger.take_batch(&outputs);
@@ -201,7 +202,7 @@ pub(crate) fn run_many(
             }
             if let Some((compiled, shapes)) = merger.changed() {
                 let began = Instant::now();
-                // All that was asked of before is answered before anything else is asked.
+                // All batches of the previous program are answered before the program changes.
                 while merged < sent {
                     merger.take_batch(&outputs);
                     merged += 1;

@@ -1,4 +1,4 @@
-//! What is there for one call of a callback.
+//! The data for one call of a callback.
 
 use crate::connection::Connection;
 use crate::item::{Bytes, Flow, Item};
@@ -10,20 +10,20 @@ use weir_sessions::Session;
 /// A packet of matching traffic.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// What the capture says of it.
+    /// The metadata of the packet.
     pub meta: PacketMeta,
-    /// As much of it as was captured.
+    /// The captured bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Something that happened, with the columns that the stack declares for it.
+/// An event, with the columns that the stack declares for it.
 #[derive(Debug, Clone)]
 pub struct EventRow {
     /// Values, in the order of [`EventRows::columns`](crate::EventRows).
     pub values: Vec<Value<'static>>,
 }
 
-/// What is there for a callback.
+/// The data for one call of a callback.
 #[derive(Debug, Default, Clone)]
 pub struct Bundle {
     pub(super) flow: Option<Flow>,
@@ -63,7 +63,7 @@ impl Bundle {
                 bundle.bytes = Some(bytes);
             }
             Item::Event(values) => bundle.event = Some(EventRow { values }),
-            // A row is for whoever asked for rows, and nothing more is to be said to who is called with each.
+            // Rows go to subscriptions of rows; pauses and handlers' rows concern no callback.
             Item::Session(..) | Item::Stream(_) | Item::Pause => {}
         }
         bundle

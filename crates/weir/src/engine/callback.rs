@@ -7,21 +7,21 @@ use crate::outcome::Outcome;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-/// What a callback wants next.
+/// The answer of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Next {
-    /// More.
+    /// Continue.
     #[default]
     Go,
-    /// No more of this connection.
+    /// End the deliveries for this connection.
     EndFlow,
-    /// No more at all: the subscription is taken away.
+    /// End all deliveries: the subscription is removed.
     End,
 }
 
-/// What a callback may answer: nothing, or a [`Next`].
+/// The return type of a callback: nothing, or a [`Next`].
 pub trait Reply {
-    /// What it wants next.
+    /// The answer.
     fn next(self) -> Next;
 }
 
@@ -37,13 +37,13 @@ impl Reply for Next {
     }
 }
 
-/// A function or closure that takes references to up to three [data](Datum), and answers nothing or a [`Next`]. `A` tells
-/// the compiler which they are; nobody has to name it.
+/// A function or closure that takes references to up to three [data](Datum), and returns nothing or a [`Next`]. The
+/// compiler infers `A` from the parameters.
 pub trait Callback<A> {
-    /// What it needs of the program.
+    /// Adds its needs to those of the program.
     fn needs(needs: &mut Needs);
 
-    /// Calls it, where all that it takes is there.
+    /// Calls the callback if all of its parameters are present.
     #[doc(hidden)]
     fn call(&mut self, bundle: &Bundle) -> Next;
 }
@@ -107,35 +107,35 @@ where
     }
 }
 
-/// Takes the items of a subscription's questions as they come.
+/// Receives the items of a subscription's questions as they arrive.
 pub trait TakeItems {
-    /// Takes the next item of the question with this number within the subscription.
+    /// Receives the next item; `question` is the question's number within the subscription.
     fn take(&mut self, question: usize, item: Item) -> Next;
 
-    /// No more items will come. `None`: the subscription was taken away before the run was over.
+    /// No more items will come. `None`: the subscription was removed before the end of the run.
     fn finish(&mut self, _end: Option<RunEnd<'_>>) {}
 }
 
-/// The end of a run, as a subscription is told of it.
+/// The end of a run, for a subscription.
 #[derive(Debug)]
 pub struct RunEnd<'a> {
-    /// How the run went.
+    /// The outcome of the run.
     pub outcome: &'a Outcome,
-    /// Items that each question of the subscription was given, or would have been given where they were only counted.
+    /// The number of items of each question in the subscription, including items that were only counted.
     pub matched: &'a [u64],
 }
 
-/// Whatever bundles go to.
+/// A receiver of bundles.
 pub(super) trait Deliver {
     fn call(&mut self, bundle: &Bundle) -> Next;
 
-    /// The run is over, or the subscription: what is under way ends. What was lost.
+    /// Finishes queued calls at the end of the run or of the subscription. Returns the number of lost bundles.
     fn finish(&mut self) -> u64 {
         0
     }
 }
 
-/// A callback, its parameters forgotten.
+/// A callback that runs on the calling thread, with its parameter types erased.
 struct Here<F, A>(F, std::marker::PhantomData<fn(A)>);
 
 impl<A, F: Callback<A>> Deliver for Here<F, A> {
@@ -154,11 +154,11 @@ pub(super) fn boxed_send<A: 'static, F: Callback<A> + Send + 'static>(
     Box::new(Here(callback, std::marker::PhantomData))
 }
 
-/// Makes a copy of a callback for a thread.
+/// Copies a callback for a thread.
 type Copy = Box<dyn Fn() -> Box<dyn Deliver + Send>>;
 
-/// Threads that run a callback, each with a copy and a queue of its own, while a run lasts. What does not fit into a queue is
-/// lost.
+/// Threads that run copies of a callback during a run, each with a queue of its own. Bundles that do not fit into a
+/// queue are lost.
 pub(super) struct Pool {
     copy: Copy,
     threads_max: usize,

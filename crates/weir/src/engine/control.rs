@@ -1,4 +1,4 @@
-//! Subscriptions added and taken away by other threads while a run goes on: requests that it carries out between two
+//! Lets other threads add and remove subscriptions during a run: as requests, which the run executes between two
 //! bursts.
 
 use super::Engine;
@@ -12,48 +12,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// What to do with the engine.
+/// The change that a request makes to the engine.
 type Apply = Box<dyn FnOnce(&mut Engine<'_>) -> Result<Done, String> + Send>;
 
-/// What to do with the engine, and whom to tell of it.
+/// A change of the engine, and the channel for the answer.
 pub(super) struct Request {
     pub apply: Apply,
     pub reply: Sender<Result<Done, String>>,
 }
 
-/// What a request came to.
+/// The result of a request.
 #[derive(Debug, Clone)]
 pub(super) enum Done {
-    /// The program has to be made anew: this subscription was added.
+    /// This subscription was added: the program must be compiled again.
     Added(Subscription),
-    /// The program has to be made anew: this subscription leaves.
+    /// This subscription will be removed: the program must be compiled again.
     Removed(Subscription),
-    /// Nothing has changed.
+    /// The list of subscriptions; nothing has changed.
     Listed(Vec<Listed>),
 }
 
-/// A subscription, as it is listed.
+/// A subscription in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
+    /// The subscription.
     pub subscription: Subscription,
     /// Its filter.
     pub filter: String,
 }
 
-/// Requests on their way.
+/// The queue of requests.
 pub(super) struct Requests {
     sender: Sender<Request>,
     receiver: Receiver<Request>,
     state: Arc<State>,
 }
 
-/// What both sides know.
+/// State that both sides share.
 #[derive(Default)]
 struct State {
-    /// The last run is over, and no other has begun: nobody answers.
+    /// The last run is over, and no other has begun: requests get no answer.
     is_over: AtomicBool,
-    /// The thread that runs, and can't wait for itself.
+    /// The thread of the run, which cannot wait for itself.
     thread: Mutex<Option<ThreadId>>,
 }
 
@@ -69,20 +69,20 @@ impl Requests {
         Control { sender: self.sender.clone(), state: Arc::clone(&self.state) }
     }
 
-    /// A run begins on this thread.
+    /// Marks the start of a run on this thread.
     pub fn begin(&self) {
         self.state.is_over.store(false, Ordering::SeqCst);
         *self.state.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
     }
 
-    /// The run is over.
+    /// Marks the end of the run.
     pub fn end(&self) {
         self.state.is_over.store(true, Ordering::SeqCst);
         *self.state.thread.lock().unwrap_or_else(PoisonError::into_inner) = None;
         while self.next().is_some() {}
     }
 
-    /// Whether somebody can still ask for something.
+    /// Whether another thread can still send requests.
     pub fn has_control(&self) -> bool {
         Arc::strong_count(&self.state) > 1
     }
@@ -93,9 +93,10 @@ impl Requests {
     }
 }
 
-/// Adds and takes away subscriptions of an engine that runs on another thread. Each call waits until the new program
-/// is ready to take over (milliseconds), before the first run until that begins, and while a source waits for
-/// packets without [saying so](weir_io::Attended); after a run it is an error, as it is on the engine's own thread.
+/// Adds and removes subscriptions of an engine that runs on another thread. Each call waits until the new program is
+/// ready to take over (milliseconds). It also waits for the first run to begin, and for a source that blocks without
+/// packets and does not [return idle](weir_io::Attended). After a run, and on the engine's own thread, a call is an
+/// error.
 #[derive(Clone)]
 pub struct Control {
     sender: Sender<Request>,
@@ -109,10 +110,9 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Adds a callback, as [`Engine::subscribe`] does. It is given what happens from now on.
+    /// Adds a callback, as [`Engine::subscribe`] does, for data from now on.
     ///
-    /// # Errors
-    /// What is wrong with the filter, or that the engine is gone.
+    /// # Errors Errors in the filter, or the engine no longer exists.
     pub fn subscribe<A, F>(&self, filter: &str, callback: F) -> Result<Subscription, String>
     where
         F: Callback<A> + Send + 'static,
@@ -131,8 +131,7 @@ impl Control {
 
     /// Adds questions as one subscription, as [`Engine::subscribe_questions`] does.
     ///
-    /// # Errors
-    /// What is wrong with the filters, or that the engine is gone.
+    /// # Errors Errors in the filters, or the engine no longer exists.
     pub fn subscribe_questions(
         &self,
         questions: Vec<Question>,
@@ -148,10 +147,9 @@ impl Control {
         }
     }
 
-    /// Takes a subscription away.
+    /// Removes a subscription.
     ///
-    /// # Errors
-    /// There is none of this name, or the engine is gone.
+    /// # Errors The subscription does not exist, or the engine no longer exists.
     pub fn unsubscribe(&self, subscription: Subscription) -> Result<(), String> {
         let apply = move |engine: &mut Engine<'_>| match engine.dismiss(subscription) {
             true => Ok(Done::Removed(subscription)),
@@ -160,10 +158,9 @@ impl Control {
         self.ask(Box::new(apply)).map(drop)
     }
 
-    /// The subscriptions.
+    /// Lists the subscriptions.
     ///
-    /// # Errors
-    /// The engine is gone.
+    /// # Errors The engine no longer exists.
     pub fn list(&self) -> Result<Vec<Listed>, String> {
         let apply = move |engine: &mut Engine<'_>| {
             let all = engine.subscriptions();
@@ -197,7 +194,7 @@ impl Control {
     }
 }
 
-/// How often a caller looks whether the run is over.
+/// How often a caller checks whether the run is over.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 const GONE: &str = "the run is over";

@@ -1,4 +1,4 @@
-//! The types that callbacks are given, and what each needs of the program.
+//! The types of callback parameters, and the needs of each.
 
 use super::bundle::{Bundle, EventRow, Frame};
 use super::track::{Every, MakeTrack, Track, Tracked, track_sink};
@@ -11,39 +11,39 @@ use std::sync::Arc;
 use weir_engine::stream::Chunk;
 use weir_sessions::{ProtocolSet, Session, SessionRegistry, SessionType};
 
-/// What a subscription needs of the program.
+/// The data that a subscription needs from the program.
 #[derive(Default)]
 pub struct Needs {
-    /// The session protocols that there are.
+    /// The known session protocols.
     registry: Arc<SessionRegistry>,
     pub(super) packets: bool,
     pub(super) connections: bool,
     pub(super) sessions: ProtocolSet,
     pub(super) events: bool,
-    /// Bytes of streams in order, in chunks of so many; 0: as packets bring them.
+    /// Chunk size for in-order bytes of streams; 0: as packets bring them.
     pub(super) bytes: Option<u32>,
     pub(super) track: Option<MakeTrack>,
-    /// Sessions that what is tracked is told of.
+    /// Protocols whose sessions a tracked type receives.
     pub(super) track_sessions: ProtocolSet,
-    /// Types of sessions for each of which it is called once.
+    /// Number of session types for each of which the callback is called once per session.
     pub(super) each_session: u8,
-    /// Types of bytes, and of what is tracked.
+    /// Number of parameter types for bytes and tracked state.
     pub(super) kinds: u8,
-    /// Which connection it is.
+    /// The callback takes the identity of the connection.
     pub(super) flow: bool,
-    /// It is called when a connection is over.
+    /// The callback is called when a connection ends.
     pub(super) at_end: bool,
-    /// It takes sessions of a type that no registered protocol yields.
+    /// The callback takes a session type that no registered protocol produces.
     is_unregistered: bool,
 }
 
 impl Needs {
-    /// Nothing yet, of an engine that knows these session protocols.
+    /// No needs yet; `registry` holds the session protocols of the engine.
     pub(super) fn over(registry: &Arc<SessionRegistry>) -> Self {
         Self { registry: Arc::clone(registry), ..Self::default() }
     }
 
-    /// What of it can't be had together, or at all.
+    /// The reason why these needs cannot be met together, or at all.
     pub(super) fn conflict(&self, every: Every) -> Option<&'static str> {
         if self.is_unregistered {
             return Some(
@@ -69,18 +69,18 @@ impl Needs {
         }
     }
 
-    /// Packets.
+    /// Needs packets.
     pub fn packets(&mut self) {
         self.packets = true;
     }
 
-    /// Records of connections.
+    /// Needs records of connections.
     pub fn connections(&mut self) {
         self.connections = true;
         self.at_end = true;
     }
 
-    /// Sessions of a type.
+    /// Needs sessions of a type.
     pub fn sessions<T: SessionType>(&mut self) {
         let mine = T::FIELDS.first().map(|field| field.name);
         let of_type = self.registry.where_(|p| p.fields.first().map(|field| field.name) == mine);
@@ -88,7 +88,7 @@ impl Needs {
         self.sessions |= of_type;
     }
 
-    /// Events of the stack.
+    /// Needs events of the stack.
     pub fn events(&mut self) {
         self.events = true;
     }
@@ -101,17 +101,17 @@ impl std::fmt::Debug for Needs {
     }
 }
 
-/// A type that callbacks can be given.
+/// A parameter type of callbacks.
 pub trait Datum: 'static {
-    /// What it needs of the program.
+    /// Adds its needs to those of the program.
     fn needs(needs: &mut Needs);
 
-    /// Hands it to `take`, where it is there.
+    /// Passes the value to `take`, if it is present.
     #[doc(hidden)]
     fn with(bundle: &Bundle, take: &mut dyn FnMut(&Self));
 }
 
-/// A session, as a callback takes it: any type of [`sessions`](crate::sessions).
+/// A session as a callback parameter: any type of [`sessions`](crate::sessions).
 pub trait SessionData: SessionType {}
 
 impl<T: SessionType> SessionData for T {}
@@ -129,7 +129,7 @@ impl<T: SessionData> Datum for T {
     }
 }
 
-/// All sessions of a connection that are of a type, in the order in which they became whole.
+/// All sessions of one type in a connection, in the order of their completion.
 #[derive(Debug)]
 pub struct SessionsOf<T> {
     sessions: Vec<Arc<dyn Session>>,
@@ -137,17 +137,17 @@ pub struct SessionsOf<T> {
 }
 
 impl<T: SessionType> SessionsOf<T> {
-    /// Goes over them.
+    /// Iterates over the sessions.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.sessions.iter().filter_map(|session| session.as_any().downcast_ref())
     }
 
-    /// How many there are.
+    /// The number of sessions.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// There is none.
+    /// Whether there is no session.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -194,12 +194,12 @@ impl Datum for EventRow {
     }
 }
 
-/// Bytes of a stream in order, in chunks of `CHUNK` bytes, the last one shorter; of 0: as the packets bring them. They
-/// are copied: a [`StreamHandler`](crate::stream::StreamHandler) is given them where they lie.
+/// In-order bytes of a stream, in chunks of `CHUNK` bytes, the last one shorter; with 0, as the packets bring them.
+/// The bytes are a copy; a [`StreamHandler`](crate::stream::StreamHandler) receives them without copying.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamBytes<const CHUNK: u32>(pub(super) Arc<Bytes>);
 
-/// A segment in its turn.
+/// A segment, when it is next in order.
 pub type Segment = StreamBytes<0>;
 
 /// A chunk of 16 KiB.
@@ -226,7 +226,7 @@ impl<const CHUNK: u32> Datum for StreamBytes<CHUNK> {
     }
 }
 
-/// Hands bytes of streams to callbacks.
+/// A handler of streams that passes their bytes to callbacks.
 pub(super) struct Passing;
 
 impl StreamHandler for Passing {

@@ -1,4 +1,4 @@
-//! A subscription: the questions that it asks of the program, and what becomes of the answers.
+//! A subscription: its questions, and the delivery of their answers.
 
 use super::bundle::Bundle;
 use super::callback::{Deliver, Next, RunEnd, TakeItems};
@@ -17,35 +17,36 @@ use weir_sessions::Session;
 
 /// A subscription.
 pub(super) struct Entry<'c> {
-    /// Its questions, in the order in which they were given.
+    /// The questions, in the order in which they were given.
     pub parts: Vec<Question>,
     deliver: Option<Box<dyn Deliver + 'c>>,
     items: Option<Box<dyn TakeItems + 'c>>,
     /// Called once for each session; otherwise once for each connection that has any.
     each_session: bool,
-    /// Called when connections are over: sessions wait until then.
+    /// Called when connections end: sessions wait until then.
     at_end: bool,
-    /// Sessions that wait, by connection.
+    /// Waiting sessions, by connection.
     held: HashMap<String, Vec<Arc<dyn Session>>>,
     held_sessions: usize,
-    /// Sessions that there was no room for.
+    /// Sessions that were lost for lack of room.
     lost: u64,
-    /// Connections of which no more is wanted.
+    /// Connections for which the callback wants no more deliveries.
     ended: HashSet<String>,
-    /// It was taken away. What was found for it may still come, and its questions keep their numbers until the program is made anew.
+    /// The subscription was removed. Earlier results may still arrive, and its questions keep their numbers until the
+    /// next program takes over.
     pub is_over: bool,
-    /// It was taken away, and no answer to its questions is under way.
+    /// The subscription was removed, and no more answers to its questions can arrive.
     pub is_free: bool,
-    /// The program that is being made asks its questions.
+    /// The program being compiled includes its questions.
     pub is_asked: bool,
     /// The number of its subscription.
     pub serial: u64,
 }
 
-/// Connections of which no more is wanted that are remembered: those of which the end is not told would stay.
+/// Limit of remembered connections that want no more deliveries: the end of some is never reported.
 const ENDED_MAX: usize = 1 << 16;
 
-/// Sessions of a subscription that wait for their connections' ends. What is beyond is counted as lost.
+/// Limit of sessions per subscription that wait for the end of their connection. Sessions beyond it count as lost.
 const HELD_SESSIONS_MAX: usize = 1 << 20;
 
 impl<'c> Entry<'c> {
@@ -67,17 +68,17 @@ impl<'c> Entry<'c> {
         }
     }
 
-    /// A subscription whose questions are answered by handlers alone.
+    /// A subscription whose questions have only handlers.
     pub fn of_handlers(question: Question) -> Self {
         Self::of_parts(vec![question])
     }
 
-    /// A subscription whose items are taken as they come.
+    /// A subscription that receives items as they arrive.
     pub fn of_items(questions: Vec<Question>, items: Box<dyn TakeItems + 'c>) -> Self {
         Self { items: Some(items), ..Self::of_parts(questions) }
     }
 
-    /// A callback's.
+    /// A subscription with a callback.
     pub fn of_callback(filter: &str, needs: Needs, every: Every, deliver: Box<dyn Deliver + 'c>) -> Self {
         let mut parts = vec![];
         if needs.packets {
@@ -115,7 +116,7 @@ impl<'c> Entry<'c> {
         Self { parts, deliver: Some(deliver), each_session, at_end, ..Self::of_parts(vec![]) }
     }
 
-    /// A handler's: everything goes to it.
+    /// A subscription with a handler, which receives everything.
     pub fn of_handler(filter: &str, needs: Needs, make: MakeWorkerSink) -> Self {
         let callback = Self::of_callback(filter, needs, Every::Connection, Box::new(Nobody));
         let parts = callback.parts.into_iter().enumerate().map(|(index, part)| {
@@ -125,18 +126,18 @@ impl<'c> Entry<'c> {
         Self { parts: parts.collect(), deliver: None, ..Self::of_parts(vec![]) }
     }
 
-    /// Its filter.
+    /// The filter of the subscription.
     pub fn filter(&self) -> &str {
         self.parts.first().map_or("", |part| &part.ask.filter)
     }
 
-    /// Nothing more is asked; what was found is delivered until its [end](Self::end).
+    /// Removes the questions of the subscription; earlier results are delivered until its [end](Self::end).
     pub fn leave(&mut self) {
         self.is_over = true;
         self.parts.iter_mut().for_each(|part| *part = Question::nothing());
     }
 
-    /// Nothing more is asked and delivered.
+    /// Removes the subscription; nothing more is delivered. Returns what was lost.
     pub fn end(&mut self) -> u64 {
         self.leave();
         self.held.clear();
@@ -148,7 +149,8 @@ impl<'c> Entry<'c> {
         std::mem::take(&mut self.lost) + self.deliver.take().map_or(0, |mut deliver| deliver.finish())
     }
 
-    /// The run is over, and went as `outcome` says; `first` is the number of its first question. What was lost.
+    /// Ends a run with this outcome; `first` is the number of the subscription's first question. Returns what was
+    /// lost.
     pub fn finish(&mut self, outcome: &Outcome, first: usize) -> u64 {
         self.held.clear();
         self.ended.clear();
@@ -160,7 +162,7 @@ impl<'c> Entry<'c> {
         std::mem::take(&mut self.lost) + self.deliver.as_mut().map_or(0, |deliver| deliver.finish())
     }
 
-    /// Takes an item of one of its questions.
+    /// Delivers an item of one of the questions.
     pub fn take(&mut self, question: usize, item: Item) -> Next {
         if let Some(items) = &mut self.items {
             return items.take(question, item);
@@ -221,7 +223,7 @@ impl<'c> Entry<'c> {
     }
 }
 
-/// Stands where a handler's answers never come.
+/// A receiver that is never called, for subscriptions with a handler.
 struct Nobody;
 
 impl Deliver for Nobody {

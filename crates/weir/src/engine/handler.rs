@@ -1,4 +1,4 @@
-//! Handlers: run on the workers, one per worker, share nothing, and are merged at the end by whoever made them.
+//! Handlers: one per worker, run there, share nothing, and are merged at the end by the caller.
 
 use super::datum::Needs;
 use crate::connection::Connection;
@@ -7,7 +7,7 @@ use std::any::Any;
 use weir_packet::PacketMeta;
 use weir_sessions::Session;
 
-/// What is done with what a question gives, where it is found. One per worker and subscription.
+/// Processes the results of a question on the worker that finds them. One per worker and subscription.
 ///
 /// ```
 /// use weir::{Handler, Needs};
@@ -28,26 +28,26 @@ use weir_sessions::Session;
 /// }
 /// ```
 pub trait Handler: Send + 'static {
-    /// What it is to be given.
+    /// Adds the needs of the handler to those of the program.
     fn needs(needs: &mut Needs);
 
-    /// A packet, where it [needs](Needs::packets) them. The filter must be one on packets alone.
+    /// Receives a packet, if the handler [needs](Needs::packets) packets. The filter may only depend on packets.
     fn packet(&mut self, packet: &PacketMeta, frame: &[u8]) {
         let _ = (packet, frame);
     }
 
-    /// A session, where it [needs](Needs::sessions) them.
+    /// Receives a session, if the handler [needs](Needs::sessions) sessions.
     fn session(&mut self, flow: &Flow, session: &dyn Session) {
         let _ = (flow, session);
     }
 
-    /// A connection that is over, where it [needs](Needs::connections) them.
+    /// Receives the record of a connection that has ended, if the handler [needs](Needs::connections) records.
     fn connection(&mut self, connection: &Connection) {
         let _ = connection;
     }
 }
 
-/// A handler, its type forgotten.
+/// A handler with its type erased.
 pub(crate) trait HandlerSink: Send {
     fn packet(&mut self, packet: &PacketMeta, frame: &[u8]);
     fn session(&mut self, flow: &Flow, session: &dyn Session);

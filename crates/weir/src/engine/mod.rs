@@ -1,5 +1,5 @@
-//! Questions for programs: a filter, and a callback or handler that is given what it asks for. Several share one program,
-//! and one pass over the packets.
+//! The engine: subscriptions with a filter and a callback or handler for matching data. Several subscriptions share one
+//! program, and one pass over the packets.
 //!
 //! ```no_run
 //! use weir::Engine;
@@ -16,21 +16,21 @@
 //! assert!(outcome.errors.is_empty());
 //! ```
 //!
-//! | what is given | type | when |
+//! | data | type | when |
 //! |---|---|---|
-//! | a packet of matching traffic | [`Frame`] | in the order of the capture, once it is known to match |
-//! | a session: TLS handshake, HTTP exchange … | its type in [`sessions`](crate::sessions) | when it is whole |
-//! | all sessions of a connection, of a type | [`SessionsOf`] | when the connection is over |
-//! | a connection's record | [`Connection`](crate::Connection) | when it is over |
-//! | what a program of its own keeps of each connection | a type that is [`Track`] | when it is over, or [every so often](Every) |
-//! | a stream's bytes in order, as packets bring them, or in chunks | [`Segment`], [`StreamChunk`] | as they come |
-//! | an event of the stack, if its own columns are as asked | [`EventRow`] | when its packet is through |
-//! | which connection it is | [`Flow`] | with any of the others but packets and events |
-//! | a stream's bytes in order | [`StreamHandler`](crate::stream::StreamHandler) | as they come, on the worker |
+//! | a packet of matching traffic | [`Frame`] | in capture order, once it is known to match |
+//! | a session: TLS handshake, HTTP exchange … | its type in [`sessions`](crate::sessions) | when it is complete |
+//! | all sessions of a type in a connection | [`SessionsOf`] | when the connection ends |
+//! | a connection's record | [`Connection`](crate::Connection) | when the connection ends |
+//! | user-defined state of a connection | a type that implements [`Track`] | when it ends, or [at intervals](Every) |
+//! | a stream's bytes in order, as packets bring them, or in chunks | [`Segment`], [`StreamChunk`] | as they arrive |
+//! | an event of the stack, if its own columns match | [`EventRow`] | after its packet was processed |
+//! | the identity of the connection | [`Flow`] | with any of the others except packets and events |
+//! | a stream's bytes in order | [`StreamHandler`](crate::stream::StreamHandler) | as they arrive, on the worker |
 //!
-//! A callback takes up to three of these. Callbacks run on the thread that called [`Engine::run`], in the order of the
-//! capture whatever the number of workers: so they may borrow, and lock nothing. What is to run where the packets
-//! are is a [handler](Engine::subscribe_handler): one per worker, merged at the end.
+//! A callback takes up to three of these. Callbacks run on the thread that called [`Engine::run`], in capture order,
+//! whatever the number of workers. They may therefore borrow, and need no locks. Code that runs on the workers is a
+//! [handler](Engine::subscribe_handler): one per worker, merged at the end.
 
 mod bundle;
 mod callback;
@@ -77,12 +77,12 @@ use weir_sessions::{RegisterError, SessionProtocol, UnknownSetting};
 pub struct Engine<'c> {
     compiler: Compiler,
     options: Options,
-    /// A subscription that was taken away keeps its place, and asks for nothing.
+    /// A removed subscription keeps its place in the list, without questions.
     entries: Vec<Entry<'c>>,
     requests: Requests,
-    /// Subscriptions so far.
+    /// Number of subscriptions so far.
     serial: u64,
-    /// What those lost that were taken away.
+    /// Losses of removed subscriptions.
     lost: u64,
 }
 
@@ -99,26 +99,26 @@ impl std::fmt::Debug for Engine<'_> {
 }
 
 impl<'c> Engine<'c> {
-    /// No subscription yet, over the stack that takes whatever comes.
+    /// An engine without subscriptions, over the stack that accepts any link type.
     pub fn new() -> Self {
         Self::with(Compiler::default(), Options::default())
     }
 
-    /// No subscription yet.
+    /// An engine without subscriptions.
     pub fn with(compiler: Compiler, options: Options) -> Self {
         Self { compiler, options, entries: vec![], requests: Requests::default(), serial: 0, lost: 0 }
     }
 
-    /// What compiles its filters.
+    /// The compiler of its filters.
     pub fn compiler(&self) -> &Compiler {
         &self.compiler
     }
 
-    /// Adds a session protocol of one's own: its name and fields are known to filters from now on, callbacks can take its sessions, and they
-    /// have rows. Filters that `#[weir::subscribe]` checks know the protocols of this library only. Returns its number.
+    /// Adds a user-defined session protocol: filters know its name and fields from now on, callbacks can take its
+    /// sessions, and they have rows. Filters that `#[weir::subscribe]` checks know only the protocols of this
+    /// library. Returns the number of the protocol.
     ///
-    /// # Errors
-    /// Why it can't stand beside the protocols that are known.
+    /// # Errors The conflict with a known protocol.
     pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
         self.compiler.register(protocol)
     }
@@ -131,10 +131,9 @@ impl<'c> Engine<'c> {
         self.compiler.configure(setting, value)
     }
 
-    /// Adds a callback: what it takes says what it is given (see [the table](self)).
+    /// Adds a callback: [the table](self) shows the data that its parameter types select.
     ///
-    /// # Errors
-    /// Everything that is wrong with the filter.
+    /// # Errors All errors in the filter.
     pub fn subscribe<A, F>(&mut self, filter: &str, callback: F) -> Result<Subscription, Diagnostics>
     where
         F: Callback<A> + 'c,
@@ -143,11 +142,10 @@ impl<'c> Engine<'c> {
         self.subscribe_every(Every::Connection, filter, callback)
     }
 
-    /// As [`subscribe`](Self::subscribe), and while connections last: what is known of one when it is over is given
-    /// every so often, and at its end. For records of connections and what is [tracked](Track) of them.
+    /// As [`subscribe`](Self::subscribe), with deliveries during a connection: `every` says how often, and the last
+    /// one comes at its end. For records of connections and [tracked](Track) state.
     ///
-    /// # Errors
-    /// Everything that is wrong with the filter.
+    /// # Errors All errors in the filter.
     pub fn subscribe_every<A, F>(
         &mut self,
         every: Every,
@@ -165,8 +163,7 @@ impl<'c> Engine<'c> {
 
     /// Adds a subscription that was checked when the program was compiled: `#[weir::subscribe("filter")]`.
     ///
-    /// # Errors
-    /// Where the engine's stack is not the one that the filter was checked for.
+    /// # Errors If the engine's stack is not the one that the filter was checked for.
     pub fn add_checked<A, F>(&mut self, checked: Checked<A, F>) -> Result<Subscription, Diagnostics>
     where
         F: Callback<A> + 'c,
@@ -183,11 +180,10 @@ impl<'c> Engine<'c> {
         self.subscribe(checked.filter, checked.callback)
     }
 
-    /// Adds a callback that runs on threads of its own: what it is given goes there through a queue of `room` places,
-    /// and is lost, and [counted](Outcome::lost), where that is full. A slow callback holds up nobody.
+    /// Adds a callback that runs on threads of its own: its data goes there through a queue of `room` places, and is
+    /// lost, and [counted](Outcome::lost), if the queue is full. A slow callback delays nothing else.
     ///
-    /// # Errors
-    /// Everything that is wrong with the filter.
+    /// # Errors All errors in the filter.
     pub fn subscribe_on<A, F>(
         &mut self,
         (threads, room): (usize, usize),
@@ -204,10 +200,9 @@ impl<'c> Engine<'c> {
         self.add_callback(filter, needs, Every::Connection, Box::new(pool))
     }
 
-    /// Adds a handler: `make` makes one for each worker. They are in the [outcome](Outcome::handlers).
+    /// Adds a handler: `make` creates one for each worker. The handlers are in the [outcome](Outcome::handlers).
     ///
-    /// # Errors
-    /// Everything that is wrong with the filter.
+    /// # Errors All errors in the filter.
     pub fn subscribe_handler<H: Handler>(
         &mut self,
         filter: &str,
@@ -216,16 +211,16 @@ impl<'c> Engine<'c> {
         let mut needs = Needs::over(self.compiler.sessions());
         H::needs(&mut needs);
         if needs.packets {
-            // They are handed over where they are found: what is known only later can't choose them.
+            // Packets are delivered to handlers as they arrive, so the filter cannot depend on later data.
             self.compiler.check_at_once(filter, self.options.bpf)?;
         }
         self.add(Entry::of_handler(filter, needs, Arc::new(move || WorkerSink::Handler(Box::new(make())))))
     }
 
-    /// Adds a handler of streams: `make` makes one for each worker. They are in the [outcome](Outcome::handlers).
+    /// Adds a handler of streams: `make` creates one for each worker. The handlers are in the
+    /// [outcome](Outcome::handlers).
     ///
-    /// # Errors
-    /// Everything that is wrong with the filter.
+    /// # Errors All errors in the filter.
     pub fn subscribe_streams<H: StreamHandler>(
         &mut self,
         filter: &str,
@@ -250,10 +245,9 @@ impl<'c> Engine<'c> {
         self.add(Entry::of_callback(filter, needs, every, deliver))
     }
 
-    /// Adds questions as one subscription; `take` is given the items of all of them, in one order.
+    /// Adds questions as one subscription; `take` receives the items of all of them, in one order.
     ///
-    /// # Errors
-    /// Everything that is wrong with the filters.
+    /// # Errors All errors in the filters.
     pub fn subscribe_questions(
         &mut self,
         questions: Vec<Question>,
@@ -275,7 +269,7 @@ impl<'c> Engine<'c> {
     fn append(&mut self, mut entry: Entry<'c>) -> Subscription {
         let serial = self.serial;
         self.serial += 1;
-        // In a place that nobody's answers can come to any more.
+        // The place of an old subscription is reused if no more answers to its questions can arrive.
         let parts = entry.parts.len();
         let is_free = |old: &Entry<'c>| old.is_free && old.parts.len() >= parts;
         let place = self.entries.iter().position(is_free).unwrap_or(self.entries.len());
@@ -290,7 +284,7 @@ impl<'c> Engine<'c> {
         Subscription { serial, place }
     }
 
-    /// A subscription that no program was made of leaves its place, which no answers can come to.
+    /// Removes a subscription that no program includes yet, and its place.
     fn forget(&mut self, subscription: Subscription) {
         if subscription.place + 1 == self.entries.len() {
             self.entries.pop();
@@ -299,7 +293,7 @@ impl<'c> Engine<'c> {
         }
     }
 
-    /// Takes a subscription away. Whether there was one.
+    /// Removes a subscription. Returns whether it existed.
     pub fn unsubscribe(&mut self, subscription: Subscription) -> bool {
         let entry = self.entries.get_mut(subscription.place);
         let Some(entry) = entry.filter(|entry| entry.serial == subscription.serial && !entry.is_over) else {
@@ -309,7 +303,7 @@ impl<'c> Engine<'c> {
         true
     }
 
-    /// As [`unsubscribe`](Self::unsubscribe), while a run goes on: what was found for it is yet to be handed out.
+    /// As [`unsubscribe`](Self::unsubscribe), during a run: earlier results are still delivered.
     fn dismiss(&mut self, subscription: Subscription) -> bool {
         let entry = self.entries.get_mut(subscription.place);
         let Some(entry) = entry.filter(|entry| entry.serial == subscription.serial && !entry.is_over) else {
@@ -319,7 +313,7 @@ impl<'c> Engine<'c> {
         true
     }
 
-    /// What other threads add and take away subscriptions with, while a run goes on.
+    /// A control with which other threads add and remove subscriptions during a run.
     pub fn control(&self) -> Control {
         self.requests.control()
     }
@@ -330,15 +324,14 @@ impl<'c> Engine<'c> {
         live.map(|(place, entry)| (Subscription { serial: entry.serial, place }, entry.filter()))
     }
 
-    /// The program of its subscriptions.
+    /// Compiles the program of its subscriptions.
     ///
-    /// # Errors
-    /// Everything that is wrong with them, or why there is no code.
+    /// # Errors All errors in the subscriptions, or the reason why no code was generated.
     pub fn compile(&self) -> Result<Compiled, Diagnostics> {
         self.work().compile()
     }
 
-    /// What there is to compile.
+    /// The input of a compilation.
     fn work(&self) -> Work {
         Work {
             compiler: self.compiler.clone(),
@@ -348,30 +341,28 @@ impl<'c> Engine<'c> {
         }
     }
 
-    /// The shape of what each of its questions is given, for [`run`](crate::run()).
+    /// The shape of each question's items, for [`run`](crate::run()).
     pub fn shapes(&self) -> Vec<Shape> {
         self.parts().map(|(_, part)| part.shape).collect()
     }
 
-    /// Every question, in the order in which they are compiled, with its subscription. Those that were taken away
-    /// keep their numbers, and ask for nothing.
+    /// All questions in the order of compilation, each with its subscription. Questions of removed subscriptions keep
+    /// their numbers, and ask for nothing.
     fn parts(&self) -> impl Iterator<Item = (usize, &Question)> {
         let entries = self.entries.iter().enumerate();
         entries.flat_map(|(index, entry)| entry.parts.iter().map(move |part| (index, part)))
     }
 
-    /// Runs it over a source with so many workers, until that is over. Subscriptions stay.
+    /// Runs over a source with `workers` workers, until the source ends. Subscriptions stay.
     ///
-    /// # Errors
-    /// As [`compile`](Self::compile). Faults of the source are in the outcome.
+    /// # Errors As [`compile`](Self::compile). Errors of the source are in the outcome.
     pub fn run(&mut self, source: &mut dyn Source, workers: usize) -> Result<Outcome, Diagnostics> {
         self.run_shown(source, workers, &mut |_| ())
     }
 
-    /// As [`run`](Self::run); `progress` is called now and then.
+    /// As [`run`](Self::run); `progress` is called from time to time.
     ///
-    /// # Errors
-    /// As [`run`](Self::run).
+    /// # Errors As [`run`](Self::run).
     pub fn run_shown(
         &mut self,
         source: &mut dyn Source,
@@ -382,10 +373,10 @@ impl<'c> Engine<'c> {
         Ok(self.run_compiled(compiled, source, workers, progress))
     }
 
-    /// As [`run_shown`](Self::run_shown), with the program that [`compile`](Self::compile) made of the subscriptions there are.
+    /// As [`run_shown`](Self::run_shown), with the program that [`compile`](Self::compile) returned for the current
+    /// subscriptions.
     ///
-    /// # Panics
-    /// If the program is one of other subscriptions.
+    /// # Panics If the program was compiled for other subscriptions.
     pub fn run_compiled(
         &mut self,
         compiled: Compiled,
@@ -401,7 +392,7 @@ impl<'c> Engine<'c> {
         let mut running = Running::of(self);
         let mut outcome = run_changing(&compiler, compiled, source, &shapes, workers, &mut running, progress);
         let (subscriptions, lost) = running.into_parts();
-        // Callbacks that end now may ask for something: nobody would answer them.
+        // Callbacks that finish now may send requests, which would get no answer.
         self.requests.end();
         outcome.handlers.name(&subscriptions);
         let (mut first, mut lost) = (0, lost + std::mem::take(&mut self.lost));
@@ -413,10 +404,9 @@ impl<'c> Engine<'c> {
         outcome
     }
 
-    /// Runs it over capture files, in the order of time, on one worker.
+    /// Runs over capture files, in the order of time, on one worker.
     ///
-    /// # Errors
-    /// As [`run`](Self::run); and the first fault of the files, once all that could be read was.
+    /// # Errors As [`run`](Self::run); and the first error of the files, after all readable packets were processed.
     pub fn read<P: AsRef<std::path::Path>>(
         &mut self,
         files: impl IntoIterator<Item = P>,
@@ -436,7 +426,7 @@ impl<'c> Engine<'c> {
     }
 }
 
-/// The subscription that a question of the program belongs to, and the number of the question there.
+/// The subscription of a question in the program, and the question's number there.
 #[derive(Clone, Copy)]
 struct Owner {
     subscription: Subscription,
@@ -453,14 +443,14 @@ pub struct Checked<A, F> {
 }
 
 impl<A, F: Callback<A>> Checked<A, F> {
-    /// What `#[weir::subscribe]` expands to.
+    /// The constructor that `#[weir::subscribe]` expands to.
     #[doc(hidden)]
     pub const fn new(filter: &'static str, stack: &'static str, callback: F) -> Self {
         Self { filter, stack, callback, takes: std::marker::PhantomData }
     }
 }
 
-/// A program that is to be made, on whatever thread.
+/// The input of a compilation, which can run on any thread.
 struct Work {
     compiler: Compiler,
     options: Options,

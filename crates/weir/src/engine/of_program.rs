@@ -1,4 +1,4 @@
-//! A program that was compiled beforehand, run by an engine that has one subscription for each of its questions.
+//! Runs a compiled program with an engine that has one subscription for each of its questions.
 
 use super::Engine;
 use super::callback::{Next, TakeItems};
@@ -10,13 +10,13 @@ use crate::question::Question;
 use std::cell::RefCell;
 use weir_packet::Source;
 
-/// Takes the items of all questions, until one fails.
+/// Passes the items of all questions to `each`, until a call fails.
 struct Taker<'e, E> {
     each: &'e mut dyn FnMut(usize, Item) -> Result<(), E>,
     failure: Option<E>,
 }
 
-/// The share that the question with this number has of the taker.
+/// The taker for the question with this number.
 struct Share<'t, 'e, E> {
     taker: &'t RefCell<Taker<'e, E>>,
     question: usize,
@@ -32,11 +32,10 @@ impl<E> TakeItems for Share<'_, '_, E> {
     }
 }
 
-/// Runs `compiled` over `source` with `workers` workers: `each` is given every item in order, with the number of its question.
-/// `shapes`: of each question; the default shape where there is none.
+/// Runs `compiled` over `source` with `workers` workers: `each` receives every item in order, with the number of its
+/// question. `shapes`: one per question; the default shape for missing ones.
 ///
-/// # Errors
-/// What `each` answers; it is given nothing afterwards. Faults of the source are in the outcome.
+/// # Errors The error that `each` returns; it is not called afterwards. Errors of the source are in the outcome.
 pub fn run<E>(
     compiler: &Compiler,
     compiled: &Compiled,

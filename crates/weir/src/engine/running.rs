@@ -1,5 +1,5 @@
-//! An engine while it runs: hands out answers, and changes the program between two bursts. A program is compiled on a thread of
-//! its own, while the one before goes on.
+//! A running engine: delivers answers, and changes the program between two bursts. A program is compiled on a thread
+//! of its own, while the previous one continues.
 
 use super::callback::Next;
 use super::control::{Done, Request};
@@ -11,24 +11,24 @@ use crate::subscription::Subscription;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use weir_lang::diag::Diagnostics;
 
-/// An engine while it runs.
+/// A running engine.
 pub(super) struct Running<'e, 'c> {
     engine: &'e mut Engine<'c>,
-    /// The owner of each question of the program that runs.
+    /// The owner of each question of the current program.
     owners: Vec<Owner>,
-    /// Subscriptions that their callbacks ended.
+    /// Subscriptions whose callbacks ended them.
     ended: Vec<Subscription>,
     /// At least one subscription ended during the run.
     has_ended: bool,
-    /// The program that is being made.
+    /// The program that is being compiled.
     pending: Option<Pending>,
-    /// What the program that takes over next was made for, and whom to tell of that.
+    /// The request that the next program serves, and the channel for the answer.
     taking_over: Option<(Done, Sender<Result<Done, String>>)>,
-    /// What the queues of callbacks that are gone lost.
+    /// Losses of removed callbacks' queues.
     lost: u64,
 }
 
-/// A program that is being made, and whom to tell of it.
+/// A program that is being compiled, and the channel for the answer.
 struct Pending {
     compiled: Receiver<Result<Compiled, Diagnostics>>,
     asked: Option<(Done, Sender<Result<Done, String>>)>,
@@ -40,7 +40,7 @@ impl<'e, 'c> Running<'e, 'c> {
         Self { engine, owners, ended: vec![], has_ended: false, pending: None, taking_over: None, lost: 0 }
     }
 
-    /// The subscription of each question; and what was lost.
+    /// The subscription of each question, and the number of lost deliveries.
     pub fn into_parts(self) -> (Vec<Subscription>, u64) {
         (self.owners.iter().map(|owner| owner.subscription).collect(), self.lost)
     }
@@ -52,30 +52,30 @@ impl<'e, 'c> Running<'e, 'c> {
         }
     }
 
-    /// Begins to make the program of what is subscribed now.
+    /// Starts compiling a program for the current subscriptions.
     fn start(&mut self, asked: Option<(Done, Sender<Result<Done, String>>)>) {
         let (sender, compiled) = channel();
         let work = self.engine.work();
-        // A place whose questions the new program still has is not free when that takes over.
+        // A place whose questions are in the new program does not become free when that program takes over.
         self.engine.entries.iter_mut().for_each(|entry| entry.is_asked = !entry.is_over);
         std::thread::spawn(move || {
-            // Where the run is over before it, nobody wants it any more.
+            // The run may have ended, and nobody receives the program then.
             let _ = sender.send(work.compile());
         });
         self.pending = Some(Pending { compiled, asked });
     }
 
-    /// Carries out a request, as far as that is done at once.
+    /// Executes a request, as far as possible at once.
     fn carry_out(&mut self, request: Request) {
         let Request { apply, reply } = request;
         match apply(self.engine) {
             Ok(done @ (Done::Added(_) | Done::Removed(_))) => self.start(Some((done, reply))),
-            // Who asked may be gone.
+            // The requesting thread may have ended.
             answer => drop(reply.send(answer)),
         }
     }
 
-    /// The program that was being made, once it is there.
+    /// The compiled program, once it is ready.
     fn finish(&mut self) -> Option<Compiled> {
         let made = match self.pending.as_ref()?.compiled.try_recv() {
             Ok(made) => made,
@@ -91,7 +91,7 @@ impl<'e, 'c> Running<'e, 'c> {
             (Err(_), None) => None,
             (Err(wrong), Some((done, reply))) => {
                 match done {
-                    // Its filter is right; together with the others it is too much.
+                    // The filter itself is correct, but the program of all subscriptions exceeds a limit.
                     Done::Added(added) => {
                         self.end(added);
                         self.engine.forget(added);
@@ -144,7 +144,7 @@ impl Changes for Running<'_, '_> {
         if let Done::Removed(removed) = done {
             self.lost += self.engine.entries[removed.place].end();
         }
-        // Who asked may be gone.
+        // The requesting thread may have ended.
         let _ = reply.send(Ok(done));
     }
 }

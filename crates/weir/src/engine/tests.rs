@@ -1,4 +1,4 @@
-//! What callbacks are given, and programs that change while they run, over the capture that the project ships.
+//! Tests of callbacks, and of programs that change during a run, over the capture that the project ships.
 
 use super::*;
 use crate::compile::QUESTIONS_MAX;
@@ -17,7 +17,7 @@ use weir_sessions::{ProtocolSet, SessionRegistry};
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
 
-/// The shipped capture in bursts of a few packets; before each, something may be done.
+/// Reads the shipped capture in bursts of a few packets, and calls a function before each burst.
 struct Slow<F> {
     reader: CaptureReader,
     rest: Burst,
@@ -46,7 +46,7 @@ impl<F: FnMut()> Source for Slow<F> {
 /// Rows of each question, as text.
 type Rows = Vec<Vec<String>>;
 
-/// A run whose program is replaced by the next one of a list after every so many bursts.
+/// A run whose program is replaced by the next one of a list after a number of bursts.
 struct Replaced<'a> {
     programs: &'a [Compiled],
     every: usize,
@@ -56,7 +56,7 @@ struct Replaced<'a> {
 
 impl Changes for Replaced<'_> {
     fn item(&mut self, question: usize, mut item: Item) {
-        // Where a packet lies in its block hangs on where the block lies in memory.
+        // The offset of a packet in its block depends on the block's address.
         if let Item::Packet { meta, .. } = &mut item {
             meta.offset = 0;
         }
@@ -71,7 +71,7 @@ impl Changes for Replaced<'_> {
 }
 
 fn compile(questions: &[(&str, Want)]) -> Compiled {
-    // What is recognised hangs on what all ask for; so each asks for all.
+    // The recognised services depend on all questions together, so each question asks for all of them.
     let need = |want| Need { service: want == Want::Connections, ..Need::default() };
     let ask = |&(filter, want): &(&str, Want)| Ask { filter: filter.into(), need: need(want), want };
     let asks: Vec<Ask> = questions.iter().map(ask).collect();
@@ -88,7 +88,7 @@ fn replaced(programs: &[Compiled], every: usize, workers: usize) -> (Rows, Outco
     (changes.rows, outcome)
 }
 
-/// Questions that stay, and what comes and goes beside them.
+/// Questions that stay, while others are added and removed.
 const STAYING: [(&str, Want); 4] = [
     ("", Want::Connections),
     ("tls.sni contains \"example\"", Want::Sessions(ProtocolSet::of(0))),
@@ -135,7 +135,7 @@ fn questions_that_share_predicates_with_others_do_not_notice_either() {
         ["tls.sni contains \"example\"", "conn.resp_bytes > 200", "not tls", "conn.orig_bytes > 300"]
     {
         for want in [Want::Connections, Want::Packets, Want::Sessions(ProtocolSet::of(0))] {
-            // It stands before the others, so that what they share is found there first.
+            // The other question comes first, so that shared parts are found there first.
             let other = [(before, want)];
             let with = compile(&[&other[..], &staying].concat());
             let without = compile(&[&[("", Want::Nothing)][..], &staying].concat());
@@ -164,7 +164,7 @@ fn a_number_used_again_has_nothing_of_its_former_question() {
     assert!(!rows[1].is_empty() && rows[1].len() < rows[0].len());
 }
 
-/// Packets of `tcp` wait behind those whose connection is undecided; the question is taken away while they do.
+/// Packets of `tcp` wait behind packets whose connection is undecided; the question is removed while they wait.
 #[test]
 fn a_question_that_is_taken_away_was_given_all_that_was_found() {
     let tcp = ("tcp", Want::Packets);
@@ -180,7 +180,7 @@ fn a_question_that_is_taken_away_was_given_all_that_was_found() {
     }
 }
 
-/// As [`replaced`], once: the second program runs to the end.
+/// As [`replaced`], with one change: the second program runs to the end.
 fn replaced_once(programs: &[Compiled; 2], after: usize) -> (Rows, Outcome) {
     let [first, second] = programs;
     let mut list = vec![second.clone(); 200];
@@ -277,7 +277,7 @@ fn callbacks_are_given_what_they_take() {
     assert!(frames > 10 && outcome.matched.iter().sum::<u64>() > frames);
 }
 
-/// Packets of each side, and handshakes.
+/// Packets of each side, and number of handshakes.
 #[derive(Debug, Clone, Default)]
 struct Sides([u64; 2], usize);
 
@@ -322,7 +322,7 @@ impl Track for Seen {
     }
 }
 
-/// After how many of its packets a connection is to be given, its end included.
+/// The numbers of packets after which a connection is delivered, including its end.
 fn due(every: Every, packets: &[(u64, u64, i64)]) -> Vec<usize> {
     let (mut at, mut begin, mut last) = (vec![], 0, packets[0].2);
     for end in 1..=packets.len() {
@@ -353,7 +353,7 @@ fn a_connection_is_given_as_often_as_was_asked() {
         Every::Nanoseconds(2_000_000),
         Every::Nanoseconds(u64::MAX),
     ] {
-        // By the number of its first packet.
+        // By the number of the first packet.
         let mut given: BTreeMap<u64, Vec<Vec<_>>> = BTreeMap::new();
         let mut engine = Engine::new();
         engine
@@ -416,7 +416,7 @@ fn a_run_ends_once_nobody_asks_anything() {
             "{workers} workers: {}",
             outcome.counters.packet.packets
         );
-        // Whoever holds the control may ask for something else.
+        // While a control exists, the run cannot end early, because another thread may add a subscription.
         let (mut all, mut engine) = (0, Engine::new());
         let _control = engine.control();
         engine.subscribe("", |_: &Frame| Next::End).unwrap();
@@ -435,7 +435,7 @@ fn ip_bytes_of_datagrams_in_fragments_are_those_of_the_whole() {
             for side in [0, 1] {
                 let Some(bytes) = connection.bytes.filter(|_| connection.packets[side] > 0) else { continue };
                 let [ip_bytes, packets] = [connection.ip_bytes[side], connection.packets[side]];
-                // Behind a header of fragments, where there is one.
+                // Fragments have an extension header.
                 match ip_bytes - bytes[side] - head * packets {
                     0 => whole += 1,
                     more => assert!(more % 8 == 0 && more <= 8 * packets, "{connection:?}"),
@@ -450,7 +450,7 @@ fn ip_bytes_of_datagrams_in_fragments_are_those_of_the_whole() {
     assert!(in_parts >= 2, "{in_parts} of the capture's pings and datagrams are larger than a frame");
 }
 
-/// Messages of a packet are several: callbacks are given those that their filter holds of.
+/// A packet has several messages; callbacks receive the messages that match their filter.
 #[test]
 fn events_are_chosen_by_their_own_columns() {
     let records = "
@@ -519,7 +519,7 @@ fn other_threads_add_and_take_away_while_it_runs() {
         is_done.store(true, Ordering::SeqCst);
     });
     let mut waited = 0;
-    // The capture goes on only once the other thread has done its part: all within its first packets.
+    // The source waits until the other thread has done its part, within the first packets.
     let before = || {
         waited += 1;
         if waited > 20 && !done.load(Ordering::SeqCst) {
@@ -645,7 +645,7 @@ fn what_can_never_be_given_together_is_refused() {
     assert_eq!(wrong(engine.subscribe_handler("tls.sni contains \"x\"", Count::default)), "W0193");
 }
 
-/// Packets, and connections: one for both.
+/// Number of packets and of connections, in one handler.
 #[derive(Debug, Default)]
 struct Both(u64, u64);
 

@@ -1,5 +1,5 @@
-//! What a program of one's own keeps of each connection: a type that is told of its packets and sessions, and given to
-//! a callback when the connection is over, or every so often.
+//! User-defined state per connection: a type that receives the connection's packets and sessions, and is passed to a
+//! callback when the connection ends, or at intervals.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -10,8 +10,9 @@ use weir_engine::subscriber::TrackedPacket;
 use weir_packet::{PacketMeta, Timestamp};
 use weir_sessions::Session;
 
-/// What is kept of each connection. Made when a packet of it first fulfils the filter's part on packets, or may yet; dropped when
-/// the connection is over. Callbacks take it as [`Tracked<Self>`](Tracked), if the connection fulfils the filter as a whole.
+/// User-defined state of a connection. Created with the first packet that fulfils the filter's part on packets, or may
+/// still fulfil it; dropped when the connection ends. Callbacks take the state as [`Tracked<Self>`](Tracked), if the
+/// connection matches the whole filter.
 ///
 /// ```
 /// use weir::{Track, TrackPacket};
@@ -27,22 +28,22 @@ use weir_sessions::Session;
 /// }
 /// ```
 pub trait Track: Default + Clone + Send + Sync + 'static {
-    /// Session protocols whose sessions it is told of, by name: `tls`.
+    /// Session protocols whose sessions the type receives, by name: `tls`.
     const PROTOCOLS: &'static [&'static str] = &[];
 
-    /// A packet of the connection, in the order of the capture. One that ends it at once (a time-out of 0 in the stack's
-    /// text) comes too late to be told.
+    /// Receives a packet of the connection, in capture order. A packet that ends the connection at once (a time-out
+    /// of 0 in the stack's text) is not reported.
     fn packet(&mut self, packet: &TrackPacket<'_>) {
         let _ = packet;
     }
 
-    /// A session of the connection, of one of [`PROTOCOLS`](Self::PROTOCOLS).
+    /// Receives a session of the connection, of one of [`PROTOCOLS`](Self::PROTOCOLS).
     fn session(&mut self, session: &dyn Session) {
         let _ = session;
     }
 }
 
-/// What is kept of each connection by a type of one's own, when it is given to a callback.
+/// The user-defined state of a connection, for a callback.
 #[derive(Debug, Clone)]
 pub struct Tracked<T> {
     state: T,
@@ -56,15 +57,15 @@ impl<T> Deref for Tracked<T> {
     }
 }
 
-/// Nothing of one's own: for records of connections [every so often](Every).
+/// No state: for records of connections [at intervals](Every).
 impl Track for () {}
 
-/// A packet of a connection that is tracked.
+/// A packet of a tracked connection.
 #[derive(Debug, Clone, Copy)]
 pub struct TrackPacket<'a> {
-    /// What the capture says of it.
+    /// The metadata of the packet.
     pub meta: &'a PacketMeta,
-    /// Its bytes.
+    /// The captured bytes.
     pub frame: &'a [u8],
     /// The originator sent it.
     pub is_orig: bool,
@@ -72,42 +73,43 @@ pub struct TrackPacket<'a> {
 }
 
 impl TrackPacket<'_> {
-    /// A variable that the connection's layer keeps of a side, this packet counted: `bytes`, `packets`. `None` where
-    /// the program keeps no such variable.
+    /// A variable of the connection's layer for one side, including this packet: `bytes`, `packets`. `None` if the
+    /// program keeps no such variable.
     pub fn number(&self, name: &str, responder: bool) -> Option<u64> {
         self.tracked.flow.number(name, responder)
     }
 }
 
-/// How often a callback is given what is known of a connection.
+/// How often a callback receives the state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Every {
-    /// When it is over.
+    /// When the connection ends.
     #[default]
     Connection,
-    /// Each time so many more packets of it were seen, and when it is over.
+    /// After each further `n` packets of the connection, and at its end.
     Packets(u64),
-    /// Each time so many more bytes on the wire of it were seen, and when it is over.
+    /// After each further `n` bytes on the wire, and at the end of the connection.
     Bytes(u64),
-    /// With the first packet so long after the last time, nanoseconds, and when it is over.
+    /// With the first packet that is `n` nanoseconds or more after the last delivery, and at the end of the
+    /// connection.
     Nanoseconds(u64),
 }
 
-/// Makes what keeps the states of connections.
+/// Creates the store of connection states.
 pub(super) type MakeTrack = Arc<dyn Fn(Every) -> Box<dyn TrackSink> + Send + Sync>;
 
-/// The states of a question's connections on a worker, whatever their type.
+/// The states of a question's connections on a worker, with their type erased.
 pub(crate) trait TrackSink: Send {
-    /// A packet. A state to be given away now, where it is time.
+    /// Processes a packet. Returns a state to deliver now, if one is due.
     fn packet(&mut self, packet: &TrackedPacket<'_>) -> Option<Arc<dyn Any + Send + Sync>>;
     fn session(&mut self, flow: FlowRef, session: &dyn Session);
-    /// The connection is over: its state.
+    /// Removes and returns the state of a connection that has ended.
     fn end(&mut self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>>;
 }
 
 struct State<T> {
     tracked: T,
-    /// Since it was last given away: packets or bytes; or when that was. `None` before the first packet.
+    /// The last delivery, as a number of packets or bytes, or as a time. `None` before the first packet.
     since: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! What becomes of a connection: the states that its questions leave of probe, parse, track and over. Nobody
-//! writes them down: they follow from what the questions need.
+//! Shows the states of a connection that its questions need, out of probe, parse, track and over. The states follow
+//! from the needs of the questions; no one declares them.
 
 use crate::compile::Compiled;
 use weir_engine::plan::{Plan, Want};
@@ -10,7 +10,7 @@ fn has_lookup(graph: &Graph) -> bool {
     graph.blocks.iter().any(|block| matches!(block.terminator, Terminator::Lookup { .. }))
 }
 
-/// A line per state: its name, what happens in it, what ends it.
+/// A line per state: its name, the work in it, the condition that ends it.
 pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
     let (plan, graph) = (&compiled.plan, compiled.graph());
     let tables: Vec<&str> =
@@ -69,7 +69,7 @@ fn names(plan: &Plan, protocols: ProtocolSet) -> String {
     plan.sessions.names(protocols).collect::<Vec<_>>().join(", ")
 }
 
-/// The layers that may carry what is probed for.
+/// The layers that may carry the probed protocols.
 fn carriers(plan: &Plan, tables: &[&str]) -> String {
     let all = plan.probed.iter().map(|number| plan.sessions.protocol(number));
     let mut carriers: Vec<&str> = all.flat_map(|protocol| protocol.transports).copied().collect();

@@ -1,7 +1,7 @@
-//! Why a packet does or does not match: layer by layer, with the bytes that decided.
+//! Explains why a packet matches or not: layer by layer, with the deciding bytes.
 //!
-//! Everything is asked of the packet by small programs of their own, made as any question's: the layers that
-//! it has, whether a predicate holds, what fields hold and where they stand (`Need::places`).
+//! The answers come from small programs, compiled like any question: the layers of the packet, whether a predicate
+//! holds, the values of fields and their positions (`Need::places`).
 
 use super::line;
 use crate::compile::Compiled;
@@ -17,12 +17,12 @@ use weir_lang::filter::{self, Catalog, Predicate, Stage};
 use weir_lang::model::{BinaryOp, Expr, FieldId, LayerId, ShowPart, Stack};
 use weir_packet::{Burst, DropReason};
 
-/// Fields shown of one layer at most: a packet's record has room for so many, of 128 bits each.
+/// Limit of fields shown per layer: a packet's record has room for this many, of 128 bits each.
 const FIELDS_MAX: usize = 16;
-/// Bytes of a field that are shown at most.
+/// Limit of bytes shown per field.
 const BYTES_MAX: usize = 16;
 
-/// What became of the packet in a program.
+/// The result of a program on the packet.
 struct Ran {
     outs: Vec<OutValue>,
     k: Continuation,
@@ -38,7 +38,7 @@ struct Seen {
     bytes: Range<usize>,
 }
 
-/// A packet and what is asked about it.
+/// A packet, and the context for explaining it.
 struct Asked<'a> {
     stack: &'a Stack,
     catalog: &'a StackCatalog,
@@ -48,7 +48,7 @@ struct Asked<'a> {
     reason: Option<DropReason>,
 }
 
-/// Why a packet does or does not match.
+/// Explains why a packet matches or not.
 pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number: u64) -> String {
     let mut asked = Asked { stack: &compiled.stack, catalog, burst, path: vec![], reason: None };
     if let Some(ran) = asked.run(asked.stack, "", Need { path: true, ..Need::default() }) {
@@ -69,12 +69,12 @@ pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number
 }
 
 impl Asked<'_> {
-    /// Takes the packet through a program of its own.
+    /// Runs a small program on the packet.
     fn run(&self, stack: &Stack, filter: &str, need: Need) -> Option<Ran> {
         let filter = filter::compile(filter, self.catalog).ok()?;
         let question = Question { filter, need: Need { packets: true, ..need } };
         let Lowered { mut graph, outs, .. } = lower(stack, self.catalog, &[question]).ok()?;
-        // What finds flows is none of this question's business: the passes drop it.
+        // The question needs no flows, so the passes remove the lookups.
         weir_ir::passes::optimize(&mut graph, &weir_ir::passes::Options::default());
         let mut k = Continuation::default();
         let program = Interpreter::new(graph).ok()?;
@@ -91,7 +91,7 @@ impl Asked<'_> {
     fn layers(&self) -> String {
         let mut words = vec![];
         for (place, &layer) in self.path.iter().enumerate() {
-            // Of a layer that occurs again the last occurrence is known.
+            // If a layer occurs several times, only the last occurrence is known.
             let header = match self.path[place + 1..].contains(&layer) {
                 true => None,
                 false => self.look(layer, &[]).map(|(header, _)| header),
@@ -130,7 +130,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Whether it asks for what streams hold: of that a packet by itself shows nothing.
+    /// Whether the predicate applies to messages in streams, which a single packet does not show.
     fn is_in_messages(&self, predicate: &Predicate) -> bool {
         let layer = self.catalog.key(predicate.field).layer();
         layer.is_some_and(|layer| {
@@ -138,7 +138,7 @@ impl Asked<'_> {
         })
     }
 
-    /// The layers on the way to the predicate's, as far as they are there, and the bytes that decided.
+    /// The layers on the way to the predicate's layer, as far as the packet has them, and the deciding bytes.
     fn why(&self, predicate: &Predicate) -> Option<String> {
         if self.is_in_messages(predicate) {
             return None;
@@ -149,7 +149,7 @@ impl Asked<'_> {
             let values: Vec<String> = seen.iter().map(|one| self.say(layer, one, "")).collect();
             return Some(format!("{}   {}", self.ticks(place), values.join("; ")).trim_end().to_string());
         }
-        // The layer nearest to it, the innermost of several, and what had to follow there.
+        // The layer that is nearest to it, the innermost of several, and the layers that would have to follow.
         let steps = (0..self.path.len()).filter_map(|place| {
             let (distance, wanted) = self.steps(self.path[place], layer)?;
             Some((std::cmp::Reverse(distance), place, wanted))
@@ -179,7 +179,7 @@ impl Asked<'_> {
         ticks.collect::<Vec<_>>().join("  ")
     }
 
-    /// The fields by which `from` is followed by something else than one of `wanted`.
+    /// The fields that made another layer than one of `wanted` follow `from`.
     fn turn(&self, from: LayerId, wanted: &[LayerId], followed: Option<LayerId>) -> String {
         let mut tests: Vec<(FieldId, Vec<(u64, u64)>)> = vec![];
         for edge in self.stack.edges.iter().filter(|e| e.from == from && wanted.contains(&e.to)) {
@@ -213,7 +213,7 @@ impl Asked<'_> {
         words.join("; ")
     }
 
-    /// `ip.protocol is 17 (udp), wanted 6; byte 23: 11`
+    /// For example `ip.protocol is 17 (udp), wanted 6; byte 23: 11`.
     fn say(&self, layer: LayerId, one: &Seen, more: &str) -> String {
         let protocol = &self.stack.layers[layer.0 as usize].protocol;
         let path = &protocol.fields[one.field.0 as usize].path;
@@ -233,7 +233,7 @@ impl Asked<'_> {
         format!("{}.{path} is {}{more}, {place}:{shown}{cut}", self.name(layer), one.text)
     }
 
-    /// The layers that may follow `from` on a shortest way to `layer`, and how far it is from these.
+    /// The layers that may follow `from` on a shortest path to `layer`, and their distance from it.
     fn steps(&self, from: LayerId, layer: LayerId) -> Option<(usize, Vec<LayerId>)> {
         let nexts = self.stack.edges.iter().filter(|e| e.from == from).map(|e| e.to);
         let far: Vec<_> = nexts.filter_map(|next| Some((self.distance(next, layer)?, next))).collect();
@@ -264,7 +264,7 @@ impl Asked<'_> {
         None
     }
 
-    /// The layer that a field of the catalogue is of, and the fields of its header that make it.
+    /// The layer of a field in the catalogue, and the header fields that the field is made of.
     fn asks_of(&self, key: FieldKey) -> Option<(LayerId, Vec<FieldId>)> {
         let protocol = |layer: LayerId| &self.stack.layers[layer.0 as usize].protocol;
         Some(match key {
@@ -297,7 +297,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The field that an expression is, perhaps under another name.
+    /// The field that an expression consists of, perhaps under another name.
     fn field_of(&self, layer: LayerId, expr: &Expr) -> Option<FieldId> {
         match expr {
             Expr::Field(field) => Some(*field),
@@ -309,7 +309,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What a condition asks of fields, with the values it takes where it compares one with constants.
+    /// The fields that a condition tests, with the accepted values if it compares the field with constants.
     fn tests(&self, layer: LayerId, condition: &Expr) -> Vec<(FieldId, Vec<(u64, u64)>)> {
         let of = |expr: &Expr, ranges: &[(u64, u64)]| {
             self.field_of(layer, expr).map(|field| vec![(field, ranges.to_vec())])
@@ -332,7 +332,7 @@ impl Asked<'_> {
         })
     }
 
-    /// Where the header of a layer (of its last occurrence) stands, and some of its fields.
+    /// The position of a layer's header (its last occurrence), and some of its fields.
     fn look(&self, layer: LayerId, fields: &[FieldId]) -> Option<(Range<usize>, Vec<Seen>)> {
         let mut stack = self.stack.clone();
         for one in &mut stack.layers {
