@@ -59,7 +59,7 @@ impl<T> BitSet<T> {
         set
     }
 
-    /// The set as words, a bit for each index. Words that are left out are 0.
+    /// The set as words, a bit for each index. Omitted words are 0.
     #[inline]
     pub fn words(&self) -> &[u64] {
         match &self.words {
@@ -103,7 +103,7 @@ impl<T> BitSet<T> {
         }
     }
 
-    /// Adds an index; says whether it is new.
+    /// Adds an index. Returns whether it is new.
     #[inline]
     pub fn insert(&mut self, index: usize) -> bool {
         let word = self.word_mut(index / 64);
@@ -120,7 +120,7 @@ impl<T> BitSet<T> {
         }
     }
 
-    /// Takes an index away; says whether it was there.
+    /// Removes an index. Returns whether it was in the set.
     #[inline]
     pub fn remove(&mut self, index: usize) -> bool {
         let Some(word) = self.words_mut().get_mut(index / 64) else { return false };
@@ -153,7 +153,7 @@ impl<T> BitSet<T> {
         self.iter().next()
     }
 
-    /// The indices, from the smallest on.
+    /// The indices in ascending order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         let words = self.words();
@@ -329,12 +329,12 @@ impl<'a, T> IntoIterator for &'a BitSet<T> {
     }
 }
 
-/// The indices of a set, from the smallest on.
+/// The indices of a set in ascending order.
 #[derive(Clone)]
 pub struct Iter<'a> {
     words: &'a [u64],
     at: usize,
-    /// Bits of the word at `at` that were not yielded yet.
+    /// Bits of the word at `at` that have not been yielded yet.
     left: u64,
 }
 
@@ -360,7 +360,7 @@ mod tests {
 
     type Set = BitSet<()>;
 
-    /// Members below 128 stand in the set itself, and both kinds act as sorted sets of integers do.
+    /// Members below 128 are stored in the set itself; both forms act as sorted sets of integers do.
     #[test]
     fn acts_as_a_sorted_set() {
         let mut seed = 7u64;

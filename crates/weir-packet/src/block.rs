@@ -1,36 +1,35 @@
-//! Blocks of packet memory, bursts of packets that lie in them, and the pool that reuses blocks.
+//! Blocks of packet memory, bursts of packets in a block, and the pool that reuses blocks.
 //!
-//! A source describes packets that lie whole inside one block. A packet is never copied on its way
-//! through the engine. Whoever keeps bytes beyond the burst asks the block's [`Retention`] first: a
-//! reference where the memory may be held, a copy where the source wants it back.
+//! A source describes packets that lie entirely in one block. The engine never copies a packet while it processes it.
+//! To keep bytes beyond the burst, check the block's [`Retention`]: it says whether to keep a reference or a copy.
 
 use crate::{Extras, LinkType, Timestamp};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// The most packets in a burst. Chosen so that the descriptors of a burst fit the first-level cache.
+/// Limit of packets per burst, chosen so that the descriptors of a burst fit into the first-level cache.
 pub const BURST_PACKETS_MAX: usize = 64;
 
-/// What a reference to a block costs whoever else needs its memory.
+/// How bytes of a block may be kept beyond the burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Retention {
-    /// A copy that was made for those who refer to it. No source waits for its memory.
+    /// The block is a copy made for its references. No source waits for its memory.
     Owned,
-    /// Memory of a source that has more of it, such as the heap blocks of a capture file. A reference keeps
-    /// the whole block from being used again.
+    /// Memory of which the source has more, such as the heap blocks of a capture file. A reference keeps the whole
+    /// block from being reused.
     #[default]
     Hold,
-    /// Memory that the source has little of, such as a mapped ring, a UMEM or the buffers of a device. It goes
-    /// back with the burst: bytes that are kept longer are copied.
+    /// Scarce memory of the source, such as a mapped ring, a UMEM or the buffers of a device. It returns to the
+    /// source with the burst: bytes that are kept longer must be copied.
     Copy,
 }
 
 /// Packet memory that is not on the heap: a mapped ring, an AF_XDP UMEM, the buffers of a device.
 ///
-/// Dropping the value returns the memory to its owner. The bytes that were handed out must not change before that.
+/// Dropping the value returns the memory to its owner. The bytes must not change before that.
 pub trait PacketMemory: Send + Sync + Debug {
-    /// The bytes of a range, which lies within one packet. Every frame of the block is reached by this call, so it
-    /// must cost no more than a few loads.
+    /// The bytes of a range within one packet. Every access to a frame of the block calls this function, so it must
+    /// cost no more than a few loads.
     ///
     /// # Panics
     /// If the range is out of bounds, which no source produces.
@@ -39,19 +38,19 @@ pub trait PacketMemory: Send + Sync + Debug {
     /// The offset at which [`range`](Self::range) yields `bytes`; `None` if they lie elsewhere.
     fn locate(&self, bytes: &[u8]) -> Option<usize>;
 
-    /// Bytes of memory that a reference keeps from being used again.
+    /// Bytes of memory that a reference keeps from being reused.
     fn size_bytes(&self) -> usize;
 }
 
-/// Where the bytes of a block are. The capacity of the vector tells the two apart, so a frame on the heap costs one
-/// comparison more than an indexed vector.
+/// The bytes of a block. The capacity of the vector distinguishes the two variants, so access to a frame on the heap
+/// costs only one comparison more than an indexed vector.
 #[derive(Debug)]
 enum Memory {
     Heap(Vec<u8>),
     Foreign(Box<dyn PacketMemory>),
 }
 
-/// Packet memory, written by a source, then shared and never changed until nobody refers to it.
+/// Packet memory, written by a source, then shared and unchanged while references exist.
 #[derive(Debug)]
 pub struct Block {
     memory: Memory,
@@ -59,7 +58,7 @@ pub struct Block {
 }
 
 impl Default for Block {
-    /// Heap memory of a source, without bytes. Allocates nothing.
+    /// Empty heap memory of a source. Allocates nothing.
     fn default() -> Self {
         Self::shared(Vec::new())
     }
@@ -78,26 +77,26 @@ impl Block {
         Self { memory: Memory::Heap(bytes), retention: Retention::Hold }
     }
 
-    /// Memory that goes back to its owner with the last reference to the block.
+    /// Memory that returns to its owner with the last reference to the block.
     pub fn foreign(memory: Box<dyn PacketMemory>, retention: Retention) -> Self {
         Self { memory: Memory::Foreign(memory), retention }
     }
 
-    /// What a reference to it costs.
+    /// How bytes of the block may be kept.
     pub fn retention(&self) -> Retention {
         self.retention
     }
 
-    /// The captured bytes of a packet that lies in it.
+    /// The captured bytes of a packet in the block.
     ///
     /// # Panics
-    /// If it doesn't, which no source produces.
+    /// If the packet lies elsewhere, which no source produces.
     #[inline]
     pub fn frame(&self, packet: &PacketMeta) -> &[u8] {
         self.range(packet.offset as usize, packet.captured_bytes as usize)
     }
 
-    /// The bytes of a range. In foreign memory it lies within one packet.
+    /// The bytes of a range. In foreign memory the range must lie within one packet.
     ///
     /// # Panics
     /// If the range is out of bounds.
@@ -109,7 +108,7 @@ impl Block {
         }
     }
 
-    /// The offset of `bytes` in it; `None` if they lie elsewhere.
+    /// The offset of `bytes` in the block; `None` if they lie elsewhere.
     pub fn locate(&self, bytes: &[u8]) -> Option<usize> {
         match &self.memory {
             Memory::Heap(all) => offset_in(all, bytes),
@@ -117,7 +116,7 @@ impl Block {
         }
     }
 
-    /// Bytes of memory that a reference keeps from being used again.
+    /// Bytes of memory that a reference keeps from being reused.
     pub fn size_bytes(&self) -> usize {
         match &self.memory {
             Memory::Heap(bytes) => bytes.len(),
@@ -128,7 +127,7 @@ impl Block {
     /// All bytes of heap memory.
     ///
     /// # Panics
-    /// If the memory is foreign: its bytes are reached packet by packet.
+    /// If the memory is foreign, where bytes are only accessible packet by packet.
     #[inline]
     pub fn heap(&self) -> &[u8] {
         match &self.memory {
@@ -150,13 +149,13 @@ impl Block {
     }
 }
 
-/// The offset of `part` in `all`, if it lies there. Compares addresses.
+/// The offset of `part` in `all`; `None` if it lies elsewhere. Compares addresses.
 pub fn offset_in(all: &[u8], part: &[u8]) -> Option<usize> {
     let offset = part.as_ptr().addr().checked_sub(all.as_ptr().addr())?;
     (offset.checked_add(part.len())? <= all.len()).then_some(offset)
 }
 
-/// Where one packet lies in its block, and what the capture says of it.
+/// The position of a packet in its block, and the capture's metadata of the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct PacketMeta {
@@ -172,7 +171,7 @@ pub struct PacketMeta {
     pub wire_bytes: u32,
     /// Link type of the interface.
     pub link: LinkType,
-    /// Interface, numbered from 0 through the run.
+    /// Interface, numbered from 0 throughout the run.
     pub interface: u16,
 }
 
@@ -183,12 +182,12 @@ pub struct Burst {
     pub block: Arc<Block>,
     /// The packets.
     pub packets: Vec<PacketMeta>,
-    /// What is known of few of them beside that.
+    /// Additional data about a few of the packets.
     pub extras: Extras,
 }
 
 impl Burst {
-    /// Removes all packets and what is known of them. The block stays.
+    /// Removes all packets and their additional data. The block stays.
     pub fn clear(&mut self) {
         self.packets.clear();
         self.extras.clear();
@@ -202,8 +201,8 @@ impl Burst {
         self.block.frame(&self.packets[index])
     }
 
-    /// The same packets in memory that may be referred to for as long as needed: a reference where the block may be
-    /// held, else a copy of their frames.
+    /// The same packets in memory that may be kept: a reference if the block may be held, else a copy of their
+    /// frames.
     #[must_use]
     pub fn hold(self) -> Self {
         if self.block.retention() != Retention::Copy {
@@ -220,17 +219,17 @@ impl Burst {
     }
 }
 
-/// Reuses blocks once nobody refers to them any longer.
+/// Reuses blocks that are not referenced any more.
 #[derive(Debug, Default)]
 pub struct BlockPool {
     lent: Vec<Arc<Block>>,
 }
 
 impl BlockPool {
-    /// A block that nobody else refers to; its old bytes are still in it (length unchanged).
+    /// A block without other references; it still has its old bytes (and length).
     ///
-    /// Looks through the blocks lent before; their number is the number of blocks that are referred
-    /// to at the same time, which the engine bounds.
+    /// Searches the lent blocks. Their number is the number of blocks that are referenced at the same time, which the
+    /// engine bounds.
     pub fn take(&mut self) -> Arc<Block> {
         match self.lent.iter_mut().position(|b| Arc::get_mut(b).is_some()) {
             Some(free) => self.lent.swap_remove(free),
@@ -238,12 +237,12 @@ impl BlockPool {
         }
     }
 
-    /// Remembers a block that was handed out, to be reused when it is free again.
+    /// Remembers a block that was lent, to reuse it once it is free.
     pub fn lend(&mut self, block: &Arc<Block>) {
         self.lent.push(Arc::clone(block));
     }
 
-    /// Bytes in all blocks that are still referred to by somebody else.
+    /// Bytes in all lent blocks that are still referenced.
     pub fn referred_bytes(&self) -> usize {
         self.lent.iter().filter(|b| Arc::strong_count(b) > 1).map(|b| b.size_bytes()).sum()
     }
@@ -266,7 +265,7 @@ mod tests {
         assert_eq!(Arc::as_ptr(&pool.take()), address);
     }
 
-    /// Memory that tells when it was returned.
+    /// Memory that records its return.
     #[derive(Debug)]
     struct Lent(Vec<u8>, Arc<AtomicBool>);
 

@@ -1,37 +1,37 @@
 //! The two directions of a connection.
 
-/// Who sent some bytes.
+/// The sender of bytes within a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Direction {
-    /// The originator: who sent the first packet of the connection that was seen.
+    /// The originator: the sender of the first packet seen of the connection.
     Originator,
     /// The responder.
     Responder,
 }
 
 impl Direction {
-    /// Both, the originator's first.
+    /// Both directions, the originator's first.
     pub const BOTH: [Direction; 2] = [Direction::Originator, Direction::Responder];
 
-    /// The responder's where the condition holds, else the originator's.
+    /// The responder if the condition holds, else the originator.
     #[inline]
     pub fn responder_if(condition: bool) -> Self {
         if condition { Self::Responder } else { Self::Originator }
     }
 
-    /// Whether it is the responder's.
+    /// Whether this is the responder.
     #[inline]
     pub fn is_responder(self) -> bool {
         self == Self::Responder
     }
 
-    /// Its place in [`BOTH`](Self::BOTH).
+    /// The index in [`BOTH`](Self::BOTH).
     #[inline]
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// The other one.
+    /// The other direction.
     #[must_use]
     pub fn other(self) -> Self {
         match self {

@@ -2,7 +2,7 @@
 
 macro_rules! drop_reasons {
     ($($name:ident, $label:literal, $text:literal;)*) => {
-        /// Why a packet (or bytes of it) did not reach a subscriber. Never an error: an outcome.
+        /// Why a packet (or bytes of it) did not reach a subscriber. This is an outcome, not an error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum DropReason {
@@ -18,7 +18,7 @@ macro_rules! drop_reasons {
                 match self { $(DropReason::$name => $label,)* }
             }
 
-            /// One sentence of meaning.
+            /// One sentence of description.
             pub fn doc(self) -> &'static str {
                 match self { $(DropReason::$name => $text,)* }
             }
@@ -58,7 +58,7 @@ impl Drops {
         self.0[reason as usize]
     }
 
-    /// All packets dropped, whatever the reason.
+    /// All packets dropped, for any reason.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }

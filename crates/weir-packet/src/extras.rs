@@ -1,13 +1,14 @@
-//! The side table of a burst: what a source knows of few packets beside [`PacketMeta`](crate::PacketMeta).
+//! The side table of a burst: additional data of a source about a few packets, beyond
+//! [`PacketMeta`](crate::PacketMeta).
 
 use crate::{Burst, LinkType};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Bytes of the two addresses that an Ethernet frame begins with; a VLAN tag stands behind them.
+/// Bytes of the two addresses at the start of an Ethernet frame; a VLAN tag follows them.
 const ADDRESSES_BYTES: usize = 12;
 
-/// A VLAN tag that a device or kernel took out of a frame.
+/// A VLAN tag that a device or kernel removed from a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VlanTag {
     /// Tag protocol identifier: 0x8100 for IEEE 802.1Q, 0x88a8 for IEEE 802.1ad.
@@ -25,43 +26,42 @@ pub enum PacketDirection {
     Outbound,
 }
 
-/// What a device or kernel says of the checksums above layer 2.
+/// The state of the checksums above layer 2, as a device or kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChecksumState {
-    /// Nothing.
+    /// Not reported.
     #[default]
     Unknown,
     /// They were verified.
     Valid,
-    /// They were verified, and one is wrong.
+    /// Verified; at least one is wrong.
     Invalid,
-    /// They are left to the sending device: what stands in the packet means nothing.
+    /// The sending device computes the checksums, so those in the packet are meaningless.
     Partial,
 }
 
-/// What is known of a packet beside its descriptor.
+/// Additional data about a packet, beyond its descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketExtra<'a> {
-    /// The VLAN tag that is missing in the frame. Filters do not see the tag: the sources of links, which deliver it,
-    /// restore that.
+    /// The VLAN tag that is missing in the frame. Filters do not see the tag: sources that deliver it restore it in
+    /// the frame.
     pub vlan: Option<VlanTag>,
     /// The hash by which the device chose the queue.
     pub rss_hash: Option<u32>,
     /// Received or sent.
     pub direction: Option<PacketDirection>,
-    /// The device's receive queue.
+    /// The receive queue of the device.
     pub queue: Option<u16>,
-    /// What the checksums are worth.
+    /// The state of the checksums.
     pub checksum: ChecksumState,
-    /// Comments and whatever else the capture's format says of the packet. The reader encodes the annotations as the
-    /// writer takes them; their layout is of no concern to anybody else.
+    /// Comments and other packet options of the capture's format. The reader encodes them in the form that the writer
+    /// expects; no other code depends on this form.
     pub annotations: &'a [u8],
 }
 
 impl PacketExtra<'_> {
-    /// The frame with its VLAN tag written back behind the addresses, as the frame was on the wire. The frame itself
-    /// where no tag is missing, or where no tag can stand: in another link type than Ethernet, or in a frame that was
-    /// cut in its addresses.
+    /// The frame with its VLAN tag restored after the addresses, as it was on the wire. Returns the frame itself if
+    /// no tag is missing, if the link type is not Ethernet, or if the frame was cut within its addresses.
     pub fn frame_with_vlan<'f>(&self, link: LinkType, frame: &'f [u8]) -> Cow<'f, [u8]> {
         let Some(VlanTag { tpid, tci }) = self.vlan.filter(|_| link == LinkType::ETHERNET) else {
             return Cow::Borrowed(frame);
@@ -73,7 +73,7 @@ impl PacketExtra<'_> {
     }
 }
 
-/// The row of one packet. Its annotations are a range of the table's.
+/// The row of one packet. The annotations are a range of the table's.
 #[derive(Debug, Clone)]
 struct Row {
     index: u16,
@@ -81,8 +81,7 @@ struct Row {
     annotations: Range<usize>,
 }
 
-/// Rows of the packets of a burst of which more is known than their descriptors say, by their index in the burst.
-/// Costs nothing where nothing is known.
+/// Additional data about packets of a burst, by their index in the burst. An empty table costs nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Extras {
     rows: Vec<Row>,
@@ -95,20 +94,20 @@ impl Extras {
         Self { rows: Vec::new(), annotations: Vec::new() }
     }
 
-    /// Nothing is known of any packet.
+    /// Whether the table has no rows.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Forgets all rows. Their memory is used again.
+    /// Removes all rows. Their memory is reused.
     #[inline]
     pub fn clear(&mut self) {
         self.rows.clear();
         self.annotations.clear();
     }
 
-    /// Adds the row of packet `index`, which lies behind those added before.
+    /// Adds the row of packet `index`, which must be greater than those added before.
     pub fn push(&mut self, index: usize, extra: PacketExtra<'_>) {
         debug_assert!(self.rows.last().is_none_or(|last| usize::from(last.index) < index), "rows are sorted");
         let start = self.annotations.len();
@@ -120,7 +119,7 @@ impl Extras {
         });
     }
 
-    /// What is known of packet `index`.
+    /// The additional data about packet `index`.
     #[inline]
     pub fn get(&self, index: usize) -> PacketExtra<'_> {
         if self.is_empty() { PacketExtra::default() } else { self.find(index) }
@@ -138,7 +137,7 @@ impl Extras {
 }
 
 impl Burst {
-    /// What is known of packet `index` beside its descriptor.
+    /// The additional data about packet `index`.
     pub fn extra(&self, index: usize) -> PacketExtra<'_> {
         self.extras.get(index)
     }
@@ -151,7 +150,7 @@ impl Burst {
         self.extra(index).frame_with_vlan(self.packets[index].link, self.data(index))
     }
 
-    /// Adds packets of another burst, which lie in the same block, and what is known of them.
+    /// Adds packets of another burst, which lie in the same block, and their additional data.
     ///
     /// # Panics
     /// If the range is out of bounds.

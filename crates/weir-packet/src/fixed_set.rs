@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::BitOr;
 
-/// A set of indices of `T`s that are below `64 * WORDS`. A plain value: for sets whose bound is declared elsewhere.
+/// A set of indices of `T`s below `64 * WORDS`. A plain value, for sets whose bound is declared elsewhere.
 pub struct FixedSet<T, const WORDS: usize> {
     words: [u64; WORDS],
     of: PhantomData<fn(&T)>,
@@ -23,7 +23,7 @@ impl<T, const WORDS: usize> FixedSet<T, WORDS> {
     /// Adds an index.
     ///
     /// # Panics
-    /// Where the set cannot hold it.
+    /// If the set cannot hold the index.
     pub fn insert(&mut self, index: usize) {
         self.words[index / 64] |= 1 << (index % 64);
     }

@@ -1,8 +1,8 @@
-//! The words that every other crate of Weir shares: packets and bursts of them, link types, drop
-//! reasons, sets of indices, and the trait of a packet source.
+//! The types that all crates of Weir share: packets and bursts, link types, drop reasons, sets of indices, and the
+//! trait of a packet source.
 //!
-//! This crate has no dependencies and does no input or output; sources live in `weir-io`, the data
-//! path in `weir-engine`.
+//! This crate has no dependencies and does no input or output; sources are in `weir-io`, the data path is in
+//! `weir-engine`.
 #![forbid(unsafe_code)]
 
 mod bit_set;

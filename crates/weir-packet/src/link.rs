@@ -13,7 +13,7 @@ macro_rules! link_types {
             $(#[doc = concat!("LINKTYPE_", stringify!($name), ": ", $text, ".")]
             pub const $name: Self = Self($value);)*
 
-            /// The name without its LINKTYPE_ prefix, for the types that the project knows of.
+            /// The name without its LINKTYPE_ prefix, for known types.
             pub fn name(self) -> Option<&'static str> {
                 match self {
                     $(Self::$name => Some(stringify!($name)),)*

@@ -1,10 +1,10 @@
-//! Bytes as people read them.
+//! Bytes in readable form.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Bytes as text. What is no UTF-8 is written as Zeek does: `\xe9`; where that stands there as text, its backslash is
-/// `\x5c`, so that what came can be told. Allocates only then.
+/// Bytes as text. A byte that is not valid UTF-8 is written as in Zeek: `\xe9`; if the text itself contains such an
+/// escape, the backslash is written as `\x5c`, so that the original can be recovered. Allocates only in these cases.
 pub fn readable(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.as_bytes().windows(4).any(is_escape) => Cow::Borrowed(text),
@@ -22,14 +22,14 @@ fn escaped(bytes: &[u8]) -> String {
             }
         }
         for byte in chunk.invalid() {
-            // Writing into text does not fail.
+            // Writing into a string cannot fail.
             let _ = write!(text, "\\x{byte:02x}");
         }
     }
     text
 }
 
-/// Whether these four letters are what a byte is written as.
+/// Whether these four characters are the escape of a byte.
 fn is_escape(four: &[u8]) -> bool {
     matches!(four, [b'\\', b'x', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }

@@ -1,4 +1,4 @@
-//! Records: rows of named, typed values, and the trait of whatever they are written to.
+//! Records: rows of named, typed values, and the trait of their sinks.
 
 use crate::Timestamp;
 use std::borrow::Cow;
@@ -10,11 +10,11 @@ use std::net::IpAddr;
 pub enum ValueType {
     /// True or false.
     Bool,
-    /// An unsigned number.
+    /// A number with a fraction: a ratio, a rate.
     Unsigned,
-    /// A number with a fraction: a share, a rate.
-    Fraction,
     /// A point in time.
+    Fraction,
+    /// A duration.
     Time,
     /// A length of time.
     Interval,
@@ -24,9 +24,9 @@ pub enum ValueType {
     Ipv6,
     /// An IPv4 or IPv6 address.
     Address,
-    /// An IEEE 802 MAC address.
+    /// Text; bytes that are not valid UTF-8 are written as `\xe9`.
     Mac,
-    /// Text; what is no UTF-8 on the wire is written as `\xe9`.
+    /// Bytes, written as hexadecimal digits.
     Text,
     /// Bytes, written as hexadecimal digits.
     Bytes,
@@ -36,10 +36,10 @@ pub enum ValueType {
     Numbers,
 }
 
-/// One value of a record. `Absent` where the traffic did not have it.
+/// One value of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
-    /// Not there.
+    /// The traffic had no such value.
     Absent,
     /// True or false.
     Bool(bool),
@@ -47,13 +47,13 @@ pub enum Value<'a> {
     Unsigned(u64),
     /// A number with a fraction, written with six decimals.
     Fraction(f64),
-    /// A point in time.
+    /// A duration in nanoseconds.
     Time(Timestamp),
     /// A length of time, nanoseconds.
     Interval(u64),
     /// An address.
     Address(IpAddr),
-    /// A MAC address.
+    /// Text as captured: a sink escapes characters that its format or a terminal cannot represent.
     Mac([u8; 6]),
     /// Text, as it came off the wire: a sink escapes what its format or a terminal can't bear.
     Text(Cow<'a, str>),
@@ -68,22 +68,22 @@ pub enum Value<'a> {
 /// A named, typed column of a record, or a field that a filter can name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// The name, as Zeek has it where Zeek has one.
+    /// The name; Zeek's name if Zeek has one.
     pub name: Cow<'static, str>,
     /// The type of its values.
     pub value_type: ValueType,
-    /// One line of meaning, with the unit.
+    /// One line of description, with the unit.
     pub doc: Cow<'static, str>,
 }
 
-/// What rows are written to: a table on a terminal, JSON lines, CSV …
+/// A sink of rows: a table on a terminal, JSON lines, CSV …
 ///
-/// A sink is given its columns once, then rows of as many values in the same order, then the end.
+/// A sink receives its columns once, then rows with the same number of values in the same order, then the end.
 pub trait RowSink {
     /// Starts the output with these columns.
     ///
     /// # Errors
-    /// Those of the underlying writer; a broken pipe is one of them, and the caller's to pardon.
+    /// Those of the underlying writer, including a broken pipe, which the caller may ignore.
     fn begin(&mut self, columns: &[Column]) -> io::Result<()>;
 
     /// Writes one row: as many values as there are columns.
@@ -92,8 +92,8 @@ pub trait RowSink {
     /// As [`begin`](RowSink::begin).
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()>;
 
-    /// Hands on the rows that wait to be written in larger pieces, as far as the format can be read before its end:
-    /// somebody may be waiting for them. Costs a call of the system at least.
+    /// Writes buffered rows, as far as the format can be read before its end, because a reader may be waiting for
+    /// them. Costs at least one system call.
     ///
     /// # Errors
     /// As [`begin`](RowSink::begin).
@@ -107,7 +107,7 @@ pub trait RowSink {
 }
 
 impl Value<'_> {
-    /// The same value, referring to what this one holds.
+    /// The same value, borrowed from this one.
     pub fn borrowed(&self) -> Value<'_> {
         match self {
             Value::Absent => Value::Absent,
@@ -125,7 +125,7 @@ impl Value<'_> {
         }
     }
 
-    /// The same value, owning what it holds.
+    /// The same value with owned data.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Absent => Value::Absent,

@@ -6,58 +6,59 @@ use std::fmt;
 /// A source of packets: a capture file, standard input, an interface.
 pub trait Source {
     /// Replaces the packets of `burst` and their extras by the next ones, at most
-    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block. `burst` has packets exactly where the answer is
-    /// [`Poll::Packets`].
+    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block. `burst` has packets exactly if the result
+    /// is [`Poll::Packets`].
     ///
-    /// A live source answers [`Poll::Idle`] instead of blocking, after a short wait of its own: the run loop then passes
-    /// time, flushes rows, and looks for changed questions. A source that blocks instead delays all of these.
+    /// A live source returns [`Poll::Idle`] instead of blocking, after a short wait of its own: the run loop then
+    /// advances time, flushes rows, and checks for changed questions. A source that blocks instead delays all of
+    /// these.
     ///
     /// # Errors
-    /// Packets before the fault have been delivered by earlier calls. After an error the
-    /// source continues with the next file, if it has one; otherwise it answers [`Poll::End`].
+    /// Earlier calls have delivered the packets before the fault. After an error the source continues with the next
+    /// file, if it has one; otherwise it returns [`Poll::End`].
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError>;
 
-    /// Splits the source into `parts` sources, one for each worker, which polls its part on its own thread. `None`: it cannot be
-    /// split, as a capture file cannot; one thread reads it and dispatches its packets. Called before the first poll.
+    /// Splits the source into `parts` sources, one per worker, which polls its part on its own thread. `None`: the
+    /// source cannot be split, such as a capture file; one thread reads it and dispatches its packets. Called before
+    /// the first poll.
     ///
-    /// All packets of two hosts, in both directions and with all fragments, must come from the same part. A source that
-    /// was split is at its end, and its own [`stats`](Self::stats) leave out those of its parts.
+    /// All packets between two hosts, in both directions and with all fragments, must come from the same part. A
+    /// source that was split is at its end, and its own [`stats`](Self::stats) exclude those of its parts.
     ///
     /// # Errors
-    /// Where a part cannot be opened.
+    /// If a part cannot be opened.
     fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
         let _ = parts;
         Ok(None)
     }
 
-    /// Packets that the source received and dropped so far, as the source itself counts them. All zero for files, which drop
-    /// nothing.
+    /// Packets received and dropped so far, as counted by the source itself. All zero for files, which drop nothing.
     fn stats(&self) -> SourceStats {
         SourceStats::default()
     }
 
-    /// Bytes read so far and bytes in all, where known, for a progress bar.
+    /// Bytes read so far, and the total if known, for a progress bar.
     fn progress(&self) -> (u64, Option<u64>) {
         (0, None)
     }
 }
 
-/// The answer of [`Source::poll`].
+/// The result of [`Source::poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Poll {
     /// The burst has at least one packet.
     Packets,
     /// No packet waits. More may come.
     Idle {
-        /// A time that the traffic has reached, on the clock that stamps the packets. Earlier packets may still follow.
-        /// [`Timestamp::MIN`] where the source knows no time without packets, as a regular file does.
+        /// A time that the traffic has reached, on the clock that stamps the packets. Earlier packets may still
+        /// follow. [`Timestamp::MIN`] if the source knows no time without packets, such as a regular file.
         now: Timestamp,
     },
     /// No packet will follow.
     End,
 }
 
-/// What a source counts.
+/// The counters of a source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SourceStats {
     /// Packets that reached the source, dropped ones included.
@@ -67,43 +68,43 @@ pub struct SourceStats {
 }
 
 impl SourceStats {
-    /// Adds those of another source.
+    /// Adds the counters of another source.
     pub fn add(&mut self, other: Self) {
         self.received += other.received;
         self.dropped += other.dropped;
     }
 }
 
-/// What kind of trouble a source met.
+/// The kind of a source's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceErrorKind {
-    /// The file can't be opened or read.
+    /// The file cannot be opened or read.
     Io,
-    /// The file is none that the project reads.
+    /// The file is not a capture in a known format.
     NotACapture,
     /// The file ends inside a record.
     Truncated,
     /// A record contradicts itself or its file.
     Corrupt,
-    /// A kind of file or record that the project doesn't read.
+    /// A kind of file or record that is not supported.
     Unsupported,
 }
 
-/// The place of a fault, as its source names places.
+/// The place of an error, in the source's own terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourcePlace {
     /// A record of a capture.
     Capture {
-        /// File as the user named it; `-` for standard input.
+        /// The file as the user named it; `-` for standard input.
         file: String,
-        /// Packets of this file that had been read before.
+        /// Packets of this file that were read before.
         packets_before: u64,
         /// Offset of the faulty record in the uncompressed file, bytes.
         offset_bytes: u64,
     },
     /// A network interface.
     Interface {
-        /// Its name, as the system has it.
+        /// The system's name of the interface.
         name: String,
     },
 }
@@ -111,11 +112,11 @@ pub enum SourcePlace {
 /// Where and why reading packets stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceError {
-    /// The kind of trouble.
+    /// The kind of error.
     pub kind: SourceErrorKind,
-    /// Where it is.
+    /// The place of the error.
     pub place: SourcePlace,
-    /// What is wrong, and what to do about it where something can be done.
+    /// The cause, and a remedy if there is one.
     pub message: String,
 }
 

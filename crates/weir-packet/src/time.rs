@@ -10,7 +10,7 @@ use std::fmt;
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The earliest time: also "no time is known".
+    /// The earliest time; also stands for an unknown time.
     pub const MIN: Self = Self(i64::MIN);
 
     /// The time `seconds` and `nanoseconds` after 1970, saturated to the range of the type.
@@ -23,7 +23,7 @@ impl Timestamp {
         self.0 as f64 / 1e9
     }
 
-    /// Nanoseconds from `earlier` to `self`; 0 where `earlier` is later.
+    /// Nanoseconds from `earlier` to `self`; 0 if `earlier` is later.
     pub fn since_ns(self, earlier: Self) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
