@@ -1,12 +1,11 @@
-//! Where packets come from and where answers go.
+//! Packet sources and output sinks.
 //!
-//! [`source`] reads capture files (pcap in all its dialects, pcapng; plain, gzip, zstd or lz4) as
-//! bursts of packets that lie in shared blocks. [`sink`] writes rows (a table for a terminal, JSON
-//! lines, CSV, Parquet …) and packets (pcap, pcapng). Nothing in here knows what a protocol is: that is the
-//! engine's and the language's.
+//! [`source`] reads capture files (pcap in all its dialects, pcapng; plain, gzip, zstd or lz4) as bursts of packets
+//! in shared blocks. [`sink`] writes rows (a table for a terminal, JSON lines, CSV, Parquet …) and packets (pcap,
+//! pcapng). This crate knows no protocols: those belong to the engine and the language.
 //!
-//! Read [`source::CaptureReader`] first, then `source/window.rs` (how bytes come into blocks), then
-//! `source/pcap.rs` (how packets are found in them).
+//! Read [`source::CaptureReader`] first, then `source/window.rs` (reading bytes into blocks), then `source/pcap.rs`
+//! (finding packets in them).
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

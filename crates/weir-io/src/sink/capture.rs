@@ -42,8 +42,9 @@ impl CaptureWriter {
     /// Creates or truncates the file `path`, and writes in the format of its name; `-` is standard output, as
     /// pcapng.
     ///
-    /// # Errors [`io::ErrorKind::InvalidInput`] if the name has no known format (no file is created then),
-    /// and errors of creating the file; both name the file.
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if the name has no known format (no file is created then), and errors of
+    /// creating the file; both name the file.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         let format = CaptureFormat::of_path(path).ok_or_else(|| {
@@ -89,7 +90,8 @@ impl CaptureWriter {
 
     /// Writes one packet: its metadata `meta`, and its captured bytes `data`.
     ///
-    /// # Errors As for [`PcapWriter::write`] and [`PcapngWriter::write`].
+    /// # Errors
+    /// As for [`PcapWriter::write`] and [`PcapngWriter::write`].
     pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
         self.write_with_options(meta, data, &[])
     }
@@ -97,7 +99,8 @@ impl CaptureWriter {
     /// Like [`write`](Self::write), with packet options in the form of
     /// [`PacketExtra::annotations`](weir_packet::PacketExtra::annotations). pcap has no options.
     ///
-    /// # Errors As for [`write`](Self::write).
+    /// # Errors
+    /// As for [`write`](Self::write).
     pub fn write_with_options(&mut self, meta: &PacketMeta, data: &[u8], options: &[u8]) -> io::Result<()> {
         match self {
             Self::Pcap(writer) => writer.write(meta, data),
@@ -107,7 +110,8 @@ impl CaptureWriter {
 
     /// Flushes the output, for readers of a growing file.
     ///
-    /// # Errors Those of the underlying writer.
+    /// # Errors
+    /// Those of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Pcap(writer) => writer.flush(),
@@ -117,8 +121,8 @@ impl CaptureWriter {
 
     /// Ends the file. A file without packets is a valid, empty capture.
     ///
-    /// # Errors Those of the underlying writer. Without this call, buffered data is written on drop, and
-    /// errors are ignored.
+    /// # Errors
+    /// Those of the underlying writer. Without this call, buffered data is written on drop, and errors are ignored.
     pub fn finish(self) -> io::Result<()> {
         let mut out = match self {
             Self::Pcap(writer) => writer.finish()?,

@@ -56,7 +56,8 @@ struct Part {
 impl Partitions {
     /// Files of `format` in `directory`, which is created with the first row.
     ///
-    /// # Errors If the format stores lines, which belong into one file; the message has the remedy.
+    /// # Errors
+    /// If the format stores lines, which belong into one file; the message has the remedy.
     pub fn new(directory: &Path, format: Format, options: &Options) -> Result<Self, String> {
         if !format.is_columnar() {
             let formats: Vec<_> = Format::ALL.iter().filter(|f| f.is_columnar()).map(|f| f.label()).collect();

@@ -29,8 +29,9 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// Times before 1970 and after 2106 are clamped to the format's range.
     ///
-    /// # Errors Those of the underlying writer, and [`io::ErrorKind::InvalidInput`] if the packet's link type
-    /// differs from the first packet's.
+    /// # Errors
+    /// Those of the underlying writer, and [`io::ErrorKind::InvalidInput`] if the packet's link type differs from the
+    /// first packet's.
     pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
         match self.link {
             None => self.begin(meta.link)?,
@@ -70,14 +71,16 @@ impl<W: Write> PcapWriter<W> {
 
     /// Flushes the output, for readers of a growing file.
     ///
-    /// # Errors Those of the underlying writer.
+    /// # Errors
+    /// Those of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
     /// Ends the file. A file without packets also gets a header (of Ethernet), so that it is a valid capture.
     ///
-    /// # Errors Those of the underlying writer.
+    /// # Errors
+    /// Those of the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
         if self.link.is_none() {
             self.begin(LinkType::ETHERNET)?;

@@ -51,7 +51,8 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// Times before 1970 become 1970-01-01.
     ///
-    /// # Errors Those of the underlying writer.
+    /// # Errors
+    /// Those of the underlying writer.
     pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
         self.write_with_options(meta, data, &[])
     }
@@ -59,7 +60,8 @@ impl<W: Write> PcapngWriter<W> {
     /// Like [`write`](Self::write), with packet options in the form of
     /// [`PacketExtra::annotations`](weir_packet::PacketExtra::annotations).
     ///
-    /// # Errors Those of the underlying writer.
+    /// # Errors
+    /// Those of the underlying writer.
     pub fn write_with_options(&mut self, meta: &PacketMeta, data: &[u8], options: &[u8]) -> io::Result<()> {
         let interface = self.describe(meta.link, meta.interface)?;
         self.write_blocks_before(meta.number)?;
@@ -152,14 +154,16 @@ impl<W: Write> PcapngWriter<W> {
 
     /// Flushes the output, for readers of a growing file.
     ///
-    /// # Errors Those of the underlying writer.
+    /// # Errors
+    /// Those of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
     /// Ends the file. A file without packets also gets a section, so that it is a valid capture.
     ///
-    /// # Errors Those of the underlying writer.
+    /// # Errors
+    /// Those of the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
         let first = self.findings.as_ref().and_then(|findings| findings.interface(0));
         self.begin(first.and_then(|first| first.description).as_ref())?;

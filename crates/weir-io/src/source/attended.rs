@@ -1,5 +1,5 @@
-//! Captures that are read on a thread of their own, for runs that have other things to do while no packets come:
-//! questions that come and go on an idle link.
+//! Reads captures on a thread of its own, for runs that have other work while no packets come, such as questions that
+//! are added and removed on an idle link.
 
 use super::{CaptureReader, Findings};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -7,20 +7,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_packet::{Burst, PacketMeta, Poll, Source, SourceError, Timestamp};
 
-/// Time between two answers that the source is idle.
+/// Time between two idle results.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Time for which packets come without a break until the source claims to be idle between two bursts.
+/// Time of uninterrupted packets after which the source returns idle between two bursts.
 const BUSY_MAX: Duration = Duration::from_millis(100);
 
-/// Bursts that may wait to be taken.
+/// Limit of bursts that wait to be taken.
 const BURSTS_WAITING_MAX: usize = 64;
 
-/// A live capture that was silent for less than this claims no time: a pipe that a slow program fills with an old capture
-/// is to yield the same rows as that capture's file.
+/// A live capture that was silent for less than this claims no time: an old capture that a slow program writes into a
+/// pipe must give the same rows as the capture's file.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
 
-/// One answer of the reader.
+/// One result of the reader.
 struct Reading {
     read: Result<Burst, SourceError>,
     progress: (u64, Option<u64>),
@@ -28,20 +28,21 @@ struct Reading {
     at: Instant,
 }
 
-/// The clock of a live capture while no packets come: the time of packets, and the time elapsed since they were read.
+/// The clock of a live capture while no packets come: the time of packets, plus the time elapsed since they were
+/// read.
 ///
-/// The last two packets have to agree, as in the engine's clock: the one of the two that is less ahead of its reading
-/// counts. So a single packet of a wrong time moves nothing.
+/// The last two packets have to agree, as in the engine's clock: the smaller of their two offsets counts. A single
+/// packet with a wrong time therefore has no effect.
 #[derive(Debug, Clone, Copy, Default)]
 struct CaptureClock {
-    /// Of the last packet and of the one before, the time of the packet less the time at which it was read, both in nanoseconds.
+    /// For the last packet and the one before: its time minus the time at which it was read, in nanoseconds.
     offsets_ns: [Option<i64>; 2],
-    /// When the last packet was read.
+    /// When the last packet was read, in nanoseconds.
     read_ns: i64,
 }
 
 impl CaptureClock {
-    /// These packets were read at `read_ns`, nanoseconds of any clock that is never set.
+    /// Records that these packets were read at `read_ns`, nanoseconds of any clock that is never set.
     fn note(&mut self, packets: &[PacketMeta], read_ns: i64) {
         self.read_ns = read_ns;
         for packet in &packets[packets.len().saturating_sub(2)..] {
@@ -50,7 +51,7 @@ impl CaptureClock {
         }
     }
 
-    /// The time of the capture at `now_ns`; [`Timestamp::MIN`] where the silence is short or no packet came yet.
+    /// The time of the capture at `now_ns`; [`Timestamp::MIN`] if the silence is short or no packet has come.
     fn now(&self, now_ns: i64) -> Timestamp {
         let is_silent = now_ns.saturating_sub(self.read_ns) >= as_ns(SILENCE_MIN);
         let offset_ns = self.offsets_ns.into_iter().flatten().min().filter(|_| is_silent);
@@ -62,20 +63,20 @@ fn as_ns(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Reads captures on a thread of its own. As soon as none of their packets waits [`poll`](Source::poll) answers
-/// [`Poll::Idle`], and then every 10 ms until packets come; where packets come without a break, every 100 ms: rows that
-/// were found in them are not to wait for their end.
+/// Reads captures on a thread of its own. As soon as no packet waits, [`poll`](Source::poll) returns [`Poll::Idle`],
+/// and then every 10 ms until packets come. If packets come without a break, it returns idle every 100 ms, so that
+/// rows found in them are not delayed until the end.
 pub struct Attended {
     readings: Receiver<Reading>,
     progress: (u64, Option<u64>),
     findings: Findings,
     thread: Option<JoinHandle<()>>,
-    /// The clock of a capture that is being made while it is read; `None` for one that is complete.
+    /// The clock of a live capture; `None` for a complete one.
     clock: Option<CaptureClock>,
     started: Instant,
-    /// The last answer was [`Poll::Idle`].
+    /// The last result was [`Poll::Idle`].
     is_idle: bool,
-    /// The time of the last such answer.
+    /// The time of the last such result.
     idle_at: Instant,
 }
 
@@ -86,10 +87,11 @@ impl std::fmt::Debug for Attended {
 }
 
 impl Attended {
-    /// Reads on with `reader`. The thread ends with its captures, or with the first packets that nobody takes any more.
+    /// Continues reading with `reader`. The thread ends with its captures, or with the first packets that have no
+    /// receiver.
     ///
     /// # Errors
-    /// Where there is no thread to be had.
+    /// If no thread can be created.
     pub fn start(reader: CaptureReader) -> std::io::Result<Self> {
         let (sender, readings) = sync_channel(BURSTS_WAITING_MAX);
         let (progress, findings) = (reader.progress(), reader.findings().clone());
@@ -108,8 +110,8 @@ impl Attended {
         })
     }
 
-    /// The capture is being made while it is read: its time passes also while it is silent for more than a second. The claimed time
-    /// is the time of the last packets and the time elapsed since they were read.
+    /// The capture is live: its time passes even if it is silent for more than a second. The claimed time is the time
+    /// of the last packets plus the time elapsed since they were read.
     #[must_use]
     pub fn with_passing_time(mut self) -> Self {
         self.clock = Some(CaptureClock::default());
@@ -127,7 +129,7 @@ impl Attended {
         as_ns(at.saturating_duration_since(self.started))
     }
 
-    /// What the reader met so far.
+    /// The findings of the reader so far.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
@@ -153,7 +155,7 @@ impl Source for Attended {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         burst.clear();
         if !self.is_idle && self.idle_at.elapsed() >= BUSY_MAX {
-            // Packets wait: they, and no claim, say what time it is.
+            // Packets wait; they give the time, so no claim is made.
             return Ok(self.idle(Timestamp::MIN));
         }
         let patience = if self.is_idle { PATIENCE } else { Duration::ZERO };
@@ -172,7 +174,7 @@ impl Source for Attended {
                 Ok(self.idle(now))
             }
             Err(RecvTimeoutError::Disconnected) => {
-                // It ended as it should, or a panic there is one here.
+                // The thread has ended normally, or with a panic, which continues here.
                 if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
                     std::panic::resume_unwind(panic);
                 }
@@ -196,7 +198,7 @@ mod tests {
     const IDLE: Result<Poll, SourceError> = Ok(Poll::Idle { now: Timestamp::MIN });
     const END: Result<Poll, SourceError> = Ok(Poll::End);
 
-    /// A pipe: its end is when its writer's is.
+    /// A pipe: it ends when its writer ends.
     struct Pipe(Receiver<Vec<u8>>, Vec<u8>);
 
     impl Read for Pipe {
@@ -217,7 +219,7 @@ mod tests {
         let reader = CaptureReader::from_reader("a pipe", Box::new(Pipe(pipe, vec![])));
         let mut source = Attended::start(reader).expect("a thread");
         let mut burst = Burst::default();
-        // Not even the file's header is there.
+        // The file's header has not arrived yet.
         assert_eq!(source.poll(&mut burst), IDLE);
         assert!(burst.packets.is_empty());
         assert!(source.findings().found().interfaces.is_empty());
@@ -246,7 +248,7 @@ mod tests {
         clock.note(&[at(START)], SECOND);
         assert_eq!(clock.now(2 * SECOND - 1), Timestamp::MIN, "it is not silent");
         assert_eq!(clock.now(6 * SECOND), Timestamp(START + 5 * SECOND));
-        // A packet of a wrong time moves nothing.
+        // A packet with a wrong time has no effect.
         for wrong in [START + START, i64::MAX] {
             let mut clock = clock;
             clock.note(&[at(wrong)], 2 * SECOND);
@@ -254,7 +256,7 @@ mod tests {
         }
         clock.note(&[at(i64::MIN)], 2 * SECOND);
         assert!(clock.now(6 * SECOND) < Timestamp(0));
-        // The next two count again.
+        // The next two packets count again.
         clock.note(&[at(0), at(START + 8 * SECOND), at(START + 9 * SECOND)], 10 * SECOND);
         assert_eq!(clock.now(12 * SECOND), Timestamp(START + 10 * SECOND));
     }
@@ -265,7 +267,7 @@ mod tests {
         let reader = CaptureReader::from_reader("a pipe", Box::new(Pipe(pipe, craft::plain_pcap(&[3]))));
         let mut source = Attended::start(reader).expect("a thread");
         let mut burst = Burst::default();
-        // Until the first packet is there.
+        // Until the first packet arrives.
         while burst.packets.is_empty() {
             assert_ne!(source.poll(&mut burst), END);
         }

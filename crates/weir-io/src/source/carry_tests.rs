@@ -1,4 +1,4 @@
-//! What pcapng says beside packets, read and written again.
+//! Tests of pcapng metadata besides packets, read and written again.
 
 use super::capture::fuzz_reader;
 use super::craft::*;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::io::{Cursor, Write};
 use std::sync::Mutex;
 
-/// A writer whose bytes can still be looked at.
+/// A writer whose bytes stay accessible.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -24,7 +24,7 @@ impl Write for Shared {
     }
 }
 
-/// Writes those packets of a capture whose numbers are wanted.
+/// Writes the packets of a capture whose numbers are wanted.
 fn rewritten(file: &[u8], is_wanted: impl Fn(u64) -> bool) -> (Vec<u8>, Found) {
     let (findings, out) = (Findings::default(), Shared::default());
     let writer = CaptureWriter::new(CaptureFormat::Pcapng, Box::new(out.clone()));
@@ -65,7 +65,7 @@ fn section_with(order: Order, said: &[Said<'_>]) -> Vec<u8> {
     block(order, 0x0a0d_0d0a, &body)
 }
 
-/// A packet with options; its bytes are three of its number.
+/// A packet with options; its data is its number, three times.
 fn packet(order: Order, number: u8, said: &[Said<'_>]) -> Vec<u8> {
     let mut body = vec![];
     for word in [0, 0, u32::from(number), 3, 3] {
@@ -89,9 +89,9 @@ fn secrets(order: Order, keys: &[u8]) -> Vec<u8> {
     block(order, 10, &[body, options(order, &[(1, b"keys")])].concat())
 }
 
-/// A capture that says all there is to say.
+/// A capture with all kinds of metadata.
 fn telling(order: Order) -> Vec<u8> {
-    // What is written has times in nanoseconds; here they have none but those.
+    // The writer uses nanoseconds and adds only this option for times.
     let interface = [
         (9, &[9][..]),
         (2, b"eth0"),
@@ -164,7 +164,7 @@ fn nobody_carries_what_nobody_writes() {
 
 #[test]
 fn a_capture_of_pcap_says_nothing_of_its_packets() {
-    // The end of one packet and the beginning of the next look like a block of pcapng around the second.
+    // The end of one packet and the beginning of the next look like a pcapng block around the second one.
     let mut file = pcap_header(Little, 0xa1b2_c3d4, 1);
     let looks = [Little.u32(6), Little.u32(32 + 8 + 12), [0; 4]].concat();
     file.extend(pcap_record(Little, (1, 0), (12, 12), &[], &looks));
@@ -189,7 +189,7 @@ fn broken_options_of_packets_end_what_is_said() {
     let body = [section(Little), interface(Little, 1, 0, &[(9, &[9])]), broken].concat();
     let (written, _) = rewritten(&body, |_| true);
     assert!(written.ends_with(&packet(Little, 1, &[(1, b"whole")])));
-    // Nor does a block that ends right behind its packet have any.
+    // A block that ends directly after its packet has no options either.
     let plain = [section(Little), interface(Little, 1, 0, &[(9, &[9])]), packet(Little, 1, &[])].concat();
     assert!(rewritten(&plain, |_| true).0.ends_with(&packet(Little, 1, &[])));
 }
@@ -208,7 +208,7 @@ fn what_is_too_long_or_lies_is_left_out_and_counted() {
     let (written, found) = rewritten(&file.concat(), |_| true);
     assert_eq!((found.options_cut, found.blocks_skipped), (2, 1));
     assert_eq!(found.interfaces[0].name, "eth0");
-    // As many as there is room for, whatever stands between.
+    // As many as fit, whatever else is between them.
     assert!((120_000..120_300).contains(&written.len()), "{}", written.len());
     let (again, found) = rewritten(&written, |_| true);
     assert_eq!((found.options_cut, again), (0, written));

@@ -1,4 +1,4 @@
-//! Captures made in memory, for tests.
+//! Builds captures in memory, for tests.
 
 /// A byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub fn pcap_header_of(order: Order, magic: u32, version: (u16, u16), snaplen: u3
     out
 }
 
-/// A record of a pcap file; `more` stands between the header and the data.
+/// A record of a pcap file, with `more` between the header and the data.
 pub fn pcap_record(
     order: Order,
     (seconds, fraction): (u32, u32),
@@ -53,7 +53,7 @@ pub fn pcap_record(
     out
 }
 
-/// A little-endian pcap file of microseconds, with a packet of each of these lengths.
+/// A little-endian pcap file with microseconds, with a packet of each of these lengths.
 pub fn plain_pcap(lengths: &[usize]) -> Vec<u8> {
     let order = Order::Little;
     let mut out = pcap_header(order, 0xa1b2_c3d4, 1);

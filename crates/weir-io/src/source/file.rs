@@ -1,4 +1,4 @@
-//! One file that is being read: its bytes, its walker, and packets read ahead while others take their turn.
+//! An open file: its bytes, its walker, and packets that were read ahead while other files had their turn.
 
 use super::inflate::Compression;
 use super::input::{self, MAGIC_BYTES, Pending};
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, SourceError, SourcePlace};
 
-/// A file that is being read.
+/// An open file.
 pub(crate) struct OpenFile {
     name: Arc<str>,
-    /// Its place among the files of the run, as the user named them.
+    /// Index among the files of the run, in the user's order.
     place: usize,
     pub window: Window,
     feed: Feed,
     walker: Walker,
-    /// Packets of it that were read.
+    /// Packets of the file that were read.
     packets: u64,
-    /// Packets that were read ahead, and how many of them were handed out.
+    /// Packets that were read ahead, and how many of them were delivered.
     ahead: Burst,
     handed_out: usize,
 }
@@ -32,7 +32,7 @@ enum Walker {
 }
 
 impl Walker {
-    /// Tells the format by the first bytes of a file, and passes its header.
+    /// Determines the format from the first bytes of a file, and skips its header.
     fn of(window: &mut Window, run: &mut Run) -> Result<Self, Fault> {
         let first = window.unread();
         if pcap::recognize(first) {
@@ -55,7 +55,7 @@ impl Walker {
 }
 
 impl OpenFile {
-    /// Opens an input and tells what it is. What is read is counted in `read_bytes`.
+    /// Opens an input and determines its format. Bytes read are counted in `read_bytes`.
     pub fn open(
         pending: Pending,
         place: usize,
@@ -81,9 +81,10 @@ impl OpenFile {
         }
     }
 
-    /// Fills `burst`, whatever it held before; `false`, and no packets, at the file's end and with every error.
+    /// Fills `burst`, replacing its contents. Returns `false`, without packets, at the end of the file; an error also
+    /// leaves no packets.
     ///
-    /// Only when it [`is_drained`](Self::is_drained).
+    /// Call this only when the file [`is_drained`](Self::is_drained).
     pub fn fill(&mut self, run: &mut Run, burst: &mut Burst) -> Result<bool, SourceError> {
         if !Arc::ptr_eq(&run.file, &self.name) {
             run.file = Arc::clone(&self.name);
@@ -93,7 +94,7 @@ impl OpenFile {
         filled.map_err(|fault| locate(fault, &self.name, self.packets, &self.window))
     }
 
-    /// As [`fill`](Self::fill), into a burst of its own, of which parts are handed out.
+    /// As [`fill`](Self::fill), into the file's own burst, which is delivered in parts.
     pub fn read_ahead(&mut self, run: &mut Run) -> Result<bool, SourceError> {
         let mut ahead = std::mem::take(&mut self.ahead);
         let filled = self.fill(run, &mut ahead);
@@ -103,7 +104,7 @@ impl OpenFile {
 
     fn fill_burst(&mut self, run: &mut Run, burst: &mut Burst) -> Result<bool, Fault> {
         loop {
-            // Full bursts follow each other mostly: then this changes nothing.
+            // Usually one full burst follows another, and this changes nothing.
             burst.packets.resize(BURST_PACKETS_MAX, PacketMeta::default());
             let packets = burst.packets.first_chunk_mut().expect("of this length");
             burst.extras.clear();
@@ -134,12 +135,12 @@ impl OpenFile {
         }
     }
 
-    /// Whether all that was read of it was handed out.
+    /// Whether all packets that were read have been delivered.
     pub fn is_drained(&self) -> bool {
         self.handed_out == self.ahead.packets.len()
     }
 
-    /// When it is its turn: the time of its next packet. Only where it is not drained.
+    /// The file's turn: the time of its next packet. The file must not be drained.
     pub fn turn(&self) -> Turn {
         self.turn_of(&self.ahead.packets[self.handed_out])
     }
@@ -158,7 +159,7 @@ impl OpenFile {
         is_before
     }
 
-    /// Hands out packets read ahead, at least one, up to the first that is not before `limit`.
+    /// Delivers packets read ahead: at least one, up to the first that is not before `limit`.
     pub fn hand_out(&mut self, limit: Option<Turn>, burst: &mut Burst) {
         let rest = &self.ahead.packets[self.handed_out..];
         let is_before = |packet: &PacketMeta| limit.is_none_or(|limit| self.turn_of(packet) < limit);
@@ -171,13 +172,13 @@ impl OpenFile {
         self.handed_out += count;
     }
 
-    /// Ends it; its window may be another's.
+    /// Closes the file; another one may reuse its window.
     pub fn into_window(self) -> Window {
         self.window
     }
 }
 
-/// Opens an input, with a decompressor before it where it needs one, and tells its format.
+/// Opens an input, with a decompressor if necessary, and determines its format.
 fn start(
     pending: Pending,
     window: &mut Window,
@@ -201,7 +202,7 @@ fn fill_window(window: &mut Window, feed: &mut Feed, need: usize, burst: &mut Bu
     window.fill(feed, need, burst).map_err(|e| input::explain_read(feed, &e))
 }
 
-/// The error that `fault` is, at the place reached.
+/// Converts `fault` to an error at the current place.
 fn locate(fault: Fault, name: &str, packets_before: u64, window: &Window) -> SourceError {
     SourceError {
         kind: fault.kind,

@@ -1,18 +1,18 @@
-//! What a reader meets in its captures beside packets, as others come to know it: who writes pcapng, and who reports.
+//! Metadata that a reader finds in captures besides packets, for writers of pcapng and for reports.
 
 use super::Interface;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most bytes of [carried](Findings::carry) blocks that wait to be written. Beyond them the oldest go, and are
+/// Limit of bytes of [carried](Findings::carry) blocks that wait to be written. Beyond it, the oldest are dropped and
 /// counted: [`Found::blocks_lost`].
 const CARRIED_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of memory that a carried block takes beside its own: its place in the queue, and what an allocator adds.
+/// Bytes of memory that a carried block uses besides its own: its queue entry, and the allocator's overhead.
 const CARRY_COST: usize = size_of::<Carry>() + 32;
 
-/// What a reader met in its captures, beside packets.
+/// Metadata that a reader found in its captures, besides packets.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// The interfaces, in the order of their numbers in [`PacketMeta::interface`](weir_packet::PacketMeta::interface).
@@ -23,17 +23,17 @@ pub struct Found {
     pub interfaces_beyond: u64,
     /// See [`CaptureReader::files_late`](super::CaptureReader::files_late).
     pub files_late: u64,
-    /// Sections and interfaces of whose options some are not kept: those of one were longer than 64 KiB, or those of all
-    /// than 16 MiB, or one claimed more bytes than there were.
+    /// Sections and interfaces that lost options: those of one exceeded 64 KiB, or those of all exceeded 16 MiB, or
+    /// one claimed more bytes than there were.
     pub options_cut: u64,
-    /// Blocks of names and secrets that a writer of pcapng did not write, as more than 64 MiB of them came before its
-    /// next packet. A block that two writers lack counts twice.
+    /// Blocks of names and secrets that a pcapng writer did not write, because more than 64 MiB of them came before
+    /// its next packet. A block that two writers miss counts twice.
     pub blocks_lost: u64,
-    /// Somebody [follows](Findings::follow) it: what is lost of options is missing in what they write.
+    /// A writer [follows](Findings::follow) the findings, so lost options are missing in its output.
     pub is_followed: bool,
 }
 
-/// What a reader met so far, shared between it and those who write pcapng of its packets. A clone shows the same.
+/// The findings of a reader so far, shared with the pcapng writers of its packets. Clones share the same data.
 #[derive(Debug, Clone, Default)]
 pub struct Findings(Arc<Shared>);
 
@@ -41,26 +41,26 @@ pub struct Findings(Arc<Shared>);
 struct Shared {
     found: Mutex<Found>,
     carried: Mutex<Carried>,
-    /// Blocks carried so far: who has taken as many needs no look at them.
+    /// Number of blocks carried so far: a writer that has taken this many need not look at them.
     came: AtomicU64,
-    /// Somebody takes blocks of names and secrets.
+    /// A writer takes blocks of names and secrets.
     is_asked: AtomicBool,
     lost: AtomicU64,
 }
 
-/// Blocks of names and secrets: as many of the last ones as there is room for.
+/// The most recent blocks of names and secrets, within the limit.
 #[derive(Debug, Default)]
 pub(crate) struct Carried {
     blocks: VecDeque<Carry>,
     bytes: usize,
-    /// Those that went before the first one.
+    /// Number of blocks dropped before the first one.
     gone: u64,
 }
 
 impl Carried {
-    /// A block comes.
+    /// Adds a block.
     pub(crate) fn push(&mut self, block: Carry) {
-        // Of files that overlap a later block may have an earlier place; none is to wait behind another one.
+        // If files overlap in time, a later block may have an earlier place; no block may wait behind another one.
         let behind = |other: &&mut Carry| other.before > block.before;
         self.blocks.iter_mut().rev().take_while(behind).for_each(|other| other.before = block.before);
         self.bytes += block.cost();
@@ -73,15 +73,15 @@ impl Carried {
         }
     }
 
-    /// They stand before this packet, if not before an earlier one.
+    /// Moves the blocks before this packet, unless they are before an earlier one.
     pub(crate) fn stand_before(&mut self, packet: u64) {
         self.blocks.iter_mut().for_each(|block| block.before = block.before.min(packet));
     }
 
-    /// All of `other`, which come behind these.
+    /// Appends all of `other`.
     fn append(&mut self, other: Self) {
         if other.gone > 0 {
-            // There was no room for all of these alone.
+            // The limit did not even suffice for all of `other`.
             self.gone += self.blocks.len() as u64 + other.gone;
             self.blocks.clear();
             self.bytes = 0;
@@ -90,27 +90,28 @@ impl Carried {
     }
 }
 
-/// A block of pcapng that is not of packets and tells something about those behind it.
+/// A pcapng block with metadata for the packets after it.
 #[derive(Debug)]
 pub(crate) struct Carry {
-    /// Number of a packet that it must stand before.
+    /// Number of the packet that the block must precede.
     pub before: u64,
     /// The block, little-endian.
     pub bytes: Box<[u8]>,
 }
 
 impl Carry {
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the block uses.
     fn cost(&self) -> usize {
         self.bytes.len() + CARRY_COST
     }
 }
 
-/// What somebody takes who writes pcapng: what the reader meets from [then](Findings::follow) on.
+/// The position of a pcapng writer in the findings: it receives the blocks found [after](Findings::follow) its
+/// creation.
 #[derive(Debug, Clone)]
 pub struct Following {
     findings: Findings,
-    /// Blocks taken, or gone before.
+    /// Blocks taken, or dropped before that.
     taken: u64,
 }
 
@@ -119,24 +120,24 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Findings {
-    /// All that was met so far, but for blocks of names and secrets.
+    /// All findings so far, except blocks of names and secrets.
     pub fn found(&self) -> Found {
         let blocks_lost = self.0.lost.load(Ordering::Relaxed);
         Found { blocks_lost, is_followed: self.is_asked(), ..locked(&self.0.found).clone() }
     }
 
-    /// The interface of this number.
+    /// The interface with this number.
     pub(crate) fn interface(&self, number: u16) -> Option<Interface> {
         locked(&self.0.found).interfaces.get(usize::from(number)).cloned()
     }
 
-    /// What was met is brought up to date.
+    /// Updates the findings.
     pub(crate) fn tell(&self, tell: impl FnOnce(&mut Found)) {
         tell(&mut locked(&self.0.found));
     }
 
-    /// From now on blocks of names and secrets are kept, for a writer of pcapng that may begin later. Those that are there
-    /// are yet to be taken; those that go before it does are lost.
+    /// Keeps blocks of names and secrets from now on, for a pcapng writer that may begin later. Blocks that are kept
+    /// already are delivered to it; blocks dropped before it takes them are lost.
     pub fn follow(&self) -> Following {
         self.0.is_asked.store(true, Ordering::Relaxed);
         Following { findings: self.clone(), taken: locked(&self.0.carried).gone }
@@ -147,7 +148,7 @@ impl Findings {
         self.0.is_asked.load(Ordering::Relaxed)
     }
 
-    /// Blocks come; `coming` is empty then.
+    /// Takes the blocks of `coming`, which is empty afterwards.
     pub(crate) fn carry(&self, coming: &mut Carried) {
         if coming.blocks.is_empty() && coming.gone == 0 {
             return;
@@ -160,15 +161,15 @@ impl Findings {
 }
 
 impl Following {
-    /// The interface of this number.
+    /// The interface with this number.
     pub(crate) fn interface(&self, number: u16) -> Option<Interface> {
         self.findings.interface(number)
     }
 
-    /// Takes the blocks that stand before this packet.
+    /// Takes the blocks that precede this packet.
     ///
     /// # Errors
-    /// The first that `each` answers; that block counts as taken.
+    /// The first error of `each`; its block counts as taken.
     pub(crate) fn take_before<E>(
         &mut self,
         packet: u64,

@@ -1,25 +1,25 @@
-//! Compressed input: told by its first bytes, decompressed on a thread of its own.
+//! Compressed input: recognised by its first bytes, and decompressed on a thread of its own.
 //!
-//! The thread fills blocks of the window's shape and hands them over through a channel that holds a
-//! few; blocks that are done with come back for reuse. So decompressing and whatever is done with the
-//! packets overlap, in bounded memory, and the bytes are not copied between.
+//! The thread fills blocks in the window's layout and sends them through a channel with room for a few; used blocks
+//! come back for reuse. Decompression therefore overlaps with the processing of packets, in bounded memory and
+//! without a further copy.
 
 use flate2::bufread::GzDecoder;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// Decompressed blocks that may wait to be taken. With one being filled and one being read, four
-/// blocks are in memory.
+/// Limit of decompressed blocks that wait to be taken. Together with the one being filled and the one being read,
+/// four blocks are in memory.
 const CHUNKS_WAITING_MAX: usize = 2;
 
 /// Compressed bytes read at a time.
 const COMPRESSED_BYTES: usize = 256 << 10;
 
-/// What a member of a gzip file begins with.
+/// The first byte of a gzip member.
 const GZIP_FIRST: u8 = 0x1f;
 
-/// A way of compressing that the reader knows.
+/// A known compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,
@@ -28,11 +28,11 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// Tells the compression by the first bytes of a file.
+    /// Determines the compression from the first bytes of a file.
     pub fn of(first: &[u8]) -> Option<Self> {
         match first {
             [GZIP_FIRST, 0x8b, 8, ..] => Some(Self::Gzip),
-            // The second is a skippable frame, which pzstd begins its files with.
+            // The second pattern is a skippable frame, with which pzstd begins its files.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Some(Self::Lz4),
             _ => None,
@@ -47,7 +47,7 @@ impl Compression {
         }
     }
 
-    /// A decoder of everything in `input`: all members of a gzip file, all frames of the others.
+    /// A decoder of all of `input`: all members of a gzip file, all frames of the other formats.
     fn decode(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read>> {
         let input = BufReader::with_capacity(COMPRESSED_BYTES, input);
         Ok(match self {
@@ -58,7 +58,7 @@ impl Compression {
     }
 }
 
-/// A decompressed block: `headroom` bytes of no meaning, then fresh bytes up to `end`.
+/// A decompressed block: `headroom` unused bytes, then fresh bytes up to `end`.
 pub(crate) struct Chunk {
     pub bytes: Vec<u8>,
     pub end: usize,
@@ -70,7 +70,7 @@ enum Message {
     End,
 }
 
-/// The reader's end of a decompressing thread. The thread ends by itself, soon after this is dropped.
+/// The reader's side of a decompression thread. The thread ends soon after this is dropped.
 pub(crate) struct Ring {
     compression: Compression,
     full: Receiver<Message>,
@@ -79,7 +79,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Starts decompressing `input` into blocks of this geometry (headroom, fresh bytes).
+    /// Starts to decompress `input` into blocks with this geometry (headroom, fresh bytes).
     pub fn start(
         compression: Compression,
         input: impl Read + Send + 'static,
@@ -92,7 +92,7 @@ impl Ring {
                 Ok(decoder) => decompress(decoder, &full_in, &empty_out, geometry),
                 Err(e) => Message::Fault(e),
             };
-            // Nobody listens any longer where the reader was dropped early.
+            // The reader may have been dropped early; there is no receiver then.
             let _ = full_in.send(last);
         })?;
         Ok(Self { compression, full, empty, ended: false })
@@ -123,13 +123,13 @@ impl Ring {
         Ok(None)
     }
 
-    /// Gives bytes back that nobody refers to any longer.
+    /// Returns an unused buffer to the thread.
     pub fn recycle(&self, bytes: Vec<u8>) {
         let _ = self.empty.send(bytes);
     }
 }
 
-/// Sends blocks until the input or the interest in it ends; answers with what to send last.
+/// Sends blocks until the input or its receiver ends. Returns the last message to send.
 fn decompress(
     mut decoder: Box<dyn Read>,
     full: &SyncSender<Message>,
@@ -160,14 +160,14 @@ fn decompress(
     }
 }
 
-/// Reads member after member. Zeros behind one are passed over, as gzip does: blocks of tapes are filled up with them.
+/// Reads all members. Zeros after a member are skipped, as in gzip: tape blocks are padded with zeros.
 struct GzipMembers<R: BufRead> {
-    /// Always one; taken where the next member's takes its place.
+    /// Always present; taken only while it is replaced by the next member's decoder.
     decoder: Option<GzDecoder<R>>,
     is_first: bool,
 }
 
-/// What stands behind the last member is neither another one nor zeros.
+/// The bytes after the last member are neither another member nor zeros.
 #[derive(Debug)]
 pub(crate) struct TrailingGarbage;
 
@@ -211,7 +211,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
-/// Passes over zeros; the byte that follows them.
+/// Skips zeros, and returns the next byte.
 fn pass_zeros(input: &mut impl BufRead) -> io::Result<Option<u8>> {
     loop {
         let bytes = input.fill_buf()?;
@@ -224,8 +224,7 @@ fn pass_zeros(input: &mut impl BufRead) -> io::Result<Option<u8>> {
     }
 }
 
-/// Reads frame after frame, and tells the end of a file from the middle of a frame, which the decoder
-/// takes for the same.
+/// Reads all frames, and detects files that end inside a frame; the decoder does not distinguish that from the end.
 struct Lz4Frames<R: BufRead> {
     decoder: lz4_flex::frame::FrameDecoder<Tail<R>>,
 }
@@ -247,10 +246,10 @@ impl<R: BufRead> Read for Lz4Frames<R> {
     }
 }
 
-/// Remembers the last eight bytes that were read.
+/// Remembers the last eight bytes read.
 struct Tail<R> {
     inner: R,
-    /// Bytes that were looked at, and come first.
+    /// Bytes that were peeked, and are read first.
     first: io::Cursor<Vec<u8>>,
     last: u64,
     legacy: Option<bool>,
@@ -261,7 +260,7 @@ impl<R> Tail<R> {
         Self { inner, first: io::Cursor::default(), last: 0, legacy: None }
     }
 
-    /// Passes over skippable frames, which the decoder does not know (LZ4 Frame Format 1.6.3, "Skippable Frames").
+    /// Skips skippable frames, which the decoder does not support (LZ4 Frame Format 1.6.3, "Skippable Frames").
     fn pass_skippable(&mut self) -> io::Result<()>
     where
         R: Read,
@@ -282,8 +281,8 @@ impl<R> Tail<R> {
         }
     }
 
-    /// Whether these can be the last bytes of a frame: its end mark (four zero bytes), and perhaps a
-    /// checksum behind it. The legacy format has no end mark: any end is one.
+    /// Whether these can be the last bytes of a frame: its end mark (four zero bytes), perhaps followed by a
+    /// checksum. The legacy format has no end mark, so it may end anywhere.
     fn ends_a_frame(&self) -> bool {
         self.legacy == Some(true) || self.last & 0xffff_ffff == 0 || self.last >> 32 == 0
     }

@@ -1,5 +1,4 @@
-//! Opening input: files, standard input, what compression they have, and what to say where one can't
-//! be read.
+//! Opens inputs: files, standard input; detects their compression, and explains input that cannot be read.
 
 use super::inflate::{Compression, Ring, TrailingGarbage};
 use super::walk::Fault;
@@ -10,29 +9,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes at the beginning of a file that tell what it is.
+/// Number of bytes at the start of a file that determine its format.
 pub(crate) const MAGIC_BYTES: usize = 28;
 
-/// An input that waits for its turn. Files are opened when it comes, so that a run over thousands of
-/// them needs one descriptor.
+/// An input that waits for its turn. A file is opened when its turn comes, so a run over thousands of files needs one
+/// descriptor.
 pub(crate) struct Pending {
-    /// As the user named it; `-` for standard input.
+    /// The path as the user named it; `-` for standard input.
     pub path: PathBuf,
-    /// The reader, where there is one already.
+    /// The reader, if there is one already.
     pub reader: Option<Box<dyn Read + Send>>,
 }
 
 impl Pending {
-    /// Bytes of the (compressed) file, where that can be told without opening it.
+    /// Bytes of the (compressed) file, if known without opening it.
     pub fn size_bytes(&self) -> Option<u64> {
         if self.reader.is_some() || self.is_stdin() {
             return None;
         }
         match std::fs::metadata(&self.path) {
             Ok(about) if about.is_file() => Some(about.len()),
-            // A pipe or a device: nobody knows.
+            // A pipe or a device: the size is unknown.
             Ok(about) if !about.is_dir() => None,
-            // Opening it will fail, and nothing be read.
+            // The file cannot be opened, so nothing will be read.
             _ => Some(0),
         }
     }
@@ -47,7 +46,7 @@ impl Pending {
         self.reader.is_none() && !self.is_stdin() && about().is_ok_and(|about| about.is_file())
     }
 
-    /// Opens the input; what is read of it is counted in `read_bytes`.
+    /// Opens the input; bytes read are counted in `read_bytes`.
     pub fn open(self, read_bytes: &Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Fault> {
         let inner = match self.reader {
             Some(reader) => reader,
@@ -84,7 +83,7 @@ fn open_file(name: &Path) -> Result<Box<dyn Read + Send>, Fault> {
     Ok(Box::new(file))
 }
 
-/// Counts what is read.
+/// Counts the bytes read.
 struct Counted {
     inner: Box<dyn Read + Send>,
     bytes: Arc<AtomicU64>,
@@ -93,13 +92,13 @@ struct Counted {
 impl Read for Counted {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(out)?;
-        // Only ever shown to a person: no order to keep.
+        // The number is only displayed, so no ordering is needed.
         self.bytes.fetch_add(n as u64, Ordering::Relaxed);
         Ok(n)
     }
 }
 
-/// Puts a decompressing thread before `reader`, whose first bytes have been read already.
+/// Puts a decompression thread in front of `reader`; `first` holds the bytes already read.
 pub(crate) fn inflate(
     compression: Compression,
     first: &[u8],
@@ -113,10 +112,10 @@ pub(crate) fn inflate(
     }
 }
 
-/// What it means that reading from `feed` failed.
+/// Explains an error of reading from `feed`.
 pub(crate) fn explain_read(feed: &Feed, error: &io::Error) -> Fault {
     let compression = match feed {
-        // An error of the operating system is one of the file below, not of the compressed data.
+        // An error of the operating system concerns the underlying file, not the compressed data.
         Feed::Ring(ring) if error.raw_os_error().is_none() => ring.compression().name(),
         _ => return Fault::io(format!("can't be read: {error}")),
     };
@@ -131,7 +130,7 @@ pub(crate) fn explain_read(feed: &Feed, error: &io::Error) -> Fault {
     Fault::corrupt(format!("the {compression} data is damaged: {error}"))
 }
 
-/// What to say of a file that begins like no capture.
+/// Explains why a file with these first bytes is not a supported capture.
 pub(crate) fn explain_magic(first: &[u8]) -> Fault {
     let unsupported = |what: &str, remedy: &str| Fault::unsupported(format!("{what}: {remedy}"));
     let convert = "convert it with `editcap -F pcapng FILE OUT.pcapng`";

@@ -1,41 +1,40 @@
-//! What captures say about the interfaces they were taken at.
+//! Interfaces as described in captures.
 
 use std::fmt;
 use std::sync::Arc;
 use weir_packet::LinkType;
 
-/// An interface of a capture file: what pcapng has one block for, and pcap one header.
+/// An interface of a capture file: described by a pcapng block, or by the pcap header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// The file that it stands in, as the user named it.
+    /// The file with the description, as the user named it.
     pub file: Arc<str>,
-    /// Its name, for instance `eth0`; empty where the file has none. Its first 256 bytes.
+    /// The name, for instance `eth0`; empty if the file has none. Limited to 256 bytes.
     pub name: String,
     /// Link type of its packets.
     pub link: LinkType,
-    /// The most bytes captured of a packet, as the file says (files lie); 0 where there is no limit.
+    /// Limit of bytes captured per packet according to the file, which may be wrong; 0: no limit.
     pub snaplen_bytes: u32,
-    /// Unit of its times.
+    /// The unit of timestamps.
     pub resolution: TimeResolution,
-    /// Bytes of the frame check sequence at the end of each packet, where the file says.
+    /// Bytes of the frame check sequence at the end of each packet, if the file says so.
     pub fcs_bytes: Option<u8>,
-    /// What pcapng says of it beside this; nothing of other captures' interfaces.
+    /// Further pcapng metadata; `None` for interfaces of other captures.
     pub description: Option<Description>,
 }
 
-/// What a block of pcapng says of an interface, and its section's of the capture: for those who write pcapng of its
-/// packets. Options are little-endian, without the one that ends them; what there is no room for is left out
-/// ([`Found::options_cut`](super::Found::options_cut)).
+/// The options of an interface's pcapng block and of its section, for pcapng writers. Options are little-endian,
+/// without the end marker; those beyond the limits are left out ([`Found::options_cut`](super::Found::options_cut)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// Options of the interface (name, description, addresses, filter …) but for `if_tsresol` and `if_tsoffset`, which are
-    /// of how times are written.
+    /// Options of the interface (name, description, addresses, filter …) except `if_tsresol` and `if_tsoffset`, which
+    /// describe the form of timestamps.
     pub options: Arc<[u8]>,
     /// Options of the section (comments, hardware, operating system, application).
     pub section: Arc<[u8]>,
 }
 
-/// The unit of an interface's times, as `if_tsresol` of pcapng has it.
+/// The unit of an interface's timestamps, as in pcapng's `if_tsresol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TimeResolution {
     /// 10 to the power of minus this many seconds.
@@ -45,12 +44,12 @@ pub enum TimeResolution {
 }
 
 impl TimeResolution {
-    /// Microseconds: that of pcap, and of pcapng where nothing else is said.
+    /// Microseconds: the unit of pcap, and the default of pcapng.
     pub const MICROSECONDS: Self = Self::Decimal(6);
     /// Nanoseconds.
     pub const NANOSECONDS: Self = Self::Decimal(9);
 
-    /// The resolution that an `if_tsresol` option of this value means.
+    /// The resolution for the value of an `if_tsresol` option.
     pub fn from_option(value: u8) -> Self {
         if value & 0x80 == 0 { Self::Decimal(value) } else { Self::Binary(value & 0x7f) }
     }
@@ -69,7 +68,7 @@ impl fmt::Display for TimeResolution {
     }
 }
 
-/// How a count of ticks becomes nanoseconds.
+/// The conversion of ticks to nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     Times(u64),
@@ -81,7 +80,7 @@ impl Scale {
     pub fn of(resolution: TimeResolution) -> Self {
         match resolution {
             TimeResolution::Decimal(n @ 0..=9) => Self::Times(10u64.pow(9 - u32::from(n))),
-            // Ticks so short that 64 bits of them are no nanosecond divide by the largest number.
+            // If 64 bits of ticks are less than a nanosecond, the divisor is the largest number.
             TimeResolution::Decimal(n) => Self::Over(10u64.checked_pow(u32::from(n) - 9).unwrap_or(u64::MAX)),
             TimeResolution::Binary(n) => Self::Shifted(u32::from(n)),
         }

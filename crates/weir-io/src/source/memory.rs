@@ -1,4 +1,4 @@
-//! A source of packets from memory that is idle at given times: for tests, and for programs that make packets.
+//! A source of packets from memory with given idle times: for tests, and for programs that generate packets.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use weir_packet::{
 pub struct MemoryPacket {
     /// Time of capture.
     pub time: Timestamp,
-    /// Link type of `frame`.
+    /// The link type of `frame`.
     pub link: LinkType,
-    /// Length on the wire; at least the length of `frame` is taken.
+    /// Length on the wire; raised to the length of `frame` if smaller.
     pub wire_bytes: u32,
     /// The captured bytes.
     pub frame: Vec<u8>,
 }
 
-/// What one poll answers.
+/// The result of one poll.
 #[derive(Debug, Clone)]
 enum Step {
     Packets(Vec<MemoryPacket>),
@@ -32,31 +32,31 @@ impl Step {
     }
 }
 
-/// Answers its polls with given packets and given idle times, in the given order. Virtual time: it never waits. Copies the
-/// bytes of each burst.
+/// Returns given packets and idle times, in the given order. It never waits: time is virtual. Copies the bytes of
+/// each burst.
 #[derive(Debug, Clone, Default)]
 pub struct MemorySource {
     steps: VecDeque<Step>,
     spread: Option<fn(&MemoryPacket) -> usize>,
-    /// Packets handed out.
+    /// Packets delivered.
     packets: u64,
 }
 
 impl MemorySource {
-    /// A source that is at its end.
+    /// An empty source.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// It can be split: `spread` numbers the part that a packet is of, modulo their count. Every part is idle where
-    /// the whole is.
+    /// Makes the source splittable: `spread` returns the part of a packet, modulo the number of parts. All parts have
+    /// the idle times of the whole source.
     #[must_use]
     pub fn split_by(mut self, spread: fn(&MemoryPacket) -> usize) -> Self {
         self.spread = Some(spread);
         self
     }
 
-    /// Then packets come, in bursts as large as possible.
+    /// Appends packets, in bursts as large as possible.
     #[must_use]
     pub fn then_packets(mut self, packets: impl IntoIterator<Item = MemoryPacket>) -> Self {
         let mut packets = packets.into_iter().peekable();
@@ -66,7 +66,7 @@ impl MemorySource {
         self
     }
 
-    /// Then no packet waits, and it is `now`.
+    /// Appends an idle time `now`.
     #[must_use]
     pub fn then_idle(mut self, now: Timestamp) -> Self {
         self.steps.push_back(Step::Idle(now));

@@ -1,13 +1,13 @@
-//! Reading captures: files, standard input, or any reader, as one source, in the order of time.
+//! Reads captures: files, standard input, or any reader, as one source, in the order of time.
 //!
-//! - `input.rs`: opening, and what to say where that fails
+//! - `input.rs`: opens inputs, and explains failures
 //! - `inflate.rs`: decompression on a thread of its own
-//! - `window.rs`: bytes into blocks, the tail of one block carried to the next
-//! - `pcap.rs`, `pcapng.rs`: packets in the bytes (`walk.rs` says what the two share)
-//! - `file.rs`: one file that is being read; `order.rs`: whose turn it is
-//! - `interface.rs`: what captures say of their interfaces; `options.rs`: as pcapng has it
-//! - `findings.rs`: what was met beside packets, shared with those who write and report
-//! - `attended.rs`: all of it on a thread of its own, for runs that must not wait for packets
+//! - `window.rs`: bytes into blocks; the tail of one block is carried to the next
+//! - `pcap.rs`, `pcapng.rs`: packets in the bytes (`walk.rs`: common parts)
+//! - `file.rs`: an open file; `order.rs`: the order of files
+//! - `interface.rs`: interfaces of captures; `options.rs`: options of pcapng
+//! - `findings.rs`: metadata besides packets, shared with writers and reports
+//! - `attended.rs`: a reader on a thread of its own, for runs that must not wait for packets
 //! - `memory.rs`: packets from memory, for tests
 
 mod attended;
@@ -49,31 +49,32 @@ use walk::Run;
 use weir_packet::{Burst, Poll, Source, SourceError};
 use window::Window;
 
-/// Files that are read at the same time, because they overlap in time. Each holds a descriptor and a block or two.
+/// Limit of files that are open at the same time because they overlap in time. Each needs a descriptor and a block or
+/// two.
 const OPEN_MAX: usize = 64;
 
-/// Reads captures as bursts of packets, in the order of time where files overlap.
+/// Reads captures as bursts of packets, in the order of time if files overlap.
 ///
-/// Formats (pcap, pcapng) and compression (gzip, zstd, lz4) are told by what files begin with, never
-/// by their names. Packets and interfaces are numbered through all files.
+/// Formats (pcap, pcapng) and compression (gzip, zstd, lz4) are determined from the first bytes of files, never from
+/// their names. Packets and interfaces are numbered across all files.
 ///
-/// Of several files that one is read next whose next packet is the earliest, as `mergecap` does; packets of one
-/// file keep their order. A file is open from the time of its first packet on: captures that follow on each other
-/// need one descriptor, however many there are.
+/// Of several files, the one whose next packet is the earliest is read next, as `mergecap` does; packets of one file
+/// keep their order. A file is open from the time of its first packet on: any number of consecutive captures needs
+/// one descriptor.
 ///
-/// Bytes are read in blocks of 1 MiB, into blocks that nobody refers to any longer; packets are not
-/// copied, but for one cut at the end of a block. Nothing is allocated per packet or per burst. Where files overlap,
-/// bursts are as short as their packets take turns.
+/// Bytes are read in blocks of 1 MiB, which are reused when they have no references. Packets are not copied, except
+/// one that is cut at the end of a block. Nothing is allocated per packet or per burst. If files overlap, bursts end
+/// where another file has its turn.
 pub struct CaptureReader {
     waiting: Waiting,
     open: Vec<OpenFile>,
-    /// The window of the file that ended last: the next one takes it over, with its blocks.
+    /// The window of the file that ended last; the next file reuses it with its blocks.
     spare: Option<Window>,
     block_bytes: usize,
     run: Run,
-    /// Interfaces and counts that others know.
+    /// Counts that were published in the findings.
     told: [u64; 5],
-    /// Packets handed out.
+    /// Packets delivered.
     packets: u64,
     read_bytes: Arc<AtomicU64>,
     total_bytes: Option<u64>,
@@ -82,9 +83,9 @@ pub struct CaptureReader {
 impl CaptureReader {
     /// Reads these captures; `-` is standard input.
     ///
-    /// Each is opened when its turn comes: what is wrong with one is said by
-    /// [`poll`](Source::poll), which then goes on with the others. Costs a look at the size
-    /// of each file, and where there are several, with the first burst, at its first packet.
+    /// Each file is opened when its turn comes: [`poll`](Source::poll) returns errors of a file, and then continues
+    /// with the others. Costs a query of each file's size; with several files, the first burst also reads each file's
+    /// first packet.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         Self::of(paths.iter().map(|path| Pending { path: path.as_ref().to_owned(), reader: None }).collect())
     }
@@ -108,22 +109,22 @@ impl CaptureReader {
         }
     }
 
-    /// Reads blocks of so many bytes (at least 64) instead of 1 MiB. Smaller ones reach the engine
-    /// sooner and cost more calls of the system; a packet larger than a block gets a larger block.
+    /// Reads blocks of this size (at least 64 bytes) instead of 1 MiB. Smaller blocks reach the engine sooner and
+    /// cost more system calls; a packet larger than a block gets a larger block.
     #[must_use]
     pub fn with_block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = bytes.max(64);
         self
     }
 
-    /// Tells what it meets beside packets through `findings`, which writers of pcapng know, instead of some of its own.
+    /// Publishes metadata in `findings`, which pcapng writers share, instead of findings of its own.
     #[must_use]
     pub fn with_findings(mut self, findings: Findings) -> Self {
         self.run.findings = findings;
         self
     }
 
-    /// The interfaces met so far, in the order of their numbers in
+    /// The interfaces found so far, in the order of their numbers in
     /// [`PacketMeta::interface`](weir_packet::PacketMeta::interface).
     pub fn interfaces(&self) -> &[Interface] {
         &self.run.interfaces
@@ -134,28 +135,28 @@ impl CaptureReader {
         self.packets
     }
 
-    /// Blocks of pcapng passed over because they hold no packets: statistics, comments of their own, such as nobody
-    /// knows, and, where nobody writes pcapng, names and secrets.
+    /// pcapng blocks that were skipped because they hold no packets: statistics, custom and unknown blocks, and,
+    /// without a pcapng writer, names and secrets.
     pub fn blocks_skipped(&self) -> u64 {
         self.run.blocks_skipped
     }
 
-    /// Interfaces beyond the 65 536 that can be numbered: their packets have the number of the last one.
+    /// Interfaces beyond the 65 536 that can be numbered: their packets have the number of the last interface.
     pub fn interfaces_beyond(&self) -> u64 {
         self.run.interfaces_beyond
     }
 
-    /// Files whose turn came while 64 others were being read: they had to wait, and their packets come late.
+    /// Files whose turn came while 64 others were open: they had to wait, and their packets come late.
     pub fn files_late(&self) -> u64 {
         self.waiting.late
     }
 
-    /// What it met so far, as others come to know it with every burst.
+    /// The findings so far, updated with every burst.
     pub fn findings(&self) -> &Findings {
         &self.run.findings
     }
 
-    /// Lets others know what it met since it last did.
+    /// Publishes what was found since the last call.
     fn tell(&mut self) {
         self.run.findings.carry(&mut self.run.carried);
         let Self { run, waiting, .. } = self;
@@ -193,8 +194,8 @@ impl CaptureReader {
         Ok(())
     }
 
-    /// Reads on in the open file `index`: into `burst` where it is the only one, ahead where it must wait for others.
-    /// A file that is at its end is closed. `true` where `burst` holds what comes next.
+    /// Continues reading the open file `index`: into `burst` if it is the only one, ahead if it must wait for others.
+    /// Closes a file at its end. Returns whether `burst` holds the next packets.
     fn read_on(&mut self, index: usize, burst: &mut Burst) -> Result<bool, SourceError> {
         let is_alone = self.open.len() == 1;
         let file = &mut self.open[index];
@@ -204,7 +205,7 @@ impl CaptureReader {
                 burst.clear();
                 file.window.reclaim(burst);
                 let read = file.read_ahead(&mut self.run);
-                // Packets are numbered as they are handed out: those behind these blocks may be the next ones.
+                // Packets are numbered when they are delivered; the packets after these blocks may be the next ones.
                 let next = self.packets + 1;
                 self.run.carried.stand_before(next);
                 read
@@ -217,7 +218,8 @@ impl CaptureReader {
         found
     }
 
-    /// Numbers the packets of a burst that is handed out. Those of a file that nobody interrupts have their numbers.
+    /// Numbers the packets of a burst that is delivered. Packets of a file that was not interrupted have their
+    /// numbers already.
     fn number(&mut self, burst: &mut Burst) {
         if burst.packets.first().is_some_and(|first| first.number != self.packets + 1) {
             for (number, packet) in (self.packets + 1..).zip(&mut burst.packets) {
@@ -264,7 +266,7 @@ impl CaptureReader {
                 self.spare.iter().for_each(|window| window.reclaim(burst));
                 return Ok(Poll::End);
             };
-            // One that is due and may not be opened stops nobody.
+            // A file that is due but cannot be opened yet does not delay the others.
             let waits = self.waiting.turn().filter(|_| !is_due);
             let others = turns().filter(|(_, other)| *other != index).map(|(turn, _)| turn);
             let limit = others.chain(waits).min();

@@ -1,15 +1,15 @@
-//! Options of pcapng: what stands behind the fixed part of a block, each a code, a length and a value.
+//! Options of pcapng, which follow the fixed part of a block: each has a code, a length and a value.
 //!
 //! ```text
 //! option   code:u16 length:u16 value padding             code 0 ends them; the block's end does, too
 //! ```
 //!
-//! Here they are kept as a little-endian section has them and without their end: so the sink writes them as they are,
-//! whatever the byte order they were read in.
+//! Options are kept in the form of a little-endian section, without the end marker. The sink writes them unchanged,
+//! whatever their original byte order.
 
 use super::walk::{Fault, u16_at};
 
-/// The block whose options they are: their codes have other meanings in others.
+/// The block that options belong to; codes have different meanings in different blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     Section,
@@ -42,7 +42,7 @@ pub(crate) fn for_each_option<const BIG: bool>(
     Ok(())
 }
 
-/// Appends an option, its numbers in little-endian order.
+/// Appends an option, with numbers in little-endian order.
 pub(crate) fn push_option<const BIG: bool>(out: &mut Vec<u8>, of: Of, code: u16, value: &[u8]) {
     out.extend(code.to_le_bytes());
     out.extend((value.len() as u16).to_le_bytes());
@@ -59,16 +59,16 @@ pub(crate) fn push_option<const BIG: bool>(out: &mut Vec<u8>, of: Of, code: u16,
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// Options that are kept: as many as there is room for.
+/// Options that are kept, within a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub options: Vec<u8>,
-    /// There were more, or some that claim more than there is.
+    /// Some options exceeded the limit, or claimed more bytes than there were.
     pub is_cut: bool,
 }
 
 impl Kept {
-    /// Keeps an option, too, where all are no longer than `bytes_max` then.
+    /// Keeps an option if the total then does not exceed `bytes_max`.
     pub fn push<const BIG: bool>(&mut self, of: Of, code: u16, value: &[u8], bytes_max: usize) {
         match self.options.len() + 4 + value.len().next_multiple_of(4) <= bytes_max {
             true => push_option::<BIG>(&mut self.options, of, code, value),
@@ -77,7 +77,7 @@ impl Kept {
     }
 }
 
-/// The options in `bytes`, up to the first that is none.
+/// The options in `bytes`, up to the first invalid one.
 pub(crate) fn little_endian<const BIG: bool>(of: Of, bytes: &[u8], bytes_max: usize) -> Kept {
     let mut kept = Kept::default();
     let all = for_each_option::<BIG>(bytes, |code, value| kept.push::<BIG>(of, code, value, bytes_max));
@@ -85,11 +85,11 @@ pub(crate) fn little_endian<const BIG: bool>(of: Of, bytes: &[u8], bytes_max: us
     kept
 }
 
-/// Bytes of the numbers that an option's value begins with: those that depend on the byte order of their section
-/// (draft-ietf-opsawg-pcapng-03, sections 3.5 and 4). Texts, addresses and hashes don't.
+/// Sizes of the numbers that an option's value begins with, whose byte order depends on the section
+/// (draft-ietf-opsawg-pcapng-03, sections 3.5 and 4). Texts, addresses and hashes have no byte order.
 fn numbers(of: Of, code: u16, length: usize) -> &'static [usize] {
     match (of, code) {
-        // Custom options begin with the number of the enterprise; what follows is its own.
+        // Custom options begin with the enterprise number; the rest has an unknown form.
         (_, 2988 | 2989 | 19372 | 19373) => &[4],
         (Of::Interface, 8 | 14 | 16 | 17) => &[8], // if_speed, if_tsoffset, if_txspeed, if_rxspeed
         (Of::Interface, 10) => &[4],               // if_tzone
@@ -101,7 +101,7 @@ fn numbers(of: Of, code: u16, length: usize) -> &'static [usize] {
     }
 }
 
-/// Bytes of the whole options that `bytes`, a multiple of 4 of them, begin with.
+/// Bytes of the complete options at the start of `bytes`, whose length is a multiple of 4.
 pub(crate) fn whole_bytes(bytes: &[u8]) -> usize {
     let mut whole = 0;
     let _ = for_each_option::<false>(bytes, |_, value| whole += 4 + value.len().next_multiple_of(4));

@@ -1,14 +1,14 @@
-//! Whose turn it is: files wait for the time of their first packet.
+//! The order of files: files wait for the time of their first packet.
 //!
-//! Captures of two taps of one link overlap in time. Read one after the other, the answers of the second would come
-//! minutes behind their questions, and rows be wrong without a word.
+//! Captures of two taps of one link overlap in time. If they were read one after the other, the answers in the second
+//! would come minutes after their requests, and rows would be wrong without a warning.
 
 use super::CaptureReader;
 use super::input::Pending;
 use std::collections::VecDeque;
 use weir_packet::{Burst, Source, Timestamp};
 
-/// When a file's turn is: the time of its next packet; of two at the same time, the file that was named first.
+/// The turn of a file: the time of its next packet; at equal times, the file named first.
 pub(crate) type Turn = (Timestamp, usize);
 
 /// Bytes read at a time to find a file's first packet.
@@ -18,14 +18,14 @@ const LOOK_BYTES: usize = 4 << 10;
 pub(crate) struct Waiting {
     files: VecDeque<(Turn, Pending)>,
     is_sorted: bool,
-    /// Whether the next one's turn has come, and nobody could open it.
+    /// Whether the next file is due but could not be opened.
     is_late: bool,
-    /// Files of which that was so.
+    /// Number of files that were due but could not be opened.
     pub late: u64,
 }
 
 impl Waiting {
-    /// All of these, in the order named.
+    /// All of these files, in the order named.
     pub fn of(files: Vec<Pending>) -> Self {
         let unknown = |(place, pending)| ((Timestamp(i64::MIN), place), pending);
         Self {
@@ -36,8 +36,8 @@ impl Waiting {
         }
     }
 
-    /// Puts them in the order of their first packets. Those that nobody can look into without taking from them (pipes),
-    /// and those that have none, come first. Only the first call does something, and only where there are several.
+    /// Sorts the files by their first packets. Files that cannot be read twice (pipes), and files without packets,
+    /// come first. Only the first call has an effect, and only with several files.
     pub fn sort(&mut self) {
         if std::mem::replace(&mut self.is_sorted, true) || self.files.len() < 2 {
             return;
@@ -50,29 +50,29 @@ impl Waiting {
         self.files.make_contiguous().sort_by_key(|(turn, _)| *turn);
     }
 
-    /// When the next one's turn is.
+    /// The turn of the next file.
     pub fn turn(&self) -> Option<Turn> {
         self.files.front().map(|(turn, _)| *turn)
     }
 
-    /// Whether the next one's turn is before `next`, or nobody else's is next.
+    /// Whether the next file's turn is before `next`, or no other file has a turn.
     pub fn is_due(&self, next: Option<Turn>) -> bool {
         self.turn().is_some_and(|turn| next.is_none_or(|next| turn < next))
     }
 
-    /// Takes note that the next one is due and can't be opened.
+    /// Records that the next file is due and cannot be opened.
     pub fn note_late(&mut self) {
         self.late += u64::from(!std::mem::replace(&mut self.is_late, true));
     }
 
-    /// The next one, and its place among all.
+    /// Removes and returns the next file, and its index among all.
     pub fn take(&mut self) -> Option<(Pending, usize)> {
         self.is_late = false;
         self.files.pop_front().map(|((_, place), pending)| (pending, place))
     }
 }
 
-/// The time of a file's first packet. What is wrong with it is said when it is read.
+/// The time of a file's first packet. Errors of the file are reported when it is read.
 fn first_time(pending: &Pending) -> Option<Timestamp> {
     if !pending.is_file() {
         return None;

@@ -5,34 +5,34 @@
 //! record  seconds:u32 fraction:u32 captured:u32 wire:u32   [modified: interface:u32 protocol:u16 _:u16]   data
 //! ```
 //!
-//! The magic number tells the byte order, the unit of the fraction and the dialect (libpcap's
-//! `sf-pcap.c`, Wireshark's `wiretap/libpcap.c`). Dialects that share a magic number and can only be
-//! guessed at (Nokia's, and early ones of the modified) are not.
+//! The magic number determines the byte order, the unit of the fraction and the dialect (libpcap's `sf-pcap.c`,
+//! Wireshark's `wiretap/libpcap.c`). Dialects that share a magic number and could only be guessed (Nokia's, and early
+//! versions of the modified one) are not supported.
 
 use super::interface::{Interface, TimeResolution};
 use super::walk::{Fault, PACKET_BYTES_BELIEVED, RECORD_BYTES_MAX, Run, Slots, Stop, u16_at, u32_at};
 use std::sync::Arc;
 use weir_packet::{LinkType, PacketMeta, Timestamp};
 
-/// Bytes of the header of a file, without Ixia's extra field.
+/// Bytes of the file header, without Ixia's extra field.
 const FILE_HEADER_BYTES: usize = 24;
-/// Bytes of the header of a record, without those of the modified dialect.
+/// Bytes of a record header, without the fields of the modified dialect.
 const RECORD_HEADER_BYTES: usize = 16;
 
-/// The magic numbers, and what they mean: unit of the fraction, further bytes of the file's header
-/// and of each record's.
+/// Magic numbers, each with the unit of the fraction, and the additional bytes of the file header and of each record
+/// header.
 const DIALECTS: &[(u32, TimeResolution, usize, usize)] = &[
     (0xa1b2_c3d4, TimeResolution::MICROSECONDS, 0, 0),
     (0xa1b2_3c4d, TimeResolution::NANOSECONDS, 0, 0),
     // Alexey Kuznetzov's patches to libpcap 0.4: interface, protocol and packet type per record.
     (0xa1b2_cd34, TimeResolution::MICROSECONDS, 0, 8),
-    // Ixia's lcap, taken by hardware and by software: bytes of all records in the file's header.
+    // Ixia's lcap, captured by hardware and by software: the file header has the bytes of all records.
     (0x1c00_01ac, TimeResolution::NANOSECONDS, 4, 0),
     (0x1c00_01ab, TimeResolution::MICROSECONDS, 4, 0),
 ];
 
-/// Which of a record's two lengths comes first. Before version 2.3 it was the wire's; files of 2.3
-/// may have either (libpcap's `sf-pcap.c`).
+/// Which of a record's two lengths comes first. Before version 2.3 it was the length on the wire; files of version
+/// 2.3 may have either (libpcap's `sf-pcap.c`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LengthOrder {
     CapturedFirst,
@@ -40,7 +40,7 @@ enum LengthOrder {
     Unsure,
 }
 
-/// Walks the records of one pcap file.
+/// Reads the records of one pcap file.
 #[derive(Debug)]
 pub(crate) struct Walker {
     big: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Walker {
     interface: u16,
 }
 
-/// Whether a file that begins so is one of pcap.
+/// Whether a file with these first bytes is a pcap file.
 pub(crate) fn recognize(first: &[u8]) -> bool {
     dialect(first).is_some()
 }
@@ -67,7 +67,7 @@ fn dialect(first: &[u8]) -> Option<(bool, TimeResolution, usize, usize)> {
         .map(|&(number, resolution, file, record)| (number == big, resolution, file, record))
 }
 
-/// Reads the header of a file that [`recognize`] knows; answers with the walker and the header's bytes.
+/// Reads the header of a file that [`recognize`] accepts. Returns the walker and the header's length.
 pub(crate) fn open(first: &[u8], run: &mut Run) -> Result<(Walker, usize), Fault> {
     let (big, resolution, more_file, more_record) =
         dialect(first).ok_or_else(|| Fault::not_a_capture("not a pcap file"))?;
@@ -93,8 +93,8 @@ pub(crate) fn open(first: &[u8], run: &mut Run) -> Result<(Walker, usize), Fault
         }
     };
     let (snaplen_bytes, network) = (word(16), word(20));
-    // The upper bits tell of the frame check sequence: bit 26 that its length is known, bits 28 to 31
-    // how many 16-bit words it has. (Bits 16 to 25 are reserved.)
+    // The upper bits describe the frame check sequence: bit 26 says that its length is known, bits 28 to 31 give its
+    // length in 16-bit words. (Bits 16 to 25 are reserved.)
     let link = LinkType((network & 0xffff) as u16);
     let fcs_bytes = (network & 0x0400_0000 != 0).then_some((network >> 28) as u8 * 2);
     let interface = run.admit(Interface {
@@ -119,7 +119,7 @@ pub(crate) fn open(first: &[u8], run: &mut Run) -> Result<(Walker, usize), Fault
 }
 
 impl Walker {
-    /// Describes the packets from `pos` on in `slots`, as far as they lie whole in `bytes`.
+    /// Describes the packets from `pos` on in `slots`, as far as they are complete in `bytes`.
     pub fn walk(&self, bytes: &[u8], pos: &mut usize, run: &mut Run, slots: &mut Slots<'_>) -> Stop {
         if self.big {
             self.walk_as::<true>(bytes, pos, run, slots)
@@ -128,8 +128,8 @@ impl Walker {
         }
     }
 
-    // The hottest loop of reading: one bound check for the header, one for the data, and whatever it
-    // changes in registers. Everything rare leaves it.
+    // The hottest loop of reading: one bound check for the header, one for the data, and all changing values in
+    // registers. Rare cases leave the loop.
     fn walk_as<const BIG: bool>(
         &self,
         bytes: &[u8],
@@ -163,7 +163,7 @@ impl Walker {
             let seconds = i64::from(u32_at::<BIG>(header, 0));
             let fraction = i64::from(u32_at::<BIG>(header, 4));
             *slot = PacketMeta {
-                // 2^32 * 10^9 + 2^32 * 1000 fits the type.
+                // 2^32 * 10^9 + 2^32 * 1000 fits into the type.
                 time: Timestamp(seconds * 1_000_000_000 + fraction * self.fraction_ns),
                 number,
                 offset: offset as u32,

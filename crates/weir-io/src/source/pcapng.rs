@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! block    type:u32 total:u32 body total:u32          total counts all of these, a multiple of 4
-//! section  0x0a0d0d0a: order:u32 major:u16 minor:u16 length:i64 options       begins a byte order anew
+//! section  0x0a0d0d0a: order:u32 major:u16 minor:u16 length:i64 options       may change the byte order
 //! interface         1: link:u16 _:u16 snaplen:u32 options
 //! packet (old)      2: interface:u16 drops:u16 time:u64 captured:u32 wire:u32 data options
 //! simple packet     3: wire:u32 data
@@ -11,10 +11,10 @@
 //! secrets          10: kind:u32 length:u32 data padding options
 //! ```
 //!
-//! A time is two numbers of 32 bits, the upper one first in either byte order. A simple packet has no
-//! time: it gets that of the packet before it, so that time does not jump. Options of packets (comments, hashes), names and
-//! secrets are read only where somebody writes pcapng: options become the annotations of a packet
-//! ([`PacketExtra`]), the others are handed on.
+//! A time is two 32-bit numbers, the upper one first in either byte order. A simple packet has no time: it gets the
+//! time of the packet before it, so that time does not jump. Options of packets (comments, hashes), names and secrets
+//! are read only if a pcapng writer needs them: options become the annotations of a packet ([`PacketExtra`]); names
+//! and secrets are passed on as blocks.
 
 use super::interface::{Description, Interface, Scale, TimeResolution};
 use super::options::{Kept, Of, for_each_option, little_endian, push_option, whole_bytes};
@@ -30,23 +30,23 @@ const NAMES: u32 = 4;
 const ENHANCED_PACKET: u32 = 6;
 const SECRETS: u32 = 10;
 
-/// The byte-order magic of a section, as a section of either order has it.
+/// The byte-order magic of a section, as read in the section's own byte order.
 const ORDER: u32 = 0x1a2b_3c4d;
 
-/// Bytes of a packet's block before its data, where the packet has a time.
+/// Bytes of a packet block before its data, for packets with a time.
 const PACKET_HEAD_BYTES: usize = 28;
 
 /// Bytes of a block without a body.
 const FRAME_BYTES: usize = 12;
-/// The most interfaces of a section; their numbers in an enhanced packet could go further.
+/// Limit of interfaces per section; an enhanced packet could hold larger numbers.
 const INTERFACES_MAX: usize = 1 << 16;
-/// The most bytes of a block: what `-w` writes of the largest record of another capture has a head of its own.
+/// Limit of bytes per block: the largest record of another format needs additional header bytes when `-w` writes it.
 const BLOCK_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;
 
-/// The most bytes of an interface's name that are shown; what is written has it among its options, whole.
+/// Limit of bytes of an interface's name for display; the written options contain the whole name.
 const NAME_BYTES_MAX: usize = 256;
 
-/// What packets of an interface need, in the section being read.
+/// Data of an interface that its packets need, in the current section.
 #[derive(Debug, Clone, Copy)]
 struct Local {
     link: LinkType,
@@ -57,7 +57,7 @@ struct Local {
     snaplen_bytes: u32,
 }
 
-/// Walks the blocks of one pcapng file.
+/// Reads the blocks of one pcapng file.
 #[derive(Debug)]
 pub(crate) struct Walker {
     big: bool,
@@ -67,12 +67,12 @@ pub(crate) struct Walker {
     section: Arc<[u8]>,
 }
 
-/// Whether a file that begins so is one of pcapng.
+/// Whether a file with these first bytes is a pcapng file.
 pub(crate) fn recognize(first: &[u8]) -> bool {
     first.first_chunk::<4>().is_some_and(|magic| u32::from_be_bytes(*magic) == SECTION)
 }
 
-/// How one block ended the loop over blocks, where it did.
+/// How a block ended the loop over blocks, if it did.
 enum Turn {
     Stop(Stop),
     /// A section of the other byte order begins.
@@ -80,13 +80,13 @@ enum Turn {
 }
 
 impl Walker {
-    /// A walker for a file that [`recognize`] knows; its first block is still to be walked.
+    /// A walker for a file that [`recognize`] accepts; its first block is still to be read.
     pub fn new() -> Self {
         Self { big: false, interfaces: Vec::new(), last_time: Timestamp(0), section: Arc::default() }
     }
 
-    /// Describes the packets from `pos` on in `slots`, as far as they lie whole in `bytes`, and
-    /// takes in all other blocks on the way.
+    /// Describes the packets from `pos` on in `slots`, as far as they are complete in `bytes`, and processes all
+    /// other blocks before them.
     pub fn walk(&mut self, bytes: &[u8], pos: &mut usize, run: &mut Run, slots: &mut Slots<'_>) -> Stop {
         loop {
             let turn = if self.big {
@@ -101,7 +101,7 @@ impl Walker {
         }
     }
 
-    // As the loop of pcap: what is not an enhanced packet leaves it through a function.
+    // Like the loop of pcap: blocks other than enhanced packets leave it through a function call.
     fn walk_as<const BIG: bool>(
         &mut self,
         bytes: &[u8],
@@ -137,8 +137,8 @@ impl Walker {
                      the file is damaged from here on"
                 ))));
             }
-            // Described right where it belongs: a packet that is built elsewhere and copied here stalls on
-            // its own stores (twice the time of the whole loop, 2026-11).
+            // Writes the descriptor in place: if it were built elsewhere and copied here, the copy would stall on its
+            // own stores (twice the time of the whole loop, 2026-11).
             let slot = &mut slots.packets[slots.found];
             let described = if block_type == ENHANCED_PACKET {
                 self.describe_enhanced::<BIG>(block, at, slot).map(|()| true)
@@ -165,7 +165,7 @@ impl Walker {
         Turn::Stop(Stop::Full)
     }
 
-    /// Describes an enhanced packet in `slot`; `at` is where its block stands.
+    /// Describes an enhanced packet in `slot`; `at` is the position of its block.
     #[inline(always)]
     fn describe_enhanced<const BIG: bool>(
         &self,
@@ -179,7 +179,7 @@ impl Walker {
         self.describe::<BIG>(u32_at::<BIG>(head, 8), head, block.len(), at, slot)
     }
 
-    /// What the two packet blocks with a time share: both have it, and the lengths, in one place.
+    /// The common part of both packet blocks with a time: the time and the lengths have the same positions.
     #[inline(always)]
     fn describe<const BIG: bool>(
         &self,
@@ -206,7 +206,7 @@ impl Walker {
         Ok(())
     }
 
-    /// Takes in a block that is no enhanced packet; whether it was a packet, described in `slot`.
+    /// Processes a block other than an enhanced packet. Returns whether it was a packet, described in `slot`.
     #[cold]
     fn take_other<const BIG: bool>(
         &mut self,
@@ -246,7 +246,7 @@ impl Walker {
         if block.len() < 28 {
             return Err(too_short("a section", block.len()));
         }
-        // 1.2 was written by mistake for 1.0 by some, and differs in nothing.
+        // Some writers wrote 1.2 by mistake for 1.0; the format is the same.
         match (u16_at::<BIG>(block, 12), u16_at::<BIG>(block, 14)) {
             (1, 0 | 2) => {}
             (major, minor) => {
@@ -279,7 +279,7 @@ impl Walker {
         };
         let (mut offset_ns, mut options) = (0i64, Kept::default());
         for_each_option::<BIG>(&block[16..block.len() - 4], |code, value| {
-            // Times are written in nanoseconds, whatever they were.
+            // Times are always written in nanoseconds.
             if !matches!(code, 9 | 14) {
                 options.push::<BIG>(Of::Interface, code, value, OPTIONS_BYTES_MAX);
             }
@@ -311,8 +311,8 @@ impl Walker {
         Ok(())
     }
 
-    /// A simple packet is of the section's first interface, whose snap length alone tells how much of
-    /// it was captured.
+    /// A simple packet belongs to the section's first interface, and only that interface's snap length says how much
+    /// of the packet was captured.
     fn describe_simple<const BIG: bool>(&self, block: &[u8], at: usize) -> Result<PacketMeta, Fault> {
         if block.len() < 16 {
             return Err(too_short("a simple packet", block.len()));
@@ -335,8 +335,8 @@ impl Walker {
     }
 }
 
-/// Keeps the options of a packet's block as annotations of packet `index`: in little-endian order, without the option
-/// that ends them. Options behind one that is longer than the block are left out.
+/// Keeps the options of a packet block as annotations of packet `index`: in little-endian order, without the end
+/// marker. Options after one that exceeds the block are left out.
 #[cold]
 fn annotate<const BIG: bool>(block: &[u8], captured_bytes: usize, index: usize, extras: &mut Extras) {
     let first = PACKET_HEAD_BYTES + captured_bytes.next_multiple_of(4);
@@ -353,7 +353,7 @@ fn annotate<const BIG: bool>(block: &[u8], captured_bytes: usize, index: usize, 
     }
 }
 
-/// A block of names or secrets, little-endian; `None` where its body contradicts itself.
+/// A block of names or secrets, little-endian; `None` if its body is inconsistent.
 fn carried<const BIG: bool>(block_type: u32, body: &[u8]) -> Option<Vec<u8>> {
     let mut out = [block_type.to_le_bytes(), [0; 4]].concat();
     let (of, options) = if block_type == SECRETS {
@@ -364,7 +364,7 @@ fn carried<const BIG: bool>(block_type: u32, body: &[u8]) -> Option<Vec<u8>> {
         out.extend(body[8..].get(..padded)?);
         (Of::Secrets, &body[8 + padded..])
     } else {
-        // Its records are laid out as options are.
+        // Records have the layout of options.
         let mut length = 0;
         for_each_option::<BIG>(body, |kind, value| {
             length += 4 + value.len().next_multiple_of(4);

@@ -1,4 +1,4 @@
-//! Ladders of the capture reader: one sentence each of what it shows.
+//! Tests of the capture reader.
 
 use super::capture::fuzz_reader;
 use super::craft::*;
@@ -11,7 +11,7 @@ use weir_packet::{LinkType, PacketMeta, SourceErrorKind, SourcePlace, Timestamp}
 /// A packet with its bytes, for comparing.
 type Seen = (PacketMeta, Vec<u8>);
 
-/// The place of a fault in a capture: packets before it, and its offset.
+/// The place of an error in a capture: packets before it, and its offset.
 fn record_of(error: &SourceError) -> (u64, u64) {
     match error.place {
         SourcePlace::Capture { packets_before, offset_bytes, .. } => (packets_before, offset_bytes),
@@ -41,14 +41,14 @@ fn reader(bytes: &[u8]) -> CaptureReader {
     CaptureReader::from_reader("test", Box::new(Cursor::new(bytes.to_vec())))
 }
 
-/// All packets of a capture that has no faults.
+/// All packets of a capture without errors.
 fn packets(bytes: &[u8]) -> Vec<Seen> {
     let (packets, errors, _) = drain(reader(bytes));
     assert_eq!(errors, []);
     packets
 }
 
-/// The one error of a capture, and how many packets came before it.
+/// The only error of a capture, and the number of packets before it.
 fn fault(bytes: &[u8]) -> (usize, SourceError) {
     let (packets, mut errors, _) = drain(reader(bytes));
     assert_eq!(errors.len(), 1, "{errors:?}");
@@ -135,7 +135,8 @@ fn a_hostile_length_is_an_error_and_no_allocation() {
         assert_eq!((before, error.kind), (2, SourceErrorKind::Corrupt));
         assert_eq!(record_of(&error), (2, 24 + 2 * 20));
     }
-    // A snap length that allows it: believed, but memory grows only with what arrives.
+    // The snap length allows this packet, so the length is accepted, but memory grows only with the data that
+    // arrives.
     let mut file = pcap_header_of(Little, 0xa1b2_c3d4, (2, 4), u32::MAX, 1);
     file.extend(pcap_record(Little, (1, 0), (60 << 20, 60 << 20), &[], b"abc"));
     let (_, errors, source) = drain(reader(&file));
@@ -235,7 +236,7 @@ fn faults_of_pcapng_are_told_apart() {
     }
 }
 
-/// Changes a block's body and sets both its lengths right again.
+/// Changes a block's body and corrects both its lengths.
 trait Tap {
     fn tap(self, change: impl FnOnce(&mut Vec<u8>)) -> Self;
 }
@@ -266,7 +267,7 @@ fn cut_at_any_byte_what_came_before_is_delivered() {
                     assert!(offset_bytes <= cut as u64);
                     assert!(cut < 4 || error.kind == SourceErrorKind::Truncated, "cut at {cut}: {error}");
                 } else {
-                    // A clean end: exactly behind a record.
+                    // A clean end: directly after a record.
                     assert!(cut >= 24);
                 }
             }
@@ -289,7 +290,7 @@ fn blocks_of_any_size_give_the_same_packets() {
     }
 }
 
-/// Gives a few bytes at a time, and is interrupted now and then.
+/// Returns a few bytes at a time, and is interrupted from time to time.
 struct Dribble(Cursor<Vec<u8>>, usize);
 
 impl Read for Dribble {
@@ -469,7 +470,8 @@ fn files_that_cant_be_read_are_named_and_the_next_is_read() {
     assert_eq!(&*source.interfaces()[1].file, two.to_str().unwrap());
 }
 
-/// Files of these packets (second, byte), read as one, in blocks of so many bytes: what came, and how many bursts.
+/// Reads files of these packets (second, byte) as one source, in blocks of this size. Returns the packets, and the
+/// number of bursts.
 fn merged(files: &[&[(u32, u8)]], block_bytes: usize) -> (Vec<(i64, u8, u16)>, usize, CaptureReader) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);

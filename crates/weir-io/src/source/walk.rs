@@ -1,11 +1,11 @@
-//! What the walkers of both formats share: how a walk stops, what a fault is, what a run of files
-//! has in common, and how numbers are read.
+//! Common parts of the walkers of both formats: how a walk stops, faults, state of a run over all files, and reading
+//! numbers.
 //!
-//! A *walker* knows one capture format. It is given the unread bytes of a block, describes as many
-//! packets as lie whole in them, and says why it stopped. It keeps no bytes and reads no input, and
-//! it consumes nothing of what it stops at: called again at the same place it stops in the same way.
-//! So a fault found behind good packets needs no remembering: the packets are delivered, and the
-//! next walk finds the fault again, with nothing before it.
+//! A *walker* reads one capture format. It receives the unread bytes of a block, describes the packets that are
+//! complete in them, and returns why it stopped. It stores no bytes and reads no input, and it does not consume the
+//! record at which it stops: another call at the same place stops in the same way. A fault after good packets
+//! therefore need not be stored: the packets are delivered, and the next walk finds the fault again, with no packets
+//! before it.
 
 use super::findings::{Carried, Carry, Findings};
 use super::interface::Interface;
@@ -13,15 +13,15 @@ use super::options::Kept;
 use std::sync::Arc;
 use weir_packet::{BURST_PACKETS_MAX, Extras, PacketMeta, SourceErrorKind};
 
-/// The most bytes that one record may have, whatever a file says. Bounds what a hostile length can
-/// make the reader hold; the largest records seen in the wild (USB, D-Bus) are below.
+/// Limit of bytes per record, whatever a file says. It bounds the memory that a hostile length can make the reader
+/// use; the largest records seen in practice (USB, D-Bus) are smaller.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// The most bytes captured of a packet that are believed although the file's own limit is lower, as
-/// tshark and libpcap do (`MAXIMUM_SNAPLEN`): files lie about their snap length.
+/// Limit of captured bytes per packet that is accepted even if the file's own limit is lower, as in tshark and
+/// libpcap (`MAXIMUM_SNAPLEN`): the snap length in files is often wrong.
 pub(crate) const PACKET_BYTES_BELIEVED: usize = 256 << 10;
 
-/// The most bytes that are kept of the options of a section or an interface, and of all of them.
+/// Limit of bytes kept of the options of one section or interface, and of all of them.
 pub(crate) const OPTIONS_BYTES_MAX: usize = 64 << 10;
 const ALL_OPTIONS_BYTES_MAX: usize = 16 << 20;
 
@@ -30,23 +30,23 @@ const ALL_OPTIONS_BYTES_MAX: usize = 16 << 20;
 pub(crate) enum Stop {
     /// The burst is full.
     Full,
-    /// The next record needs so many bytes from the walker's place on, and they aren't all there.
+    /// The next record needs this many bytes from the walker's place on, and they are not all there.
     Need(usize),
     /// The next record is faulty.
     Fault(Fault),
 }
 
-/// Where a walker puts packets: the descriptors of a burst, as many as it can have, and how many of
-/// them have been found. A loop that writes to places that are there is a fifth faster than one that
-/// pushes to a vector (64-byte packets, 2026-11).
+/// Where a walker puts packets: the descriptors of a burst, all slots that it can have, and how many of them are
+/// used. A loop that writes into existing slots is a fifth faster than one that pushes to a vector (64-byte packets,
+/// 2026-11).
 pub(crate) struct Slots<'a> {
     pub packets: &'a mut [PacketMeta; BURST_PACKETS_MAX],
     pub found: usize,
-    /// Where what the format says of packets beside that goes, if somebody asks for it.
+    /// The place for additional data about packets, if it is wanted.
     pub extras: Option<&'a mut Extras>,
 }
 
-/// What is wrong with a file or a record, before it is known where.
+/// An error in a file or a record, before its place is known.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub kind: SourceErrorKind,
@@ -75,31 +75,31 @@ impl Fault {
     }
 }
 
-/// What goes on through all files of a run.
+/// State that continues across all files of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// Packets read so far; the number of the last one.
+    /// Packets read so far; the number of the last packet.
     pub packets: u64,
-    /// Blocks of pcapng that hold no packet and that the reader has no use for.
+    /// Skipped pcapng blocks, which hold no packet.
     pub blocks_skipped: u64,
-    /// The interfaces met so far.
+    /// The interfaces found so far.
     pub interfaces: Vec<Interface>,
     /// Interfaces beyond those that can be numbered.
     pub interfaces_beyond: u64,
-    /// The file being read.
+    /// Sections and interfaces that lost options.
     pub file: Arc<str>,
     /// Sections and interfaces of whose options some were not kept.
     pub options_cut: u64,
-    /// Bytes of those that are.
+    /// Bytes of the options that are kept.
     options_bytes: usize,
-    /// What others know of it.
+    /// The published findings.
     pub findings: Findings,
-    /// Blocks of names and secrets that came since it was last looked.
+    /// Blocks of names and secrets found since they were last published.
     pub carried: Carried,
 }
 
 impl Run {
-    /// Keeps the options of a section or an interface, where there is room for them.
+    /// Keeps the options of a section or an interface, within the limit.
     pub fn keep_options(&mut self, kept: Kept) -> Arc<[u8]> {
         let has_room = self.options_bytes + kept.options.len() <= ALL_OPTIONS_BYTES_MAX;
         self.options_cut += u64::from(kept.is_cut || !has_room);
@@ -108,13 +108,13 @@ impl Run {
         options.into()
     }
 
-    /// A block is to be written before the next packet.
+    /// Adds a block that must be written before the next packet.
     pub fn carry(&mut self, bytes: Vec<u8>) {
         self.carried.push(Carry { before: self.packets + 1, bytes: bytes.into() });
     }
 
-    /// Takes up an interface and numbers it. A run with more than 65 536 of them gives the last
-    /// number to all further ones and counts them: ten thousands of rotated files are no reason to stop.
+    /// Adds an interface and numbers it. Beyond 65 536 interfaces, all further ones get the last number and are
+    /// counted: tens of thousands of rotated files must not stop a run.
     pub fn admit(&mut self, interface: Interface) -> u16 {
         match u16::try_from(self.interfaces.len()) {
             Ok(number) => {
@@ -129,18 +129,18 @@ impl Run {
     }
 }
 
-/// The number of 16 bits at `at`. Panics where it is out of bounds; with a constant `at` into an
-/// array the check is compiled away.
+/// The 16-bit number at `at`. Panics if it is out of bounds; with a constant `at` into an array, the check is
+/// compiled away.
 #[inline(always)]
 pub(crate) fn u16_at<const BIG: bool>(bytes: &[u8], at: usize) -> u16 {
     let raw = bytes[at..at + 2].try_into().expect("two bytes");
     if BIG { u16::from_be_bytes(raw) } else { u16::from_le_bytes(raw) }
 }
 
-/// The number of 32 bits at `at`; as [`u16_at`].
+/// The 32-bit number at `at`; as [`u16_at`].
 #[inline(always)]
 pub(crate) fn u32_at<const BIG: bool>(bytes: &[u8], at: usize) -> u32 {
-    // One load. (Gathered byte by byte it became four, 2026-11.)
+    // One load. (Reading byte by byte compiled to four, 2026-11.)
     let raw = bytes[at..at + 4].try_into().expect("four bytes");
     if BIG { u32::from_be_bytes(raw) } else { u32::from_le_bytes(raw) }
 }

@@ -6,33 +6,32 @@
 //!                     ^pos   ^                                     ^end
 //! ```
 //!
-//! A record that is cut at the end of a block is the only thing ever copied: it is carried to right
-//! before the place that fresh bytes come to, so that reads stay large and aligned and a decompressed
-//! block can be taken as it is. Where nobody refers to the block any longer it is used again in
-//! place (one block then stays in the cache); otherwise another one comes from the pool.
+//! Only a record that is cut at the end of a block is ever copied: it is moved directly before the place of fresh
+//! bytes, so that reads stay large and aligned, and a decompressed block can be used as it is. A block without
+//! references is reused in place (one block then stays in the cache); otherwise the pool provides another one.
 
 use super::inflate::Ring;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 use weir_packet::{Block, BlockPool, Burst};
 
-/// Bytes read at a time where nothing else is asked for.
+/// Default number of bytes per read.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 
-/// What the place of fresh bytes is a multiple of. The system copies from its pages to there: to a few bytes behind the
-/// start of a page, where large allocations of glibc begin, takes twice as long (each load seems to wait for a
-/// store of the same place in another page).
+/// Fresh bytes begin at a multiple of this. Copies from the system's pages to an address a few bytes after the start
+/// of a page, where large allocations of glibc begin, take twice as long (each load seems to wait for a store to the
+/// same offset in another page).
 pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// Where fresh bytes come from.
+/// The origin of fresh bytes.
 pub(crate) enum Feed {
-    /// Read here and now.
+    /// Read on the current thread.
     Plain(Box<dyn Read + Send>),
     /// Decompressed on a thread of its own.
     Ring(Ring),
 }
 
-/// The bytes at hand, and the blocks they are kept in.
+/// The current bytes, and the blocks that hold them.
 #[derive(Debug)]
 pub(crate) struct Window {
     block: Arc<Block>,
@@ -41,7 +40,7 @@ pub(crate) struct Window {
     /// Offset of `end` in the uncompressed file.
     end_offset: u64,
     pool: BlockPool,
-    /// What a burst refers to while its old block is wanted back.
+    /// The block that a burst refers to while its old block is taken back.
     nothing: Arc<Block>,
     headroom: usize,
     block_bytes: usize,
@@ -61,12 +60,12 @@ impl Window {
         }
     }
 
-    /// Room before the fresh bytes of a block, and room for these.
+    /// Bytes before the fresh bytes of a block, and bytes for these.
     pub fn geometry(&self) -> (usize, usize) {
         (self.headroom, self.block_bytes)
     }
 
-    /// Forgets all bytes: another file begins.
+    /// Discards all bytes, because another file begins.
     pub fn reset(&mut self) {
         (self.pos, self.end, self.end_offset) = (0, 0, 0);
     }
@@ -75,7 +74,7 @@ impl Window {
         &self.block.heap()[self.pos..self.end]
     }
 
-    /// The block's bytes up to the end of what was read, and the place of the next record in them.
+    /// The block's bytes up to the end of the bytes read, and the position of the next record.
     pub fn walked(&mut self) -> (&[u8], &mut usize) {
         (&self.block.heap()[..self.end], &mut self.pos)
     }
@@ -96,23 +95,22 @@ impl Window {
         debug_assert!(self.pos <= self.end);
     }
 
-    /// Lets `burst` refer to the block that its packets were found in.
+    /// Lets `burst` refer to the block of its packets.
     pub fn lend_to(&self, burst: &mut Burst) {
         if !Arc::ptr_eq(&burst.block, &self.block) {
             burst.block = Arc::clone(&self.block);
         }
     }
 
-    /// Takes back the reference of `burst`, whose packets mean nothing any longer.
+    /// Takes back the reference of `burst`, whose packets become invalid.
     pub fn reclaim(&self, burst: &mut Burst) {
         burst.block = Arc::clone(&self.nothing);
     }
 
-    /// Brings in bytes until `need` are unread; `false` where the input ends before that.
+    /// Reads until `need` bytes are unread. Returns `false` if the input ends before that.
     ///
-    /// `burst` must not hold packets that mean anything: its reference is taken back, so that its block may
-    /// be used again.
-    /// Memory grows only as bytes arrive: a large `need` alone allocates nothing.
+    /// `burst` must not hold valid packets: its reference is taken back, so that its block may be reused. Memory
+    /// grows only as bytes arrive: a large `need` alone allocates nothing.
     pub fn fill(&mut self, feed: &mut Feed, need: usize, burst: &mut Burst) -> io::Result<bool> {
         self.reclaim(burst);
         match feed {
@@ -126,7 +124,7 @@ impl Window {
         let block_bytes = self.block_bytes;
         let bytes = Arc::get_mut(&mut self.block).expect("`own` left nobody else").heap_mut();
         while self.end - self.pos < need {
-            // `own` made room for a block; only a record larger than that comes here without any.
+            // `own` made room for a block; only a larger record leaves no room.
             if self.end == bytes.len() {
                 bytes.resize(self.end + block_bytes, 0);
             }
@@ -167,7 +165,7 @@ impl Window {
         Ok(true)
     }
 
-    /// Makes `bytes` the block; answers with bytes that nobody refers to any longer.
+    /// Makes `bytes` the block. Returns a buffer without references.
     fn replace_block(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         if let Some(own) = Arc::get_mut(&mut self.block) {
             return std::mem::replace(own.heap_mut(), bytes);
@@ -180,15 +178,15 @@ impl Window {
         spent
     }
 
-    /// Makes the block this window's alone, with the unread bytes right before the first page behind the
-    /// headroom (or behind their own length, where they are longer) and room for a block behind them.
+    /// Makes the window the only owner of its block, with the unread bytes directly before the first page after the
+    /// headroom (or after their own length, if they are longer) and room for a block behind them.
     fn own(&mut self) {
         let tail = self.end - self.pos;
         let front = self.headroom.max(tail);
         let start = |bytes: &mut Vec<u8>| {
             let room = front + PAGE_BYTES + self.block_bytes;
             if bytes.is_empty() {
-                // Pages that nobody wrote: of a small file most are never touched.
+                // The system provides zeroed pages on first access: with a small file, most are never accessed.
                 *bytes = vec![0; room];
             } else if bytes.len() < room {
                 bytes.resize(room, 0);
