@@ -227,7 +227,8 @@ impl Counters {
 
     /// Checks that every packet and flow is accounted for. `live` flows have not ended, and no packet waits.
     ///
-    /// # Errors The first account that does not balance. This is a bug in the engine, whatever the traffic was.
+    /// # Errors
+    /// The first account that does not balance. This is a bug in the engine, whatever the traffic was.
     pub fn adds_up(&self, live: u64) -> Result<(), Imbalance> {
         let packet = &self.packet;
         let flow = &self.flow;

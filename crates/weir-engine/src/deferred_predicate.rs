@@ -74,7 +74,8 @@ impl DeferredPredicate {
 
     /// Adds the predicate of the program's next bit, which `remainders` need.
     ///
-    /// # Panics If there are 64 predicates already.
+    /// # Panics
+    /// If there are 64 predicates already.
     pub fn add(&mut self, all_differ: bool, negated: bool, remainders: RemainderSet) {
         let bit = self.remainders.len();
         assert!(bit < 64, "a word has a bit for each predicate");

@@ -184,7 +184,8 @@ impl Compiler {
     /// Adds protocols and stacks from the text of a `.weir` file, replacing those of the same names; the last stack
     /// of the text becomes the stack in use.
     ///
-    /// # Errors All errors in the text.
+    /// # Errors
+    /// All errors in the text.
     pub fn add(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
         let warnings = Arc::make_mut(&mut self.library).extend_with(file_name, text)?;
         self.use_latest();
@@ -193,7 +194,8 @@ impl Compiler {
 
     /// As [`add`](Self::add); imports are read from files, relative to `file_name`.
     ///
-    /// # Errors All errors in the texts, and files that cannot be read.
+    /// # Errors
+    /// All errors in the texts, and files that cannot be read.
     pub fn add_file(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
         let read = &mut |path: &std::path::Path| weir_lang::read_text(path);
         let warnings = Arc::make_mut(&mut self.library).extend_with_imports(file_name, text, read)?;
@@ -204,7 +206,8 @@ impl Compiler {
     /// Adds a session protocol: filters know its name and fields from now on, and its sessions have rows. Returns the
     /// number of the protocol.
     ///
-    /// # Errors The conflict with a known protocol.
+    /// # Errors
+    /// The conflict with a known protocol.
     pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
         let number = Arc::make_mut(&mut self.sessions).register(protocol)?;
         self.catalog = Arc::default();
@@ -234,7 +237,8 @@ impl Compiler {
 
     /// Selects the stack in use.
     ///
-    /// # Errors The names of all stacks, if no stack has this name.
+    /// # Errors
+    /// The names of all stacks, if no stack has this name.
     pub fn use_stack(&mut self, name: &str) -> Result<(), String> {
         match self.library.stack(name) {
             Some(_) => {
@@ -266,7 +270,8 @@ impl Compiler {
 
     /// Checks a filter that will become part of another one, so that diagnostics show its own text.
     ///
-    /// # Errors All errors in the filter.
+    /// # Errors
+    /// All errors in the filter.
     pub fn check_filter(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
         self.filter(filter, bpf).map(drop)
     }
@@ -395,7 +400,8 @@ impl Compiler {
 
     /// Checks a filter for data that is delivered as it arrives.
     ///
-    /// # Errors All errors in the filter, and predicates that are known only later.
+    /// # Errors
+    /// All errors in the filter, and predicates that are known only later.
     pub(crate) fn check_at_once(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
         let catalog = self.catalog();
         let checked = self.filter(filter, bpf)?;
@@ -405,7 +411,8 @@ impl Compiler {
 
     /// Compiles questions to a program.
     ///
-    /// # Errors All errors in the filters, or the reason why no code was generated.
+    /// # Errors
+    /// All errors in the filters, or the reason why no code was generated.
     pub fn compile(&self, asks: &[Ask], options: &Options) -> Result<Compiled, Diagnostics> {
         let catalog = self.catalog();
         let start = Instant::now();

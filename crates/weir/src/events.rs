@@ -40,7 +40,8 @@ pub struct EventRows {
 impl EventRows {
     /// The events of `stack` called `names`, in all layers; without names, all events that have columns of their own.
     ///
-    /// # Errors The name that no event has.
+    /// # Errors
+    /// The name that no event has.
     pub fn of(stack: &Stack, names: &[String]) -> Result<Self, String> {
         let events = events(stack);
         let mut asked = EventSet::EMPTY;

@@ -72,7 +72,8 @@ impl Log {
 
     /// Splits a filter on the log's rows into a filter for the program and a condition on rows.
     ///
-    /// # Errors All errors in the filter, and an alternative that combines the log's columns with other fields.
+    /// # Errors
+    /// All errors in the filter, and an alternative that combines the log's columns with other fields.
     pub fn split_filter(
         &self,
         compiler: &Compiler,

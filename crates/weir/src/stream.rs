@@ -73,7 +73,8 @@ impl Streams {
     /// Compiles the subscriptions to a program, to be [run](crate::run()). Rows that handlers emit come as
     /// [`Item::Stream`](crate::Item), with the number of the subscription.
     ///
-    /// # Errors All errors in the filters, or the reason why no code was generated.
+    /// # Errors
+    /// All errors in the filters, or the reason why no code was generated.
     pub fn compile(&self, compiler: &Compiler, options: &Options) -> Result<Compiled, Diagnostics> {
         let priority = |ask: &Ask| match ask.want {
             Want::Streams(params) => params.priority,
@@ -89,7 +90,8 @@ impl Streams {
     /// Compiles the subscriptions and runs them over a source with `workers` workers, over the stack that accepts any
     /// link type. Rows are dropped.
     ///
-    /// # Errors As [`compile`](Self::compile). Errors of the source are in the outcome.
+    /// # Errors
+    /// As [`compile`](Self::compile). Errors of the source are in the outcome.
     pub fn run(&self, source: &mut dyn Source, workers: usize) -> Result<Outcome, Diagnostics> {
         let compiler = Compiler::default();
         let compiled = self.compile(&compiler, &Options::default())?;

@@ -193,8 +193,8 @@ fn direction(flow: u32, side: bool) -> u64 {
 impl Reassembler {
     /// The sequences of a graph.
     ///
-    /// # Panics If a sequence's table lacks a variable of [`weir_ir::engine_var::EngineVar::SEQUENCE`]: a bug of
-    /// lowering.
+    /// # Panics
+    /// If a sequence's table lacks a variable of [`weir_ir::engine_var::EngineVar::SEQUENCE`]: a bug of lowering.
     pub fn new(graph: &Graph, layout: &Layout, limits: SequenceLimits) -> Self {
         let sequences = graph.sequences.iter().map(|sequence| State {
             vars: SequenceVars::of(graph, layout, sequence.table)
@@ -223,7 +223,8 @@ impl Reassembler {
     /// The sequences of another graph, with the state of the current ones. `before` returns a sequence's index in the
     /// current graph.
     ///
-    /// # Panics As [`new`](Self::new).
+    /// # Panics
+    /// As [`new`](Self::new).
     pub(crate) fn renew(
         self,
         graph: &Graph,

@@ -13,7 +13,8 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A type for which all zero bits are a valid value, without significant padding and without a destructor.
 ///
-/// # Safety Zero bytes must be a valid value, and dropping must do nothing.
+/// # Safety
+/// Zero bytes must be a valid value, and dropping must do nothing.
 pub(super) unsafe trait Plain: Copy {}
 
 // SAFETY: integers are plain.

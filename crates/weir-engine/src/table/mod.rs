@@ -124,7 +124,8 @@ impl FlowTable {
     ///
     /// Doubles the index if necessary, which takes some 10 ms at a million flows. Entries do not move.
     ///
-    /// # Errors [`Full`] if the limit of flows is reached, or the system has no memory.
+    /// # Errors
+    /// [`Full`] if the limit of flows is reached, or the system has no memory.
     pub fn insert(&mut self, key: &[u64], hash: u64, birth: Birth) -> Result<FlowId, Full> {
         debug_assert!(self.find(key, hash, None).is_none(), "the key is there already");
         if self.live >= self.flows_max {
@@ -145,7 +146,8 @@ impl FlowTable {
 
     /// Removes a flow; its key and its id may be used again.
     ///
-    /// # Panics If the flow has been removed before.
+    /// # Panics
+    /// If the flow has been removed before.
     pub fn remove(&mut self, id: FlowId) {
         let (header, _) = self.slab.parts_mut(id);
         assert!(header.live, "{id} has ended before");
@@ -158,7 +160,8 @@ impl FlowTable {
 
     /// The header and the variables of a live flow.
     ///
-    /// # Panics If there was never such a flow.
+    /// # Panics
+    /// If there was never such a flow.
     #[inline]
     pub fn entry(&self, id: FlowId) -> (&Header, &[u8]) {
         debug_assert!(self.slab.header(id).live, "{id} has ended");
@@ -167,7 +170,8 @@ impl FlowTable {
 
     /// As [`entry`](Self::entry), mutable.
     ///
-    /// # Panics If there was never such a flow.
+    /// # Panics
+    /// If there was never such a flow.
     #[inline]
     pub fn entry_mut(&mut self, id: FlowId) -> (&mut Header, &mut [u8]) {
         debug_assert!(self.slab.header(id).live, "{id} has ended");
@@ -200,7 +204,8 @@ impl FlowTable {
     /// Changes the layout of the variables, unless they are the same; flows keep their ids. `write` fills a live
     /// flow's new variables, which are zeros, from its old ones.
     ///
-    /// # Panics If the system has no memory for a second copy.
+    /// # Panics
+    /// If the system has no memory for a second copy.
     pub fn lay_out_anew(
         &mut self,
         data_bytes: usize,

@@ -87,7 +87,8 @@ impl Slab {
 
     /// The start of an entry.
     ///
-    /// # Panics If there was never such an entry.
+    /// # Panics
+    /// If there was never such an entry.
     #[inline]
     fn start(&self, id: FlowId) -> NonNull<Line> {
         let chunk = &self.chunks[(id.0 >> CHUNK_SHIFT) as usize];

@@ -112,7 +112,8 @@ impl fmt::Debug for Control {
 impl Control {
     /// Adds a callback, as [`Engine::subscribe`] does, for data from now on.
     ///
-    /// # Errors Errors in the filter, or the engine no longer exists.
+    /// # Errors
+    /// Errors in the filter, or the engine no longer exists.
     pub fn subscribe<A, F>(&self, filter: &str, callback: F) -> Result<Subscription, String>
     where
         F: Callback<A> + Send + 'static,
@@ -131,7 +132,8 @@ impl Control {
 
     /// Adds questions as one subscription, as [`Engine::subscribe_questions`] does.
     ///
-    /// # Errors Errors in the filters, or the engine no longer exists.
+    /// # Errors
+    /// Errors in the filters, or the engine no longer exists.
     pub fn subscribe_questions(
         &self,
         questions: Vec<Question>,
@@ -149,7 +151,8 @@ impl Control {
 
     /// Removes a subscription.
     ///
-    /// # Errors The subscription does not exist, or the engine no longer exists.
+    /// # Errors
+    /// The subscription does not exist, or the engine no longer exists.
     pub fn unsubscribe(&self, subscription: Subscription) -> Result<(), String> {
         let apply = move |engine: &mut Engine<'_>| match engine.dismiss(subscription) {
             true => Ok(Done::Removed(subscription)),
@@ -160,7 +163,8 @@ impl Control {
 
     /// Lists the subscriptions.
     ///
-    /// # Errors The engine no longer exists.
+    /// # Errors
+    /// The engine no longer exists.
     pub fn list(&self) -> Result<Vec<Listed>, String> {
         let apply = move |engine: &mut Engine<'_>| {
             let all = engine.subscriptions();

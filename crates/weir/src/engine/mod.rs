@@ -118,7 +118,8 @@ impl<'c> Engine<'c> {
     /// sessions, and they have rows. Filters that `#[weir::subscribe]` checks know only the protocols of this
     /// library. Returns the number of the protocol.
     ///
-    /// # Errors The conflict with a known protocol.
+    /// # Errors
+    /// The conflict with a known protocol.
     pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
         self.compiler.register(protocol)
     }
@@ -133,7 +134,8 @@ impl<'c> Engine<'c> {
 
     /// Adds a callback: [the table](self) shows the data that its parameter types select.
     ///
-    /// # Errors All errors in the filter.
+    /// # Errors
+    /// All errors in the filter.
     pub fn subscribe<A, F>(&mut self, filter: &str, callback: F) -> Result<Subscription, Diagnostics>
     where
         F: Callback<A> + 'c,
@@ -145,7 +147,8 @@ impl<'c> Engine<'c> {
     /// As [`subscribe`](Self::subscribe), with deliveries during a connection: `every` says how often, and the last
     /// one comes at its end. For records of connections and [tracked](Track) state.
     ///
-    /// # Errors All errors in the filter.
+    /// # Errors
+    /// All errors in the filter.
     pub fn subscribe_every<A, F>(
         &mut self,
         every: Every,
@@ -163,7 +166,8 @@ impl<'c> Engine<'c> {
 
     /// Adds a subscription that was checked when the program was compiled: `#[weir::subscribe("filter")]`.
     ///
-    /// # Errors If the engine's stack is not the one that the filter was checked for.
+    /// # Errors
+    /// If the engine's stack is not the one that the filter was checked for.
     pub fn add_checked<A, F>(&mut self, checked: Checked<A, F>) -> Result<Subscription, Diagnostics>
     where
         F: Callback<A> + 'c,
@@ -183,7 +187,8 @@ impl<'c> Engine<'c> {
     /// Adds a callback that runs on threads of its own: its data goes there through a queue of `room` places, and is
     /// lost, and [counted](Outcome::lost), if the queue is full. A slow callback delays nothing else.
     ///
-    /// # Errors All errors in the filter.
+    /// # Errors
+    /// All errors in the filter.
     pub fn subscribe_on<A, F>(
         &mut self,
         (threads, room): (usize, usize),
@@ -202,7 +207,8 @@ impl<'c> Engine<'c> {
 
     /// Adds a handler: `make` creates one for each worker. The handlers are in the [outcome](Outcome::handlers).
     ///
-    /// # Errors All errors in the filter.
+    /// # Errors
+    /// All errors in the filter.
     pub fn subscribe_handler<H: Handler>(
         &mut self,
         filter: &str,
@@ -220,7 +226,8 @@ impl<'c> Engine<'c> {
     /// Adds a handler of streams: `make` creates one for each worker. The handlers are in the
     /// [outcome](Outcome::handlers).
     ///
-    /// # Errors All errors in the filter.
+    /// # Errors
+    /// All errors in the filter.
     pub fn subscribe_streams<H: StreamHandler>(
         &mut self,
         filter: &str,
@@ -247,7 +254,8 @@ impl<'c> Engine<'c> {
 
     /// Adds questions as one subscription; `take` receives the items of all of them, in one order.
     ///
-    /// # Errors All errors in the filters.
+    /// # Errors
+    /// All errors in the filters.
     pub fn subscribe_questions(
         &mut self,
         questions: Vec<Question>,
@@ -326,7 +334,8 @@ impl<'c> Engine<'c> {
 
     /// Compiles the program of its subscriptions.
     ///
-    /// # Errors All errors in the subscriptions, or the reason why no code was generated.
+    /// # Errors
+    /// All errors in the subscriptions, or the reason why no code was generated.
     pub fn compile(&self) -> Result<Compiled, Diagnostics> {
         self.work().compile()
     }
@@ -355,14 +364,16 @@ impl<'c> Engine<'c> {
 
     /// Runs over a source with `workers` workers, until the source ends. Subscriptions stay.
     ///
-    /// # Errors As [`compile`](Self::compile). Errors of the source are in the outcome.
+    /// # Errors
+    /// As [`compile`](Self::compile). Errors of the source are in the outcome.
     pub fn run(&mut self, source: &mut dyn Source, workers: usize) -> Result<Outcome, Diagnostics> {
         self.run_shown(source, workers, &mut |_| ())
     }
 
     /// As [`run`](Self::run); `progress` is called from time to time.
     ///
-    /// # Errors As [`run`](Self::run).
+    /// # Errors
+    /// As [`run`](Self::run).
     pub fn run_shown(
         &mut self,
         source: &mut dyn Source,
@@ -376,7 +387,8 @@ impl<'c> Engine<'c> {
     /// As [`run_shown`](Self::run_shown), with the program that [`compile`](Self::compile) returned for the current
     /// subscriptions.
     ///
-    /// # Panics If the program was compiled for other subscriptions.
+    /// # Panics
+    /// If the program was compiled for other subscriptions.
     pub fn run_compiled(
         &mut self,
         compiled: Compiled,
@@ -406,7 +418,8 @@ impl<'c> Engine<'c> {
 
     /// Runs over capture files, in the order of time, on one worker.
     ///
-    /// # Errors As [`run`](Self::run); and the first error of the files, after all readable packets were processed.
+    /// # Errors
+    /// As [`run`](Self::run); and the first error of the files, after all readable packets were processed.
     pub fn read<P: AsRef<std::path::Path>>(
         &mut self,
         files: impl IntoIterator<Item = P>,

@@ -35,7 +35,8 @@ impl<E> TakeItems for Share<'_, '_, E> {
 /// Runs `compiled` over `source` with `workers` workers: `each` receives every item in order, with the number of its
 /// question. `shapes`: one per question; the default shape for missing ones.
 ///
-/// # Errors The error that `each` returns; it is not called afterwards. Errors of the source are in the outcome.
+/// # Errors
+/// The error that `each` returns; it is not called afterwards. Errors of the source are in the outcome.
 pub fn run<E>(
     compiler: &Compiler,
     compiled: &Compiled,
