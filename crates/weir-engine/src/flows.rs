@@ -454,7 +454,7 @@ impl Flows {
         counters.message.merge(&self.messages.counters);
     }
 
-    /// Bytes that the sessions of all flows hold.
+    /// Bytes that the sessions of all flows occupy.
     pub fn session_bytes(&self) -> usize {
         self.tables.iter().flat_map(|table| &table.sessions).map(FlowSessions::held_bytes).sum()
     }

@@ -128,7 +128,7 @@ impl<P> HoldQueue<P> {
         self.given_up
     }
 
-    /// The most bytes that were held at a time.
+    /// The largest number of bytes that were held at the same time.
     pub fn bytes_peak(&self) -> usize {
         self.bytes_peak
     }

@@ -1,21 +1,23 @@
 //! The data path: tables, sequences, timers, counters.
 //!
-//! * [`run`]: what a worker does with a burst. Read this first.  `packet_run`: one packet.  `nesting`: what it runs in.
-//! * `host`: what the tail of a program may ask for.  `flows`: the flows of a worker.  `flow_end`: how a flow ends.
-//! * [`plan`]: what a run is to do.  [`subscriber`]: who is given what was asked for.
+//! * [`run`]: how a worker processes a burst. Read this first.  `packet_run`: one packet.  `nesting`: its
+//!   connections.
+//! * `host`: functions that the tail of a program calls.  `flows`: the flows of a worker.  `flow_end`: how a flow ends.
+//! * [`plan`]: the task of a run.  [`subscriber`]: the receiver of the results.
 //! * [`hold`]: packets that wait for their connection's verdict.
 //! * [`flow`]: a flow as subscribers see it.
 //! * [`table`]: flows by key; entries that never move, buckets of one cache line.
-//! * [`clock`]: what time it is.  [`timer`]: when flows end for want of packets.
-//! * [`sequence`]: bytes that came out of order, kept until they are next.
-//! * [`stream`]: a direction's bytes in order, as subscribers are given them: cutoffs, chunks, overload.
-//! * `matcher`: which questions something is for.  `delivery`: hands it to the subscriber; `stream_delivery`: streams.
-//! * `effects`: what waits for the end of a packet.  `settle`: decides it.  `emitted`: events of a packet.
-//! * `replay_host`: a packet that is read once more, for the messages of a flow that ends.
-//! * `change`: another program takes over between two bursts.
-//! * [`counters`]: what became of every packet; they add up.  [`memory`]: what is held, by its owner.
+//! * [`clock`]: the time, from packets.  [`timer`]: when idle flows end.
+//! * [`sequence`]: out-of-order bytes, kept until they are next.
+//! * [`stream`]: the in-order bytes of a direction for subscribers: cutoffs, chunks, overload.
+//! * `matcher`: which questions an item is for.  `delivery`: passes it to the subscriber; `stream_delivery`: streams.
+//! * `effects`: items that wait for the end of a packet.  `settle`: decides them.  `emitted`: events of a packet.
+//! * `replay_host`: a packet that is read again, for the messages of a flow that ends.
+//! * `change`: changes the program between two bursts.
+//! * [`counters`]: the outcome of every packet; the counters add up.  [`memory`]: memory by its owner.
 //!
-//! No input or output, no clock of the machine (time is that of packets, an argument), and no protocol is named here.
+//! This crate does no input or output, reads no clock of the machine (time comes from packets, as an argument), and
+//! names no protocol.
 #![deny(unsafe_code)]
 
 mod change;

@@ -1,21 +1,21 @@
-//! What a worker holds, by its owner.
+//! The memory of a worker, by its owner.
 
 macro_rules! owners {
     ($($name:ident, $text:literal;)*) => {
-        /// Bytes of memory by their owner. At their peaks, which different owners have at different times; over several workers an upper
-        /// bound, the sum of theirs.
+        /// Bytes of memory by their owner. Peak values may be from different times, so the sum over several workers
+        /// is an upper bound.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Memory {
             $(#[doc = $text] pub $name: u64,)*
         }
 
         impl Memory {
-            /// Adds another worker's.
+            /// Adds the memory of another worker.
             pub fn merge(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
             }
 
-            /// What is held now may be more than it was at any time before.
+            /// Raises the peaks to the current values where these are larger.
             #[inline]
             pub(crate) fn raise(&mut self, now: &Self) {
                 $(self.$name = self.$name.max(now.$name);)*

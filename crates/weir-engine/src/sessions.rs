@@ -28,17 +28,17 @@ pub(crate) enum FlowSessions {
     Fresh(Recognised, u8),
     /// The protocol is not certain yet; the first bytes of both directions are kept.
     Probing(Box<Probing>),
-    /// Certain, and wanted: the last of those recognised.
+    /// The protocol, which was recognised last, is certain and wanted.
     Parsing(Recognised, FlowParser),
-    /// As `Parsing`; and the parser yields a stream that has sessions of its own.
+    /// As `Parsing`, with a parser that yields a stream with sessions of its own.
     Tunnel(Box<Tunnel>),
-    /// Several share the flow's datagrams: this one is asked first, and what is not its own goes to the rest.
+    /// Several protocols share the flow's datagrams: this parser is tried first; other datagrams go to the rest.
     Beside(u8, FlowParser, Box<FlowSessions>),
     /// No more bytes are wanted.
     Over(Recognised),
 }
 
-// Each flow of a table that delivers bytes has one.
+// Each flow of a table that delivers bytes has such a value.
 const _: () = assert!(size_of::<FlowSessions>() <= 40);
 
 impl Default for FlowSessions {
@@ -47,26 +47,26 @@ impl Default for FlowSessions {
     }
 }
 
-/// A parser, and the memory that it is known to hold.
+/// A parser, and its last measured memory.
 pub(crate) struct FlowParser {
     parser: Box<dyn SessionParser>,
-    /// Bytes that it held when it was last asked.
+    /// Bytes that the parser held at the last measurement.
     held_bytes: u32,
-    /// Bytes that it took since then.
+    /// Bytes that the parser has processed since then.
     taken_bytes: u32,
 }
 
-/// A parser that yields a stream, and the sessions in that. How deep tunnels stand in each other is bounded by the protocols that one
-/// flow may have.
+/// A parser that yields a stream, and the sessions in that stream. The limit of protocols per flow also limits the
+/// depth of nested tunnels.
 pub(crate) struct Tunnel {
     protocol: usize,
     parser: FlowParser,
-    /// What was recognised in it begins with what was recognised around it.
+    /// Its recognised protocols begin with those of the outer sessions.
     inner: FlowSessions,
 }
 
-/// A parser is asked what it holds once it took this part of that: parsers add up what they hold, so asking costs the more the
-/// more they hold.
+/// A parser is measured after it has processed this fraction of its memory: parsers add up their allocations, so a
+/// measurement costs more the more they hold.
 const ASKED_PART: u32 = 16;
 
 impl FlowParser {
@@ -79,7 +79,7 @@ impl FlowParser {
         self.parser.parse(data, sessions)
     }
 
-    /// Asks the parser what it holds if that may have changed enough.
+    /// Measures the parser if its memory may have changed enough.
     fn measure(&mut self) {
         if self.taken_bytes >= self.held_bytes / ASKED_PART {
             let bytes = size_of_val(&*self.parser) + self.parser.held_bytes();
@@ -274,7 +274,7 @@ impl FlowSessions {
         }
     }
 
-    /// The parser yields a stream inside from now on: it is probed as a flow of its own is.
+    /// Begins the parser's inner stream, which is probed like a flow of its own.
     fn enter(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
         let FlowSessions::Parsing(recognised, parser) = std::mem::take(self) else { return };
         let inner = if recognised.is_full() {
@@ -289,7 +289,8 @@ impl FlowSessions {
         self.go_on_around(carrier, Progress::Inner, out, counters);
     }
 
-    /// As [`go_on`](Self::go_on), of a parser that yields a stream: once nobody wants anything of either, they are over.
+    /// As [`go_on`](Self::go_on), for a parser that yields a stream: the sessions are over once neither the outer nor
+    /// the inner ones are wanted.
     fn go_on_around(
         &mut self,
         carrier: &Carrier<'_>,
@@ -346,7 +347,7 @@ impl FlowSessions {
         *self = if goes_on { FlowSessions::Fresh(recognised, 0) } else { FlowSessions::Over(recognised) };
     }
 
-    /// The flow is over: it holds no more bytes.
+    /// Finishes the sessions of a flow that is over, and releases their memory.
     pub fn finish(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
         if let FlowSessions::Parsing(recognised, parser) = self {
             let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
@@ -367,14 +368,14 @@ impl FlowSessions {
         }
     }
 
-    /// There is no memory for what they hold: they are over. What they yield so far is pushed to `out`.
+    /// Ends the sessions for lack of memory. Sessions completed so far are pushed to `out`.
     pub fn shed(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
         counters.sessions_shed += 1;
         self.finish(out, counters);
         *self = FlowSessions::Over(self.recognised());
     }
 
-    /// Bytes of memory that they held when they were last [measured](Self::measure).
+    /// Bytes of memory at the last [measurement](Self::measure).
     #[inline]
     pub fn held_bytes(&self) -> usize {
         match self {
@@ -386,7 +387,7 @@ impl FlowSessions {
         }
     }
 
-    /// Bytes of memory that they hold now. A parser may hold more by a few times a sixteenth of what is said of it.
+    /// Measures the bytes of memory. A parser may hold a few sixteenths more than the result.
     #[inline]
     pub fn measure(&mut self) -> usize {
         match self {
@@ -432,7 +433,7 @@ impl FlowSessions {
 }
 
 impl Tunnel {
-    /// What the parser knows of the stream inside goes to the sessions in it.
+    /// Passes the inner stream's bytes from the parser to the inner sessions.
     fn take_inner(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
         let mut pieces = vec![];
         self.parser.parser.take_inner(&mut pieces);

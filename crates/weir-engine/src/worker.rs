@@ -127,7 +127,7 @@ impl<S: Subscriber> Worker<S> {
         self.delivery.streams.overload.held_bytes()
     }
 
-    /// Bytes that are held now, by their owner.
+    /// Bytes of memory in use, by owner.
     pub fn memory(&self) -> Memory {
         Memory { tables: self.flows.size().1, ..self.memory_beside_tables() }
     }
@@ -146,14 +146,14 @@ impl<S: Subscriber> Worker<S> {
         }
     }
 
-    /// A burst is through: what is held may be the most so far.
+    /// Updates the peaks of memory at the end of a burst.
     #[inline]
     pub(crate) fn record_memory(&mut self) {
         let now = self.memory_beside_tables();
         self.memory_peak.raise(&now);
     }
 
-    /// The most bytes that each owner held at the end of a burst.
+    /// The largest memory of each owner at the end of a burst.
     pub fn memory_peak(&self) -> Memory {
         Memory { tables: self.flows.size().1, ..self.memory_peak }
     }

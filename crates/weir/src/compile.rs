@@ -214,11 +214,11 @@ impl Compiler {
         Ok(number)
     }
 
-    /// Sets something for the parsers of a session protocol, by its name (`redis.text_bytes_max`), in the programs that are compiled from now
-    /// on. The settings there are: [`SessionRegistry::settings`].
+    /// Sets a parameter of a session protocol's parsers by its name (`redis.text_bytes_max`), for programs compiled
+    /// from now on. [`SessionRegistry::settings`] lists the parameters.
     ///
     /// # Errors
-    /// No protocol has such a setting.
+    /// No protocol has such a parameter.
     pub fn configure(&mut self, setting: &str, value: u64) -> Result<(), UnknownSetting> {
         Arc::make_mut(&mut self.sessions).configure(setting, value)
     }

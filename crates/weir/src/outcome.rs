@@ -20,7 +20,7 @@ pub struct Outcome {
     pub matched: Vec<u64>,
     /// Errors of the sources; all readable packets were processed.
     pub errors: Vec<SourceError>,
-    /// The most bytes of memory that each owner held, summed over workers.
+    /// The peak memory of each owner in bytes, summed over workers.
     pub memory: Memory,
     /// Why one worker ran although several were requested.
     pub one_worker: Option<String>,

@@ -166,7 +166,7 @@ fn flow_of(direction: u64) -> FlowRef {
 }
 
 impl Messages {
-    /// Bytes of unfinished messages, and of packets that are kept for them.
+    /// Bytes of unfinished messages, and of packets kept for them.
     #[inline]
     pub fn held_bytes(&self) -> usize {
         self.held_bytes

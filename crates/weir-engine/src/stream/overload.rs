@@ -1,9 +1,9 @@
-//! Overload control, as Scap has it (Papadogiannakis et al., IMC 2013, section 2.2, "prioritized packet loss"):
-//! where memory is short, streams of low priority and the tails of long ones lose first. Sessions take from the same memory.
+//! Overload control, after Scap (Papadogiannakis et al., IMC 2013, section 2.2, "prioritized packet loss"): if memory
+//! is short, streams of low priority and the tails of long streams lose bytes first. Sessions use the same memory.
 //!
-//! Above the base threshold the rest of the budget is divided into one region per priority in use by equally
-//! spaced watermarks. Bytes of priority `i` (0 is the lowest) are refused above watermark `i + 1`; between
-//! watermarks `i` and `i + 1` those are that lie beyond the overload cutoff of their stream.
+//! Above the base threshold, equally spaced watermarks divide the rest of the budget into one region per priority in
+//! use. Bytes of priority `i` (0 is the lowest) are refused above watermark `i + 1`; between watermarks `i` and `i +
+//! 1`, bytes beyond the overload cutoff of their stream are refused.
 
 use crate::counters::StreamCounters;
 
@@ -13,7 +13,7 @@ pub const PRIORITIES_MAX: u8 = 16;
 /// Bounds on the memory of streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverloadParams {
-    /// Bytes that a worker may hold for streams and sessions: chunks, segments that wait for their turn, what parsers hold.
+    /// Bytes that a worker may hold for streams and sessions: chunks, waiting segments, state of parsers.
     pub memory_max: usize,
     /// The part of `memory_max`, in thousandths, up to which nothing is refused.
     pub base_permille: u16,
@@ -37,7 +37,7 @@ pub struct Overload {
     chunk_bytes: usize,
     /// Bytes that each stream needs and that cannot be refused: descriptions of chunks, and their scheduled times.
     fixed_bytes: usize,
-    /// Bytes of the parsers of sessions, and of connections whose protocol is not known yet.
+    /// Bytes of session parsers, and of connections whose protocol is not known yet.
     session_bytes: usize,
     counters: StreamCounters,
 }
@@ -71,22 +71,22 @@ impl Overload {
         of_streams.saturating_add(self.session_bytes).saturating_add(queued)
     }
 
-    /// The sessions of a flow hold `new` bytes, where they held `old`.
+    /// Changes the memory of a flow's sessions from `old` to `new` bytes.
     pub fn resize_sessions(&mut self, old: usize, new: usize) {
         self.session_bytes = self.session_bytes - old + new;
     }
 
-    /// All sessions together hold so many bytes.
+    /// Sets the memory of all sessions.
     pub fn set_session_bytes(&mut self, bytes: usize) {
         self.session_bytes = bytes;
     }
 
-    /// Bytes that sessions hold.
+    /// Bytes of memory of all sessions.
     pub fn session_bytes(&self) -> usize {
         self.session_bytes
     }
 
-    /// More is held than there is memory for, with the `queued` bytes that wait in sequences: what sessions grew by last is too much.
+    /// Whether more memory is used than allowed, including the `queued` bytes that wait in sequences.
     pub fn is_exceeded(&self, queued: usize) -> bool {
         self.used(queued) > self.params.memory_max
     }

@@ -124,10 +124,10 @@ impl<'c> Engine<'c> {
         self.compiler.register(protocol)
     }
 
-    /// Sets something for the parsers of a session protocol: see [`Compiler::configure`].
+    /// Sets a parameter of a session protocol's parsers: see [`Compiler::configure`].
     ///
     /// # Errors
-    /// No protocol has such a setting.
+    /// No protocol has such a parameter.
     pub fn configure(&mut self, setting: &str, value: u64) -> Result<(), UnknownSetting> {
         self.compiler.configure(setting, value)
     }
