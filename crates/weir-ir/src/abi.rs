@@ -1,84 +1,87 @@
-//! The contract between a program (interpreted or native) and whoever runs it.
+//! The contract between a program (interpreted or native) and the engine that runs it.
 //!
-//! The engine calls [`Program::head`] on every packet of a burst, overlaps the lookups that the
-//! heads ask for, and then, in order, calls [`Program::resume`] with the flow of each packet, until the
-//! program says [`Step::Done`]. While it runs, a program calls back through [`Host`].
+//! The engine calls [`Program::head`] on every packet of a burst and overlaps the flow lookups that the heads request.
+//! Then it calls [`Program::resume`] with the flow of each packet, in packet order, until the program returns
+//! [`Step::Done`]. A running program calls the engine through [`Host`].
 
 use crate::graph::{Event, Graph, Sequence, Table, Var, VarKind};
 use crate::key::KEY_WORDS_MAX;
 use std::sync::Arc;
 use weir_packet::{Block, Direction, DropReason, PacketMeta, Retention};
 
-/// The most words that live across a lookup: a byte for each bool (a predicate has up to three), a word for each number.
+/// Maximum number of words that are live across a lookup: one byte per bool (at most three per predicate), one word per
+/// number.
 pub const LIVE_VALUES_MAX: usize = 512;
-/// Added to [`Continuation::swap`]: if the flow is made for this packet, the sender is its responder.
+/// Flag in [`Continuation::swap`]: if this packet creates the flow, its sender is the responder.
 pub const REVERSED: u32 = 2;
-/// The most loops of a program.
+/// Maximum number of loops of a program.
 pub const FUELS_MAX: usize = 256;
-/// The most slots of a packet's record.
+/// Maximum number of slots of a packet's record.
 pub const OUTS_MAX: usize = 384;
 
-/// The slots of the packet's record that have the words of its terms behind the first one, which is
-/// [`Continuation::terms`]: one after the other, each with this name. Programs of up to 64 classes have none.
+/// Name of the record slots that hold the second and further words of the packet's terms, in order.
+/// [`Continuation::terms`] holds the first word. Programs of up to 64 classes have no such slots.
 pub const FURTHER_TERMS: &str = "terms";
 
-/// The slots of the packet's record that have, where a connection is found in another one, which of the outer connection's
-/// [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold before it: a word each, one after the other.
+/// Name of the record slots that hold which of the outer connection's
+/// [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold before the inner connection is looked up: one
+/// slot per word, in order. Only for connections inside connections.
 pub const OUTER_TERMS: &str = "outer_terms";
 
-/// Bits of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the bytes in order of the originator, and of the responder, are wanted. What is done
-/// with one side (its cutoff is reached, whoever set it) clears that side's.
+/// Bits of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the in-order bytes of the originator, and of the
+/// responder, are wanted. A side's bit is cleared once that side is finished, for example at a cutoff, whoever set it.
 pub const WANTS_BYTES: [u64; 2] = [1, 8];
 /// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the flow's record is wanted.
 pub const WANTS_RECORD: u64 = 2;
-/// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): what happens to the flow is wanted.
+/// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the flow's events are wanted.
 pub const WANTS_EVENTS: u64 = 4;
-/// Bits of [`EngineVar::Verdict`](crate::engine_var::EngineVar::Verdict) that say something of a flow's sessions as a whole:
-/// the highest ones of its first word.
+/// Number of bits of [`EngineVar::Verdict`](crate::engine_var::EngineVar::Verdict) that describe all sessions of a flow
+/// together: the highest bits of its first word.
 pub const VERDICT_FLAGS: usize = 2;
-/// Time-out of flows whose layer declares none, milliseconds.
+/// Default idle timeout of flows whose layer declares none, in milliseconds.
 pub const TIMEOUT_MS: u32 = 300_000;
 
-/// Status of `seq.insert`: kept for later, or nothing new in it and nothing old.
+/// Status of `seq.insert`: queued, or the bytes are neither new nor old (no payload).
 pub const SEQ_QUEUED: u64 = 0;
-/// The bytes (less those skipped) are the next in order.
+/// The bytes, after `skip_bytes`, are next in order.
 pub const SEQ_ORDERED: u64 = 1;
-/// All of them had been there before.
+/// All bytes were received before.
 pub const SEQ_RETRANSMITTED: u64 = 2;
-/// They lie outside the window or beyond a bound.
+/// The bytes are outside the window or exceed a limit.
 pub const SEQ_OUT_OF_WINDOW: u64 = 3;
-/// Kept for later, and a bound was reached: the next bytes come with a gap (`seq.next` has them).
+/// Queued, and a limit was reached: the next bytes, from `seq.next`, follow a gap.
 pub const SEQ_FORCED: u64 = 4;
-/// Added to the status where the sequence tells it: some of the bytes differ from those that are kept for their places.
+/// Added to the status if the sequence reports it: some bytes differ from the bytes kept for the same sequence numbers.
 pub const SEQ_INCONSISTENT: u64 = 8;
 
-/// Values that a sequence may remember with each piece.
+/// Maximum number of values that a sequence stores with each piece.
 pub const METAS_MAX: usize = 8;
 
-/// Of a part of a whole: the message's edge and one, as far as it has one.
+/// For a chunk of a chunked message: mask of the edge number of the message plus one, if the message has an edge.
 pub const WHOLE_EDGE: u64 = (1 << 16) - 1;
-/// Of a part of a whole: the whole begins with it.
+/// Flag of a chunk: first chunk of its message.
 pub const WHOLE_BEGINS: u64 = 1 << 16;
-/// Of a part of a whole: the whole ends with it.
+/// Flag of a chunk: last chunk of its message.
 pub const WHOLE_ENDS: u64 = 1 << 17;
 
-/// Of `next_messages`: what is at hand is no message, and where one begins nobody knows.
+/// Argument of `next_messages`: the remaining bytes are no message, and the next message boundary is unknown.
 pub const MESSAGES_LOST: u64 = u64::MAX;
-/// Of `next_messages`: what is left is for the next packet.
+/// Argument of `next_messages`: the remaining bytes are parsed with the next packet.
 pub const MESSAGES_LATER: u64 = u64::MAX - 1;
 
-/// Packets in a row after which the straight way is not tried for [`PAUSE_PACKETS`]; then one decides.
+/// After this many packets in a row have left the straight graph, the next [`PAUSE_PACKETS`] do not try it; then a
+/// single packet decides.
 const DETOURS_MAX: u16 = 4;
 const PAUSE_PACKETS: u16 = 60;
 
-/// A range of a block that somebody keeps a reference to.
+/// A reference-counted range of a block.
 #[derive(Debug, Clone, Default)]
 pub struct Slice {
     /// The block.
     pub block: Arc<Block>,
-    /// First byte.
+    /// Offset of the first byte in the block.
     pub offset: u32,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u32,
 }
 
@@ -88,88 +91,88 @@ impl Slice {
         self.block.range(self.offset as usize, self.length as usize)
     }
 
-    /// A reference to the range of `block` that `bytes` is; `None` if they lie elsewhere. It may be used while the
-    /// packet at hand is: who keeps it longer calls [`hold`](Self::hold).
+    /// A reference to the range of `block` that `bytes` occupies; `None` if the bytes are not in `block`. Valid while
+    /// the current packet is processed; call [`hold`](Self::hold) to keep it longer.
     pub fn within(block: &Arc<Block>, bytes: &[u8]) -> Option<Self> {
         let offset = u32::try_from(block.locate(bytes)?).ok()?;
         let length = u32::try_from(bytes.len()).ok()?;
         Some(Self { block: Arc::clone(block), offset, length })
     }
 
-    /// A block of its own with these bytes.
+    /// Copies the bytes to a new block.
     pub fn copy_of(bytes: &[u8]) -> Self {
         let length = u32::try_from(bytes.len()).expect("a packet is shorter than 4 GiB");
         Self { block: Arc::new(Block::from(bytes.to_vec())), offset: 0, length }
     }
 
-    /// The reference itself, where its block may be referred to beyond the burst. `None`: the memory goes back to
-    /// its source with the burst, and the bytes have to be copied ([`copy_of`](Self::copy_of)).
+    /// The reference itself if its block may be kept after the burst. `None` if the memory returns to its source with
+    /// the burst: then the bytes must be copied ([`copy_of`](Self::copy_of)).
     ///
-    /// Everything that keeps packet bytes by reference asks here.
+    /// All code that keeps packet bytes by reference calls this function.
     pub fn hold(self) -> Option<Self> {
         (self.block.retention() != Retention::Copy).then_some(self)
     }
 }
 
-/// What `seq.next` yields.
+/// The result of `seq.next`.
 #[derive(Debug, Clone, Default)]
 pub struct Ordered {
-    /// Bytes missing before these.
+    /// Number of bytes missing before these.
     pub gap_bytes: u64,
-    /// The bytes, as far as captured.
+    /// The captured bytes.
     pub bytes: Slice,
-    /// Their number as the headers claim it.
+    /// Number of bytes according to the headers.
     pub claimed_bytes: u64,
-    /// They are the other direction's than was asked for.
+    /// Whether the bytes belong to the opposite direction of the one requested.
     pub of_other: bool,
-    /// What was remembered with them.
+    /// The values stored with the bytes.
     pub metas: [u64; METAS_MAX],
 }
 
 /// A flow as a program sees it.
 #[derive(Debug)]
 pub struct FlowRecord<'a> {
-    /// The engine's number of the flow in its table.
+    /// Number of the flow in its table, assigned by the engine.
     pub id: u32,
     /// The flow's variables, laid out by [`Layout`].
     pub data: &'a mut [u8],
 }
 
 impl FlowRecord<'_> {
-    /// The same flow, lent on.
+    /// Reborrows the flow.
     #[inline]
     pub fn reborrow(&mut self) -> FlowRecord<'_> {
         FlowRecord { id: self.id, data: self.data }
     }
 }
 
-/// Bytes that are offered to a sequence ([`Op::SeqInsert`](crate::graph::Op::SeqInsert)).
+/// Bytes to insert into a sequence ([`Op::SeqInsert`](crate::graph::Op::SeqInsert)).
 #[derive(Debug)]
 pub struct SeqInsert<'a> {
     /// The sequence.
     pub sequence: Sequence,
     /// The flow.
     pub flow: FlowRecord<'a>,
-    /// Who sent the bytes.
+    /// Direction of the bytes.
     pub direction: Direction,
     /// Sequence number of the first byte.
     pub at: u64,
-    /// The bytes, as far as they were captured.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Their number as the headers claim it.
+    /// Number of bytes according to the headers.
     pub claimed_bytes: u64,
-    /// Sequence numbers that they use up.
+    /// Number of sequence numbers that the bytes consume.
     pub span: u64,
-    /// Values to remember until the bytes are in order.
+    /// Values to store until the bytes are in order.
     pub metas: &'a [u64],
 }
 
-/// What became of bytes that were offered to a sequence.
+/// The result of inserting bytes into a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SeqInserted {
-    /// [`SEQ_QUEUED`] and others.
+    /// [`SEQ_QUEUED`] or another status.
     pub status: u64,
-    /// How many bytes at the front were there before.
+    /// Number of leading bytes that were received before.
     pub skip_bytes: u64,
 }
 
@@ -195,145 +198,146 @@ pub struct FlowSide<'a> {
     pub direction: Direction,
 }
 
-/// Bytes of a direction that are in order.
+/// In-order bytes of one direction.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderedBytes<'a> {
-    /// Bytes missing before these.
+    /// Number of bytes missing before these.
     pub gap_bytes: u64,
-    /// The bytes, as far as they were captured.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Their number as the headers claim it.
+    /// Number of bytes according to the headers.
     pub claimed_bytes: u64,
 }
 
-/// The engine as a program calls it. An implementation that keeps nothing needs [`Host::seq_insert`] alone.
+/// The engine as seen by a program. An implementation that stores nothing only needs [`Host::seq_insert`].
 pub trait Host {
-    /// Offers bytes to a sequence.
+    /// Inserts bytes into a sequence.
     fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted;
 
-    /// All sequence numbers of a direction before `at` arrived, whether or not the capture has them.
+    /// Acknowledges all sequence numbers of a direction before `at`, whether or not the capture contains them.
     fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
         let _ = (of, at);
     }
 
-    /// The next queued bytes that are in order: of this direction, or of the other one where this direction's packet
+    /// The next queued bytes that are in order: of this direction, or of the opposite one if this direction's packet
     /// acknowledged them.
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
         let _ = of;
         None
     }
 
-    /// The retained bytes as one buffer.
+    /// All retained bytes as one buffer.
     fn seq_assemble(&mut self, of: SeqSide<'_>) -> Slice {
         let _ = of;
         Slice::default()
     }
 
-    /// Adds bytes in order to those of which a direction's messages are made. `whole` is empty, or says which part of a
-    /// whole the bytes are ([`WHOLE_EDGE`], [`WHOLE_BEGINS`], [`WHOLE_ENDS`]), followed by values that go with the whole.
+    /// Appends in-order bytes to a direction's input for messages. `whole` is empty, or has the flags of a chunk
+    /// ([`WHOLE_EDGE`], [`WHOLE_BEGINS`], [`WHOLE_ENDS`]) and then the values of its chunked message.
     fn collect(&mut self, of: FlowSide<'_>, bytes: OrderedBytes<'_>, whole: &[u64]) {
         let _ = (of, bytes, whole);
     }
 
-    /// The value `number` that the first part of the current whole brought; 0 where there is no current whole.
+    /// Value `number` that the first chunk of the current chunked message carried; 0 if there is no current one.
     fn whole_value(&mut self, number: usize) -> u64 {
         let _ = number;
         0
     }
 
-    /// The first run of a direction's collected bytes that may hold a message, or an empty slice. It becomes the current
-    /// run, which [`Host::next_messages`] and [`Host::whole_value`] refer to.
+    /// The first contiguous run of a direction's collected bytes that may contain a message, or an empty slice. The run
+    /// becomes the current run, to which [`Host::next_messages`] and [`Host::whole_value`] refer.
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
         let _ = of;
         Slice::default()
     }
 
-    /// The first `done` bytes of the current run are a message that is over. `wanted` bytes make the next message;
-    /// [`MESSAGES_LOST`] and [`MESSAGES_LATER`] are the exceptions. The result is the rest of the run, or the next run,
-    /// or an empty slice where there is no current run.
+    /// Consumes the first `done` bytes of the current run, a finished message. The next message needs `wanted` bytes,
+    /// or `wanted` is [`MESSAGES_LOST`] or [`MESSAGES_LATER`]. Returns the rest of the run, or the next run, or an
+    /// empty slice if there is no current run.
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
         let _ = (done, wanted);
         Slice::default()
     }
 
-    /// Hands bytes in order to the flow's sessions.
+    /// Delivers in-order bytes to the flow's sessions.
     fn deliver(&mut self, of: FlowSide<'_>, bytes: OrderedBytes<'_>) {
         let _ = (of, bytes);
     }
 
-    /// Keeps bytes for this packet's events, whose columns name them by the number returned.
+    /// Keeps bytes for this packet's events; event columns refer to them by the returned number.
     fn keep(&mut self, bytes: &[u8]) -> u64 {
         let _ = bytes;
         0
     }
 
-    /// Emits an event. Without a flow, the event belongs to the flow that was found last.
+    /// Emits an event. If `flow` is `None`, the event belongs to the flow of the last lookup.
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
         let _ = (event, flow, values);
     }
 }
 
-/// The packet and the flow with which a program goes on after a lookup.
+/// The packet and the flow with which a program resumes after a lookup.
 #[derive(Debug)]
 pub struct Resume<'a> {
-    /// What the capture says of the packet.
+    /// The capture's metadata of the packet.
     pub packet: &'a PacketMeta,
-    /// The packet's bytes: the frame that the head ran on.
+    /// The packet's bytes: the same frame as for the head.
     pub frame: &'a [u8],
-    /// The flow that was found or made.
+    /// The flow that was found or created.
     pub flow: FlowRecord<'a>,
-    /// Who of the flow sent the packet.
+    /// Direction of the packet in the flow.
     pub direction: Direction,
-    /// The flow was made for this packet.
+    /// Whether the flow was created for this packet.
     pub is_new: bool,
 }
 
-/// What a program wants next.
+/// What a program requests next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing: the terms are in [`Continuation::terms`].
+    /// Nothing: the program is done, and [`Continuation::terms`] holds the terms.
     Done(Option<DropReason>),
-    /// The flow of [`Continuation::table`] and [`Continuation::key`].
+    /// A lookup of the flow with [`Continuation::table`] and [`Continuation::key`].
     Lookup,
-    /// The same, but the flow that is there ends first.
+    /// The same lookup, after the existing flow is ended.
     Restart,
 }
 
-/// The state of one packet between head and tail. Reused from packet to packet without being cleared.
-/// What every packet touches stands first, within a few cache lines.
+/// The state of one packet between head and tail. Reused for other packets without being cleared. The fields that every
+/// packet uses come first, within a few cache lines.
 ///
-/// What native code goes on with after a lookup (where, with which values) nobody else can change: a program
-/// binds the continuation to itself and the packet's frame, and resumes none that is bound otherwise.
+/// Only the program can change the state from which native code resumes after a lookup (the resume point and the live
+/// values). A program binds the continuation to itself and to the packet's frame, and refuses to resume with any other
+/// binding.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Continuation {
-    /// The table asked for.
+    /// The requested table.
     pub table: u32,
-    /// Where the program goes on.
+    /// The resume point: the number of the lookup.
     pub(crate) resume: u32,
-    /// 1 where the sender stands second in the key, and [`REVERSED`].
+    /// Bit 0: the sender is second in the key. May include [`REVERSED`].
     pub swap: u32,
     /// Number of words of the requested key.
     pub(crate) key_words: u32,
-    /// Packets in a row that left the straight way, and packets that do not try it.
+    /// Packets in a row that left the straight graph, and packets that will not try it.
     detours: u16,
     pause: u16,
     /// The engine's hash of the key.
     pub hash: u64,
-    /// A bit for each of the first 64 classes that the packet is of; the others are in the slots called
-    /// [`FURTHER_TERMS`]. Valid when done.
+    /// One bit for each of the first 64 classes that the packet belongs to; the slots named [`FURTHER_TERMS`] hold the
+    /// other classes. Valid after [`Step::Done`].
     pub terms: u64,
-    /// The secret of the program that it is bound to, and address and length of the frame; 0: to none.
+    /// The binding: the program's secret, and address and length of the frame; 0 if unbound.
     bound: [u64; 3],
-    /// Buffers that must live until the packet is done.
+    /// Buffers that must live until the packet is finished.
     pub(crate) buffers: Vec<Slice>,
-    /// The requested key: the first `key_words` words. Keys of up to five words end within the second cache line.
+    /// The requested key: the first `key_words` words. Keys of up to five words end in the second cache line.
     pub(crate) key: [u64; KEY_WORDS_MAX],
     /// The packet's record.
     pub outs: [u64; OUTS_MAX],
-    /// How often each loop has been taken for this packet.
+    /// Number of iterations of each loop for this packet.
     pub fuels: [u32; FUELS_MAX],
-    /// Values that live across the lookup (a buffer takes two: address or number, and length).
+    /// Values that are live across the lookup (a buffer takes two words: address or number, and length).
     pub(crate) live: [u64; LIVE_VALUES_MAX],
 }
 
@@ -369,14 +373,14 @@ impl Default for Continuation {
 }
 
 impl Continuation {
-    /// Where native code stores the place at which it goes on.
+    /// Offset at which native code stores the resume point.
     pub const RESUME_OFFSET: usize = std::mem::offset_of!(Self, resume);
-    /// Where native code stores the values that live across the lookup.
+    /// Offset at which native code stores the live values.
     pub const LIVE_OFFSET: usize = std::mem::offset_of!(Self, live);
 
-    /// Where native code stores the words of a key.
+    /// Offset at which native code stores the words of a key.
     pub const KEY_OFFSET: usize = std::mem::offset_of!(Self, key);
-    /// Where native code stores the number of these words.
+    /// Offset at which native code stores the number of words of a key.
     pub const KEY_WORDS_OFFSET: usize = std::mem::offset_of!(Self, key_words);
 
     /// The words of the requested key, in the table's [`KeyLayout`](crate::key::KeyLayout).
@@ -388,7 +392,7 @@ impl Continuation {
     /// Sets the requested key.
     ///
     /// # Panics
-    /// If it has more than [`KEY_WORDS_MAX`] words.
+    /// If the key has more than [`KEY_WORDS_MAX`] words.
     pub fn set_key(&mut self, words: impl IntoIterator<Item = u64>) {
         self.key_words = 0;
         for word in words {
@@ -397,13 +401,14 @@ impl Continuation {
         }
     }
 
-    /// The place in [`crate::liveness::lookups`] at which the program goes on.
+    /// The resume point: the lookup's index in [`crate::liveness::lookups`].
     pub fn resume(&self) -> usize {
         self.resume as usize
     }
 
-    /// Whether a packet should try the straight way ([`crate::straight`]): not for a while where packet after
-    /// packet left it, for what runs there is run once more then. It changes speed, never meaning.
+    /// Whether a packet should try the straight graph ([`crate::straight`]). After many packets in a row left it, the
+    /// next packets do not try it, because the work of the straight graph is repeated when it is left. Affects speed
+    /// only.
     #[inline]
     pub fn tries_straight(&mut self) -> bool {
         let tries = self.pause == 0;
@@ -411,7 +416,7 @@ impl Continuation {
         tries
     }
 
-    /// A packet tried the straight way, and left it or not.
+    /// Records whether a packet that tried the straight graph left it.
     #[inline]
     pub fn note_straight(&mut self, left: bool) {
         self.detours = if left { (self.detours + 1).min(DETOURS_MAX) } else { 0 };
@@ -420,23 +425,23 @@ impl Continuation {
         }
     }
 
-    /// Binds it to the program with this secret and to a frame: what it holds was saved by that program's
-    /// head, run on that frame. Who does not know the secret can't bind.
+    /// Binds the continuation to the program with this secret and to a frame: the state was saved by that program's
+    /// head, run on that frame. Code that does not know the secret cannot bind.
     #[inline]
     pub fn bind(&mut self, secret: u64, frame: &[u8]) {
         self.bound = [secret, frame.as_ptr() as u64, frame.len() as u64];
     }
 
-    /// Whether the sender stands second in the key; and whether it is the responder of a flow that is made now.
+    /// Whether the sender is second in the key, and whether the sender is the responder of a flow created now.
     #[inline]
     pub fn sender(&self) -> (bool, bool) {
         (self.swap & 1 != 0, self.swap & REVERSED != 0)
     }
 
-    /// Whether it is bound so.
+    /// Whether the continuation is bound to this program and frame.
     #[inline]
     pub fn is_bound(&self, secret: u64, frame: &[u8]) -> bool {
-        // Word by word: as arrays, what is in registers would be written to memory to be compared at once.
+        // Word by word: comparing arrays would first write the registers to memory.
         let [of, address, length] = self.bound;
         let difference = (of ^ secret) | (address ^ frame.as_ptr() as u64) | (length ^ frame.len() as u64);
         secret != 0 && difference == 0
@@ -447,12 +452,12 @@ impl Continuation {
         self.buffers.push(buffer);
     }
 
-    /// Buffers that it keeps.
+    /// Number of buffers kept.
     pub fn kept(&self) -> usize {
         self.buffers.len()
     }
 
-    /// The packet is done: its buffers go, and nothing can be resumed.
+    /// Finishes the packet: releases its buffers and prevents resuming.
     #[inline]
     pub fn release(&mut self) {
         self.bound[0] = 0;
@@ -464,32 +469,35 @@ impl Continuation {
 
 /// A compiled question. Shared by all workers.
 pub trait Program: Send + Sync {
-    /// The graph that it was made from, after the passes.
+    /// The optimized graph that the program was compiled from.
     fn graph(&self) -> &Graph;
 
-    /// Where the variables of each table's flow records lie.
+    /// The layout of the variables of each table's flow records.
     fn layout(&self) -> &Layout;
 
-    /// Runs the part before the first lookup. Touches nothing but the packet and `k`, which it
-    /// releases first; [`Continuation::outs`] keeps what is not stored anew.
+    /// Runs the part before the first lookup. Accesses only the packet and `k`, which it releases first; slots of
+    /// [`Continuation::outs`] that it does not store keep their old values.
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step;
 
-    /// Goes on after a lookup; [`Continuation::resume`](Continuation::resume()) is its place in [`crate::liveness::lookups`].
-    /// After a restart the program goes on from the same lookup again, with the same values.
+    /// Resumes after a lookup; [`Continuation::resume`](Continuation::resume()) is the lookup's index in
+    /// [`crate::liveness::lookups`]. After a restart the program resumes from the same lookup again, with the same
+    /// values.
     fn resume(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation) -> Step;
 
-    /// So many packets more were run. What runs often may be compiled better, beside the run.
+    /// Reports that `packets` more packets were run. A frequently run program may be recompiled with better
+    /// optimization in the background.
     fn note_packets(self: Arc<Self>, packets: usize) {
         let _ = packets;
     }
 
-    /// Runs a graph without packet (a residual filter) on a record's numbers and bytes; its terms.
+    /// Runs a graph without a packet (a deferred predicate) on the numbers and bytes of a record. Returns its terms.
     fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64;
 }
 
-/// Where the variables of flow records lie: little-endian (native order), aligned to their size.
+/// Layout of the variables of flow records: native byte order (little-endian), aligned to their size.
 ///
-/// A variable with sides lies twice, the responder's [`Layout::stride`] bytes after the originator's.
+/// A variable with one instance per side is stored twice; the responder's is [`Layout::stride`] bytes after the
+/// originator's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
     offsets: Vec<u32>,
@@ -498,8 +506,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays out all variables of a graph: per table first the originator's, then the responder's, then
-    /// the others, each group by falling size.
+    /// Lays out all variables of a graph. Per table: the originator's, the responder's, then the shared ones, each
+    /// group by descending size.
     pub fn of(graph: &Graph) -> Self {
         let bytes = |kind: VarKind| match kind {
             VarKind::Bits(bits) => u32::from(bits) / 8,
@@ -539,17 +547,17 @@ impl Layout {
         layout
     }
 
-    /// Offset of a variable (the originator's, where it has sides) in its flow record.
+    /// Offset of a variable in its flow record (of the originator's instance, if there is one per side).
     pub fn offset(&self, var: Var) -> usize {
         self.offsets[var.index()] as usize
     }
 
-    /// Bytes from an originator's variable to the responder's.
+    /// Distance in bytes from an originator's variable to the responder's.
     pub fn stride(&self, table: Table) -> usize {
         self.strides[table.index()] as usize
     }
 
-    /// Bytes of a flow record's variables.
+    /// Size of the variables of a flow record, in bytes.
     pub fn size(&self, table: Table) -> usize {
         self.sizes[table.index()] as usize
     }

@@ -1,9 +1,8 @@
-//! Building a graph: a cursor that appends, and variables that become block parameters.
+//! Builds graphs: a cursor that appends instructions, and variables that become block parameters.
 //!
-//! Lowering thinks in variables that are assigned on some paths and read on others. [`Builder::write`]
-//! and [`Builder::read`] turn them into static single assignment form on the fly, by the algorithm of
-//! Braun et al., "Simple and Efficient Construction of Static Single Assignment Form" (CC 2013): a
-//! block is *sealed* once all its predecessors are known.
+//! Lowering uses variables that are assigned on some paths and read on others. [`Builder::write`] and [`Builder::read`]
+//! convert them to static single assignment form on the fly, by the algorithm of Braun et al., "Simple and Efficient
+//! Construction of Static Single Assignment Form" (CC 2013): a block is *sealed* once all its predecessors are known.
 
 use crate::graph::{
     BinaryOp, Block, BlockData, CompareOp, Fuel, Graph, Inst, Op, Target, Terminator, Type, Value, Values,
@@ -16,21 +15,21 @@ use weir_packet::DropReason;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Variable(pub u32);
 
-/// Room for definitions at the start: what the smaller stacks take.
+/// Initial capacity for definitions: enough for small stacks.
 const DEFINITIONS: usize = 1 << 12;
 
-/// Blocks that a read goes back through until one of them learns what is found.
+/// If a read walks back through more blocks than this, it also records the result in a block midway.
 const MIDWAY: usize = 64;
 
-/// Whether a parameter is needed is known only when its arguments are.
+/// State of a parameter that may turn out to be unnecessary: that is known only when its arguments are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Guess {
-    /// It is no guess.
+    /// Not provisional.
     #[default]
     None,
-    /// Nobody has read it.
+    /// Provisional, and not read so far.
     Unread,
-    /// Somebody has: it has to stay.
+    /// Provisional and read: the parameter must stay.
     Read,
 }
 
@@ -50,10 +49,10 @@ pub struct Builder {
     at: Block,
     types: Vec<Type>,
     definitions: FxHashMap<(Variable, Block), Value>,
-    /// By value: whether it stands for a parameter whose arguments are still being looked for.
+    /// By value: state of a provisional parameter whose arguments are still being determined.
     guesses: Vec<Guess>,
     states: Vec<BlockState>,
-    /// Constants of the current block and its type: shared within it.
+    /// Constants of each block, by type; shared within the block.
     constants: FxHashMap<(Type, u64, Block), Value>,
 }
 
@@ -76,10 +75,10 @@ impl Builder {
         builder
     }
 
-    /// The graph.
+    /// Returns the graph.
     ///
     /// # Panics
-    /// If a reachable block was left without a terminator or unsealed: a mistake of lowering.
+    /// If a reachable block has no terminator or is not sealed: a bug in lowering.
     pub fn finish(mut self) -> Graph {
         for (index, state) in self.states.iter().enumerate() {
             assert!(state.sealed, "block{index} was never sealed");
@@ -97,29 +96,29 @@ impl Builder {
         self.graph
     }
 
-    /// A new block.
+    /// Creates a block.
     pub fn block(&mut self) -> Block {
         self.graph.blocks.push(BlockData { params: vec![], insts: vec![], terminator: Terminator::Restart });
         self.states.push(BlockState::default());
         Block(self.graph.blocks.len() as u32 - 1)
     }
 
-    /// Appends to `block` from now on.
+    /// Makes `block` the current block, to which instructions are appended.
     pub fn switch_to(&mut self, block: Block) {
         self.at = block;
     }
 
-    /// The block that is appended to.
+    /// The current block.
     pub fn current(&self) -> Block {
         self.at
     }
 
-    /// No instruction can follow: the block has its terminator.
+    /// Whether the current block has its terminator, so no instruction can follow.
     pub fn is_terminated(&self) -> bool {
         self.states[self.at.index()].terminated
     }
 
-    /// All predecessors of `block` are known.
+    /// Declares that all predecessors of `block` are known.
     pub fn seal(&mut self, block: Block) {
         let incomplete = std::mem::take(&mut self.states[block.index()].incomplete);
         self.states[block.index()].sealed = true;
@@ -130,7 +129,7 @@ impl Builder {
         }
     }
 
-    /// A new variable.
+    /// Creates a variable.
     pub fn variable(&mut self, ty: Type) -> Variable {
         self.types.push(ty);
         Variable(self.types.len() as u32 - 1)
@@ -142,14 +141,15 @@ impl Builder {
         self.definitions.insert((variable, self.at), value);
     }
 
-    /// The value of `variable` in the current block. Where no path assigns it: 0, false or the frame.
+    /// The value of `variable` in the current block. If no path assigns it: 0, false or the frame.
     pub fn read(&mut self, variable: Variable) -> Value {
         self.read_in(variable, self.at)
     }
 
     fn read_in(&mut self, variable: Variable, block: Block) -> Value {
-        // Walk up single predecessors without recursion: stacks of layers make long chains. What is found is noted where it
-        // was asked for, for those who ask behind that; where the way was long, midway, too, for those who branch off there.
+        // Walks up single predecessors without recursion, because stacks of layers make long chains. The result is
+        // cached in the block of the read, for reads in later blocks; after a long walk also midway, for reads in
+        // blocks that branch off there.
         let (mut steps, mut at, mut midway) = (0, block, block);
         let value = loop {
             if let Some(&value) = self.definitions.get(&(variable, at)) {
@@ -173,7 +173,7 @@ impl Builder {
                         midway = at;
                     }
                 }
-                // The start, or a circle that nothing leads into.
+                // The entry, or an unreachable cycle.
                 [] | [_] => break self.undefined(variable, at),
                 _ => break self.join(variable, at),
             }
@@ -200,7 +200,7 @@ impl Builder {
         value
     }
 
-    /// The value of a variable where several ways meet: a parameter, unless all bring the same.
+    /// The value of a variable where several edges meet: a parameter, unless all edges carry the same value.
     fn join(&mut self, variable: Variable, block: Block) -> Value {
         let param = self.param(block, self.types[variable.0 as usize]);
         self.definitions.insert((variable, block), param);
@@ -220,7 +220,7 @@ impl Builder {
         param
     }
 
-    /// What each predecessor has for a variable.
+    /// The value of a variable in each predecessor.
     fn arguments(&mut self, variable: Variable, block: Block) -> SmallVec<[(Block, Value); 4]> {
         let mut predecessors: SmallVec<[Block; 4]> = self.states[block.index()].predecessors[..].into();
         predecessors.sort_unstable();
@@ -238,7 +238,7 @@ impl Builder {
         }
     }
 
-    /// A parameter of `block`; arguments given explicitly come before those of variables.
+    /// Adds a parameter to `block`; explicit arguments come before those of variables.
     pub fn param(&mut self, block: Block, ty: Type) -> Value {
         let value = self.graph.value(ty);
         self.graph.blocks[block.index()].params.push(value);
@@ -268,27 +268,27 @@ impl Builder {
         value
     }
 
-    /// A number.
+    /// A number constant.
     pub fn int(&mut self, value: u64) -> Value {
         self.shared(Type::Int, value, Op::Const(value))
     }
 
-    /// True or false.
+    /// A bool constant.
     pub fn bool(&mut self, value: bool) -> Value {
         self.shared(Type::Bool, u64::from(value), Op::Bool(value))
     }
 
-    /// Arithmetic.
+    /// Appends arithmetic.
     pub fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
         self.one(Op::Binary(op, a, b))
     }
 
-    /// Comparison.
+    /// Appends a comparison.
     pub fn compare(&mut self, op: CompareOp, a: Value, b: Value) -> Value {
         self.one(Op::Compare(op, a, b))
     }
 
-    /// A bool that is true where the int is not 0.
+    /// A bool that is true if the int is not 0.
     pub fn truth(&mut self, value: Value) -> Value {
         let zero = self.int(0);
         self.compare(CompareOp::Ne, value, zero)
@@ -304,22 +304,23 @@ impl Builder {
         self.states[self.at.index()].terminated = true;
     }
 
-    /// Ends the current block: goes on at `block`.
+    /// Ends the current block with a jump to `block`.
     pub fn jump(&mut self, block: Block) {
         self.end(Terminator::Jump(to(block)));
     }
 
-    /// Ends the current block on a bool.
+    /// Ends the current block with a branch on a bool.
     pub fn branch(&mut self, condition: Value, then: Block, otherwise: Block) {
         self.end(Terminator::Branch { condition, then: to(then), otherwise: to(otherwise) });
     }
 
-    /// Ends the current block: are `bytes` there?
+    /// Ends the current block with a check that `buf` contains `bytes` bytes from `offset` on.
     pub fn check(&mut self, buf: Value, offset: Value, bytes: u32, then: Block, otherwise: Block) {
         self.end(Terminator::Check { buf, offset, bytes, then: to(then), otherwise: to(otherwise) });
     }
 
-    /// Ends the current block: `then`, as long as it was not passed `max` times. Its fuel is its own.
+    /// Ends the current block with a bounded loop edge: to `then` at most `max` times per packet, then to `otherwise`.
+    /// Uses a new fuel.
     pub fn again(&mut self, max: u32, then: Block, otherwise: Block) -> Fuel {
         let fuel = Fuel(self.graph.fuels);
         self.graph.fuels += 1;
@@ -327,7 +328,7 @@ impl Builder {
         fuel
     }
 
-    /// Ends the packet.
+    /// Ends the current block and the packet.
     pub fn done(&mut self, terms: Value, reason: Option<DropReason>) {
         self.end(Terminator::Done { terms, reason });
     }
@@ -342,7 +343,7 @@ pub fn to(block: Block) -> Target {
 mod tests {
     use super::*;
 
-    /// A variable of 7 that may be 8 on one of two ways; its value where they meet, and the parameters there.
+    /// A variable that is 7, or 8 on one of two paths. Returns its value at the join, and the parameters there.
     fn at_the_join(is_changed: bool) -> (Value, Value, Vec<Value>) {
         let mut b = Builder::new(Graph::default());
         let variable = b.variable(Type::Int);

@@ -1,16 +1,16 @@
-//! The sum that the checksums of the Internet are made of (RFC 1071), as [`crate::graph::Op::Sum16`] defines it.
+//! The one's complement sum of Internet checksums (RFC 1071), as [`crate::graph::Op::Sum16`] defines it.
 
-/// The sum of a number and `offset .. offset + length` of `bytes`; 0 where they do not all lie there.
+/// The sum of `first` and `offset .. offset + length` of `bytes`; 0 if the range exceeds `bytes`.
 pub fn sum16(bytes: &[u8], offset: u64, length: u64, first: u64) -> u64 {
     let part = || {
         let end = offset.checked_add(length)?;
         bytes.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
     };
-    // Folded once, it leaves room for the carries of the rest.
+    // Folding `first` once leaves room for the carries of the sum.
     part().map_or(0, |bytes| fold((first & 0xffff_ffff) + (first >> 32) + sum(bytes)))
 }
 
-/// Carries added in until none is left.
+/// Adds the carries until none remains.
 fn fold(mut sum: u64) -> u64 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -18,8 +18,8 @@ fn fold(mut sum: u64) -> u64 {
     sum
 }
 
-/// Words are added in the order of the machine's bytes, four at a time: what carries out of one comes in at the other
-/// end, so that the order of bytes is that of the result (RFC 1071, section 2). At most 2^32 words fit the sum.
+/// Adds four 16-bit words at a time in the machine's byte order. A carry out of one word enters the next, so byte order
+/// only affects the byte order of the result (RFC 1071, section 2). At most 2^32 words fit the sum.
 fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(4);
     let mut last = [0; 4];
@@ -34,7 +34,7 @@ fn sum(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// As the RFC says it.
+    /// The reference algorithm of RFC 1071.
     fn slow(bytes: &[u8]) -> u64 {
         let mut sum = 0u64;
         for pair in bytes.chunks(2) {

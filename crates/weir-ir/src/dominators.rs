@@ -1,37 +1,37 @@
-//! The shape of a graph: an order to walk it in, who leads where, who dominates whom, loops.
+//! The control-flow graph of a graph: block order, predecessors, dominators, loops.
 //!
-//! Everything here is about blocks that the entry reaches; others have no order, no dominator and are
-//! nobody's predecessor. The dominator tree is found as in Cooper, Harvey, Kennedy, "A Simple, Fast
-//! Dominance Algorithm" (2001): graphs here are small and almost reducible, so it takes two rounds.
+//! Everything here concerns blocks that are reachable from the entry. Unreachable blocks have no order and no
+//! dominator, and are nobody's predecessor. The dominator tree is computed as in Cooper, Harvey, Kennedy, "A Simple,
+//! Fast Dominance Algorithm" (2001): graphs here are small and almost reducible, so two rounds suffice.
 
 use crate::graph::{Block, Graph};
 use crate::lists::Lists;
 
 const NONE: u32 = u32::MAX;
 
-/// The shape of a graph at the time it was computed; changing the graph's blocks makes it stale.
+/// The control flow of a graph when it was computed; changing the graph's blocks makes it stale.
 #[derive(Debug, Clone)]
 pub struct ControlFlow {
     order: Vec<Block>,
     position: Vec<u32>,
     predecessors: Lists<Block>,
     dominator: Vec<u32>,
-    /// Entering and leaving times of a walk over the dominator tree: one block dominates another
-    /// exactly where its interval encloses the other's.
+    /// Entry and exit times of a walk over the dominator tree: a block dominates another if and only if its interval
+    /// encloses the other's.
     interval: Vec<(u32, u32)>,
 }
 
 /// A natural loop: the header dominates all of its blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loop {
-    /// Where it is entered.
+    /// The block at which the loop is entered.
     pub header: Block,
-    /// Its blocks, the header among them, by number.
+    /// Blocks of the loop, including the header, by number.
     pub blocks: Vec<Block>,
 }
 
 impl ControlFlow {
-    /// Computes the shape. Every block named by a terminator must exist.
+    /// Computes the control flow. Every block that a terminator names must exist.
     pub fn of(graph: &Graph) -> Self {
         let order = reverse_postorder(graph);
         let mut position = vec![NONE; graph.blocks.len()];
@@ -48,34 +48,34 @@ impl ControlFlow {
         Self { order, position, predecessors, dominator, interval }
     }
 
-    /// Reachable blocks, each before what it leads to, as far as loops permit.
+    /// Reachable blocks in reverse postorder: each before its successors, except for back edges.
     pub fn order(&self) -> &[Block] {
         &self.order
     }
 
-    /// Whether the entry reaches it.
+    /// Whether the block is reachable from the entry.
     pub fn is_reachable(&self, block: Block) -> bool {
         self.position[block.index()] != NONE
     }
 
-    /// Whether an edge leads to a block that does not come later in the order, both reachable: every loop has such a one.
+    /// Whether an edge leads to a block that is not later in the order. Both blocks must be reachable. Every loop
+    /// contains such an edge.
     pub fn goes_back(&self, from: Block, to: Block) -> bool {
         self.position[to.index()] <= self.position[from.index()]
     }
 
-    /// The reachable blocks that lead to it: one entry per edge, so a branch with both ways the same
-    /// counts twice.
+    /// The reachable predecessors of a block: one entry per edge, so a branch with two equal targets counts twice.
     pub fn predecessors(&self, block: Block) -> &[Block] {
         self.predecessors.at(block.index())
     }
 
-    /// The closest block that every path to it passes; none for the entry and unreachable blocks.
+    /// The closest block that every path to `block` passes; none for the entry and unreachable blocks.
     pub fn immediate_dominator(&self, block: Block) -> Option<Block> {
         let at = self.position[block.index()];
         (at != NONE && at != 0).then(|| self.order[self.dominator[at as usize] as usize])
     }
 
-    /// Whether every path to `below` passes `above`; a block dominates itself. False for unreachable ones.
+    /// Whether every path to `below` passes `above`; a block dominates itself. False for unreachable blocks.
     pub fn dominates(&self, above: Block, below: Block) -> bool {
         let (a, b) = (self.position[above.index()], self.position[below.index()]);
         if a == NONE || b == NONE {
@@ -85,7 +85,7 @@ impl ControlFlow {
         a.0 <= b.0 && b.1 <= a.1
     }
 
-    /// The natural loops, by header; back edges to the same header make one loop.
+    /// The natural loops, by header; back edges to the same header form one loop.
     pub fn loops(&self) -> Vec<Loop> {
         let mut loops = vec![];
         for &header in &self.order {
@@ -114,7 +114,7 @@ fn reverse_postorder(graph: &Graph) -> Vec<Block> {
     }
     let mut seen = vec![false; graph.blocks.len()];
     let mut order = vec![];
-    // No recursion: the depth is the length of the longest path, and text may hold any graph.
+    // No recursion: the depth is the length of the longest path, and a parsed graph may have any length.
     let mut stack = vec![(graph.entry, graph.block(graph.entry).terminator.successors())];
     seen[graph.entry.index()] = true;
     while let Some((block, successors)) = stack.last_mut() {
@@ -134,7 +134,7 @@ fn reverse_postorder(graph: &Graph) -> Vec<Block> {
     order
 }
 
-/// Immediate dominators, blocks given by their place in the order.
+/// Immediate dominators; blocks are given by their position in the order.
 fn dominator_positions(order: &[Block], position: &[u32], predecessors: &Lists<Block>) -> Vec<u32> {
     let mut dominator = vec![NONE; order.len()];
     if order.is_empty() {

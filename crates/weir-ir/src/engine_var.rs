@@ -1,7 +1,7 @@
 //! The variables of flow records that are part of the contract between programs and the engine.
 //!
 //! Lowering declares them, programs read and write them, and the engine finds them by [`EngineVar`] in a graph's
-//! declarations. Every other variable of a flow record belongs to a layer and has a name from its text.
+//! declarations. Every other variable of a flow record belongs to a layer, whose text names it.
 //!
 //! A new engine variable is one line of the table in this file.
 
@@ -9,36 +9,36 @@ use crate::graph::{Graph, Table, Var, VarDecl, VarKind};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The most letters that [`EngineVar::History`] holds.
+/// Maximum number of letters of [`EngineVar::History`].
 pub const HISTORY_LETTERS_MAX: u8 = 52;
 
 macro_rules! engine_vars {
     ($($(#[doc = $doc:literal])* $variant:ident = $text:literal, $kind:expr, $sides:ident;)*) => {
-        /// A variable of flow records that programs and the engine both know.
+        /// A variable of flow records that programs and the engine share.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum EngineVar {
             $($(#[doc = $doc])* $variant,)*
         }
 
         impl EngineVar {
-            /// All of them.
+            /// All engine variables.
             pub const ALL: &[EngineVar] = &[$(EngineVar::$variant,)*];
 
-            /// The name in the text of a graph. All of them begin with `$`, which no name of a layer does.
+            /// The name in the text form of graphs. It begins with `$`; names of layers do not.
             pub const fn text(self) -> &'static str {
                 match self {
                     $(EngineVar::$variant => $text,)*
                 }
             }
 
-            /// Its kind. Histories may be declared with fewer letters.
+            /// The kind of the variable. Histories may be declared with fewer letters.
             pub const fn kind(self) -> VarKind {
                 match self {
                     $(EngineVar::$variant => $kind,)*
                 }
             }
 
-            /// Whether each direction has its own.
+            /// Whether each direction has an instance of its own.
             pub const fn each_side(self) -> bool {
                 match self {
                     $(EngineVar::$variant => engine_vars!(@$sides),)*
@@ -53,69 +53,70 @@ macro_rules! engine_vars {
 engine_vars! {
     /// The state of the layer's state machine.
     State = "$state", VarKind::Bits(8), shared;
-    /// The letters of the connection's history, originator's in upper case.
+    /// The letters of the connection's history; the originator's are upper case.
     History = "$history", VarKind::Letters(HISTORY_LETTERS_MAX), shared;
-    /// The idle timeout in milliseconds, where it depends on the state. Where it does not,
+    /// The idle timeout in milliseconds, if it depends on the state; else
     /// [`TableDecl::timeout_ms`](crate::graph::TableDecl::timeout_ms) has it.
     TimeoutMs = "$timeout_ms", VarKind::Bits(32), shared;
-    /// What is still wanted of the flow: bits [`WANTS_BYTES`](crate::abi::WANTS_BYTES) and others.
+    /// What is still wanted of the flow: [`WANTS_BYTES`](crate::abi::WANTS_BYTES) and other bits.
     Wants = "$wants", VarKind::Bits(8), shared;
-    /// A bit for every class that a packet of the flow was of. Classes beyond 64 have further words.
+    /// One bit for every class that any packet of the flow belonged to. More than 64 classes take several words.
     Terms = "$terms", VarKind::Bits(64), shared;
-    /// While a packet's tail runs: the classes that parsing the rest of the packet may still decide, in as many words.
+    /// While a packet's tail runs: the classes that parsing the rest of the packet may still decide; as many words as
+    /// `Terms`.
     OpenTerms = "$open", VarKind::Bits(64), shared;
-    /// What is decided about the flow so far, in as many words as that takes; only the engine writes it.
+    /// The decisions about the flow so far, in as many words as they take; written by the engine only.
     Verdict = "$verdict", VarKind::Bits(64), shared;
-    /// Which messages a direction carries: the number of the edge to them plus one; 0 for none. Programs collect
-    /// bytes for messages where this variable is declared.
+    /// The messages that a direction carries: the number of the edge to them plus one; 0 for none. If this variable is
+    /// declared, programs collect bytes for messages.
     Messages = "$messages", VarKind::Bits(16), each_side;
-    /// The next sequence number expected, in the arithmetic of the sequence's bits.
+    /// The next expected sequence number, modulo 2 to the power of the sequence's bits.
     SeqNext = "$seq.next", VarKind::Bits(64), each_side;
-    /// How many sequence numbers behind the first one have been seen at most; does not wrap.
+    /// The highest sequence number seen, relative to the first one; does not wrap.
     SeqHigh = "$seq.high", VarKind::Bits(64), each_side;
-    /// The flags of [`crate::sequence`], and from [`PASSED_SHIFT`](crate::sequence::PASSED_SHIFT) on the number of
-    /// segments with payload that the program passed by itself and that the engine has not counted yet.
+    /// The flags of [`crate::sequence`]. From [`PASSED_SHIFT`](crate::sequence::PASSED_SHIFT) on: the number of
+    /// segments with payload that the program handled by itself and that the engine has not yet counted.
     SeqFlags = "$seq.flags", VarKind::Bits(32), each_side;
-    /// Bytes that were skipped because they were missing.
+    /// Missing bytes that were skipped.
     SeqMissing = "$seq.missing_bytes", VarKind::Bits(64), each_side;
 }
 
 impl EngineVar {
-    /// The state of a sequence. A graph declares all of them for a table, or none.
+    /// The variables of a sequence's state. A graph declares all of them for a table, or none.
     pub const SEQUENCE: [EngineVar; 4] =
         [EngineVar::SeqNext, EngineVar::SeqHigh, EngineVar::SeqFlags, EngineVar::SeqMissing];
 
-    /// The variable with this text.
+    /// The variable with this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|var| var.text() == text)
     }
 
-    /// Whether it is part of a sequence's state ([`crate::sequence`]).
+    /// Whether the variable is part of a sequence's state ([`crate::sequence`]).
     pub fn is_of_sequence(self) -> bool {
         Self::SEQUENCE.contains(&self)
     }
 
-    /// Whether a flow record may have several words of it, each a variable of its own.
+    /// Whether a flow record may contain several words of the variable, each declared as a variable of its own.
     pub fn has_words(self) -> bool {
         matches!(self, Self::Terms | Self::OpenTerms | Self::Verdict)
     }
 
-    /// The name of one of its words; the first one has the name of the variable.
+    /// The name of one word of the variable; the first word has the name of the variable.
     pub fn word(self, word: u16) -> VarName {
         VarName::Engine(self, word)
     }
 
-    /// The declaration of this variable, or of its first word, in a table.
+    /// Declares the variable, or its first word, in a table.
     pub fn declare(self, table: Table, observed: bool) -> VarDecl {
         self.declare_word(0, table, observed)
     }
 
-    /// The declaration of one of its words in a table.
+    /// Declares one word of the variable in a table.
     pub fn declare_word(self, word: u16, table: Table, observed: bool) -> VarDecl {
         VarDecl { table, name: self.word(word), kind: self.kind(), each_side: self.each_side(), observed }
     }
 
-    /// Whether a declaration is what the contract says of this variable.
+    /// Whether a declaration matches the contract for this variable.
     pub fn admits(self, declared: &VarDecl) -> bool {
         let has_kind = match (self.kind(), declared.kind) {
             (VarKind::Letters(max), VarKind::Letters(letters)) => letters <= max,
@@ -132,17 +133,17 @@ impl fmt::Display for EngineVar {
     }
 }
 
-/// What a variable of a flow record is called.
+/// The name of a variable of a flow record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VarName {
-    /// A word of a variable of the contract: 0, except of those that [have several](EngineVar::has_words).
+    /// A word of an engine variable; 0 except for variables that [have several](EngineVar::has_words).
     Engine(EngineVar, u16),
-    /// A variable of the layer, by its name there.
+    /// A variable of the layer, by its name in the layer.
     Layer(String),
 }
 
 impl VarName {
-    /// The name as the text of a graph has it: `$terms`, `$terms.1` for the second word, `scale` for a layer's variable.
+    /// The name in the text form of graphs: `$terms`, `$terms.1` for the second word, `scale` for a layer's variable.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             VarName::Engine(var, 0) => Cow::Borrowed(var.text()),
@@ -151,7 +152,7 @@ impl VarName {
         }
     }
 
-    /// The engine variable with this text.
+    /// The engine variable with this name in the text form.
     pub fn parse_engine(text: &str) -> Option<Self> {
         if let Some(var) = EngineVar::parse(text) {
             return Some(var.into());
@@ -161,7 +162,7 @@ impl VarName {
         Some(var.word(word)).filter(|_| var.has_words())
     }
 
-    /// The engine variable, where it is one, or a word of one.
+    /// The engine variable that this name refers to, or one of whose words it refers to.
     pub fn engine(&self) -> Option<EngineVar> {
         match self {
             VarName::Engine(var, _) => Some(*var),

@@ -1,6 +1,6 @@
-//! Bytes as a number that a record has room for, as [`crate::graph::Op::Excerpt`] defines it.
+//! The first bytes of a value as a number that fits a record, as [`crate::graph::Op::Excerpt`] defines it.
 
-/// The first eight of `bytes`, the first one highest; where there are fewer, zeros follow them.
+/// The first eight of `bytes`, big-endian; missing bytes are zeros at the end.
 pub fn excerpt(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     let length = bytes.len().min(word.len());

@@ -1,10 +1,9 @@
 //! The graph: blocks of instructions in static single assignment form, with block parameters.
 //!
-//! One graph is one whole question: stack, filters and wanted types. It is run once per packet. It
-//! starts at [`Graph::entry`] and ends in [`Terminator::Done`]. A [`Terminator::Lookup`] leaves the
-//! program so that the engine can find the flow (many packets' lookups overlap); the program then
-//! goes on at the named block with the flow. What comes before the first lookup is the *head*: it
-//! touches nothing but the packet. What comes after is the *tail*.
+//! A graph is a complete program: stack, filters and wanted types. It is run once per packet, from [`Graph::entry`] to
+//! [`Terminator::Done`]. A [`Terminator::Lookup`] suspends the program so that the engine can find the flow (the
+//! lookups of many packets overlap); the program then resumes at the named block with the flow. The part before the
+//! first lookup is the *head*, which accesses only the packet. The part after it is the *tail*.
 //!
 //! Text form (printed by `Display`, parsed by [`crate::text`]):
 //! ```text
@@ -29,14 +28,16 @@
 //!     done v8 truncated
 //! ```
 //!
-//! Grammar. A line holds one declaration, block head, instruction or terminator; `;` starts a comment.
-//! Everything declared is numbered from 0 in the order it stands in. `[x]` may be left out, `x*` may be
-//! repeated, `x,*` with commas between; `v`, `table`, `block` and so on stand for `v7`, `table0`, `block3`.
+//! Grammar. A line holds one declaration, block head, instruction or terminator; `;` starts a comment. Declarations are
+//! numbered from 0 in order. `[x]` is optional, `x*` is repeated, `x,*` is repeated with commas between; `v`, `table`,
+//! `block` and so on stand for `v7`, `table0`, `block3`.
 //! ```text
 //! declaration = graph "NAME"
-//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME] [key (KEY_PART,*)] [timeout_ms NUMBER]
+//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME] [key (KEY_PART,*)]
+//!                      [timeout_ms NUMBER]
 //!             | varN table VAR (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
-//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [wholes COUNT] [retain] [headers_only] [overwrite] [distinct] [tells]
+//!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [wholes COUNT]
+//!                      [retain] [headers_only] [overwrite] [distinct] [tells]
 //!             | eventN NAME [wanted]
 //!             | setN { (FIRST [.. LAST]),* }
 //!             | patternN (contains | equals | less | matches) "TEXT"
@@ -73,26 +74,29 @@
 //! target      = block [(v,*)]
 //! ```
 //! KEY_PART is `NAME (address | mac | number | port | other) BITS [first | second]` ([`crate::key`]).
-//! VAR is the NAME of a layer's variable, or the quoted text of a [`crate::engine_var::EngineVar`], which begins with `$`.
-//! A NAME that is not letters, digits, `_` and `.` is quoted; in quotes, `\"`, `\\` and `\xNN` (a byte)
-//! are what they are elsewhere. Unreachable blocks are printed like others.
+//! VAR is the NAME of a layer's variable, or the quoted name of a [`crate::engine_var::EngineVar`], which begins with
+//! `$`.
+//! A NAME that is not letters, digits, `_` and `.` is quoted. Quoted text has the usual escapes `\"`, `\\` and `\xNN`
+//! (a byte). Unreachable blocks are printed like others.
 //!
-//! Invariants (held by [`crate::verify`]; of unreachable blocks only that everything named exists and fits):
+//! Invariants, checked by [`crate::verify`]; for unreachable blocks only that all names exist and types fit:
 //! 1. Every value is defined once, and its definition dominates its uses. Types fit.
-//! 2. Every load is dominated by the passing edge of a [`Terminator::Check`] on the same buffer, or on
-//!    one narrowed from it, that proves its bytes there: an offset is traced through additions of
-//!    constants to its root, as far as these cannot wrap. A check is exact: `offset + bytes <= length`
-//!    without wrapping. Buffers are shorter than 4 GiB, so a passing check also bounds its offset.
-//! 3. Every cycle of blocks passes through a [`Terminator::Again`], so every packet's work is bounded.
-//!    (Counters go on counting across lookups, which the engine bounds.)
-//! 4. `get`, `set`, `append` and sequences are used with a flow of their own table, sides exactly with
-//!    what has sides; a flow is not used after the next lookup, and a `restart` comes from one and the same on every way.
+//! 2. Every load is dominated by the passing edge of a [`Terminator::Check`] that proves its bytes, on the same buffer
+//!    or on one narrowed from it. An offset is traced to its root through additions of constants that cannot wrap. A
+//!    check is exact: `offset + bytes <= length` without wrapping. Buffers are shorter than 4 GiB, so a passing check
+//!    also bounds its offset.
+//! 3. Every cycle of blocks contains a [`Terminator::Again`], so the work per packet is bounded. (Its counters keep
+//!    counting across lookups, whose number the engine bounds.)
+//! 4. `get`, `set`, `append` and sequences use a flow of their own table. They have a side if and only if the variable
+//!    or table has sides. A flow is not used after the next lookup. All paths to a `restart` come from the same lookup.
 //! 5. Integers are unsigned and 64 bits wide; shifts by 64 or more give 0.
-//! 6. `rejoin` occurs in straight graphs only ([`crate::straight`]), which are run before their whole graph. That
-//!    what they save there is what it goes on with, `weir-codegen` makes sure: it takes both.
+//! 6. `rejoin` occurs only in straight graphs ([`crate::straight`]), which are run before their whole graph.
+//!    `weir-codegen`, which compiles both, checks that the values of a `rejoin` are the values from which the whole
+//!    graph resumes.
 //! 7. A key has as many words as its table's layout. If a table declares no layout, all its lookups have keys of the
 //!    same size.
-//! 8. The bounds of [`crate::abi`] and [`crate::key`] hold: words of a key, values across a lookup, slots of the record.
+//! 8. The limits of [`crate::abi`] and [`crate::key`] hold: words of a key, values across a lookup, slots of the
+//!    record.
 
 mod op;
 mod operands;
@@ -113,7 +117,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// As an index.
+            /// The number as an index.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -161,7 +165,7 @@ pub enum Type {
     Bool,
     /// An unsigned number of 64 bits.
     Int,
-    /// Bytes: the frame, or a datagram put together.
+    /// Bytes: the frame, or a reassembled datagram.
     Buf,
     /// A flow of a table.
     Flow(Table),
@@ -174,7 +178,7 @@ pub enum BinaryOp {
     Add,
     /// Wrapping difference.
     Sub,
-    /// Difference, 0 where it would be negative.
+    /// Saturating difference: 0 instead of a negative result.
     SubSat,
     /// Wrapping product.
     Mul,
@@ -184,13 +188,13 @@ pub enum BinaryOp {
     Or,
     /// Bitwise exclusive or; also of booleans.
     Xor,
-    /// Shift left, 0 from 64 on.
+    /// Shift left; 0 for 64 or more.
     Shl,
-    /// Shift right, 0 from 64 on.
+    /// Shift right; 0 for 64 or more.
     Shr,
-    /// The smaller.
+    /// The lesser.
     Min,
-    /// The larger.
+    /// The greater.
     Max,
 }
 
@@ -207,7 +211,7 @@ pub enum CompareOp {
     Le,
 }
 
-/// Bytes of a load.
+/// Number of bytes of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Width {
     /// One byte.
@@ -232,50 +236,50 @@ impl Width {
     }
 }
 
-/// What the capture says of a packet.
+/// The capture's metadata of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Meta {
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since the Unix epoch.
     Time,
     /// Bytes on the wire.
     WireBytes,
-    /// Bytes captured.
+    /// Captured bytes.
     CapturedBytes,
     /// LINKTYPE_ number.
     Link,
     /// Interface number.
     Interface,
-    /// Number in the run, from 1.
+    /// Number of the packet in the run, from 1.
     Number,
 }
 
-/// A few values, most often one or none: nothing is allocated for them.
+/// A few values, usually at most one, which needs no allocation.
 pub type Values = SmallVec<[Value; 2]>;
 
-/// An instruction with what it defines.
+/// An instruction and its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inst {
-    /// The values it defines.
+    /// The values that the instruction defines.
     pub results: Values,
-    /// What it does.
+    /// The operation.
     pub op: Op,
 }
 
-/// Where control goes, with the values of the block's parameters.
+/// The target of an edge: a block, and the values of its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The block.
     pub block: Block,
-    /// As many as it has parameters.
+    /// One argument per parameter of the block.
     pub args: Vec<Value>,
 }
 
-/// How a block ends.
+/// The end of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Terminator {
-    /// Goes on there.
+    /// Continues at the target.
     Jump(Target),
-    /// On a bool.
+    /// Branches on a bool.
     Branch {
         /// The bool.
         condition: Value,
@@ -284,70 +288,71 @@ pub enum Terminator {
         /// If false.
         otherwise: Target,
     },
-    /// On an int; the first case that fits.
+    /// Branches on an int: to the first matching case.
     Switch {
         /// The int.
         value: Value,
-        /// Cases.
+        /// The cases.
         cases: Vec<(u64, Target)>,
-        /// If none fits.
+        /// Target if no case matches.
         otherwise: Target,
     },
-    /// Are `bytes` bytes there in `buf` from `offset` on?
+    /// Branches on whether `buf` contains `bytes` bytes from `offset` on.
     Check {
         /// The buffer.
         buf: Value,
         /// The offset.
         offset: Value,
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
-        /// Yes.
+        /// Target if all bytes are present.
         then: Target,
-        /// No.
+        /// Target if not.
         otherwise: Target,
     },
-    /// Bounds a loop: taken at most `max` times per packet, then `exhausted`.
+    /// Bounds a loop: goes to `then` at most `max` times per packet, afterwards to `otherwise`.
     Again {
-        /// Which counter.
+        /// The counter.
         fuel: Fuel,
-        /// How often.
+        /// Maximum number of iterations.
         max: u32,
-        /// Not yet exhausted.
+        /// Target until the counter is exhausted.
         then: Target,
-        /// Exhausted.
+        /// Target once it is exhausted.
         otherwise: Target,
     },
-    /// Leaves the program for the engine to find (or make) the flow. Goes on at `then`, whose
-    /// parameters are the flow, a bool (false: the packet is the originator's) and a bool (true: the flow is new).
+    /// Suspends the program until the engine has found or created the flow. Continues at `then`, whose parameters are
+    /// the flow, a bool (false: the packet is from the originator) and a bool (true: the flow is new).
     Lookup {
         /// The table.
         table: Table,
-        /// The key's words (ints) in the table's [`KeyLayout`]. In a two-sided table the lesser side comes first.
+        /// The words of the key (ints) in the table's [`KeyLayout`]. In a two-sided table the lesser side comes first.
         key: Vec<Value>,
-        /// A bool: the sender stands second in the key.
+        /// A bool: the sender is second in the key.
         swap: Value,
-        /// A bool: if the flow is made for this packet, the sender is its responder.
+        /// A bool: if this packet creates the flow, the sender is its responder.
         reversed: Option<Value>,
-        /// Takes no arguments but the three.
+        /// The next block; its only parameters are the three above.
         then: Block,
     },
-    /// The flow of the last lookup ends; the program goes on from there with a new one.
+    /// Ends the flow of the last lookup; the program resumes after that lookup with a new flow.
     Restart,
-    /// A straight graph ends, and its whole graph goes on: from its entry, or after one of its lookups with
-    /// what lives across it.
+    /// Ends a straight graph and continues in its whole graph: at the entry, or after one of its lookups with the
+    /// values that are live across it.
     Rejoin {
-        /// The lookup's place in [`crate::liveness::lookups`] of the whole graph.
+        /// The lookup's index in [`crate::liveness::lookups`] of the whole graph.
         lookup: Option<u32>,
-        /// What lives across it, by [`crate::liveness::Liveness::across`], constants and the frame excepted.
+        /// The values that are live across the lookup, by [`crate::liveness::Liveness::across`], except constants and
+        /// the frame.
         values: Vec<Value>,
-        /// The loops whose first round has been taken; the others' has not.
+        /// Loops of which the first iteration has been done; all other loops have not been entered.
         entered: Vec<Fuel>,
     },
-    /// The packet is through.
+    /// Ends the packet.
     Done {
-        /// An int: a bit for every term whose packet part the packet fulfils.
+        /// An int: one bit for every term whose packet part the packet satisfies.
         terms: Value,
-        /// Why the packet could not be followed to its end, if so.
+        /// Why the packet could not be parsed to its end, if so.
         reason: Option<DropReason>,
     },
 }
@@ -355,7 +360,7 @@ pub enum Terminator {
 /// A block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockData {
-    /// Values that its predecessors hand it.
+    /// The parameters, whose values the predecessors pass.
     pub params: Vec<Value>,
     /// Instructions.
     pub insts: Vec<Inst>,
@@ -363,25 +368,26 @@ pub struct BlockData {
     pub terminator: Terminator,
 }
 
-/// A flow table: an instance declaration of a layer.
+/// A flow table: declared by the instance declaration of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableDecl {
     /// The layer's name.
     pub name: String,
-    /// Instances have two directions.
+    /// Whether instances have two directions.
     pub two_sided: bool,
-    /// Somebody wants its instances: lookups must stay even where the program needs nothing of the flow.
+    /// Whether instances are observed. If so, lookups must stay even if the program uses nothing of the flow.
     pub observed: bool,
-    /// Somebody wants its bytes in order: `deliver` must stay.
+    /// Whether in-order bytes are wanted. If so, `deliver` must stay.
     pub delivers: bool,
-    /// What becomes of its flows decides about packets: they live on, even where nobody is given them.
+    /// Whether decisions about packets depend on the fate of the flows. If so, flows are kept even if nobody receives
+    /// them.
     pub asked: bool,
-    /// A flow is part of a connection of that name, with the same key: it has no record of its own, and packets are
-    /// those of the connection, where that is looked up before it.
+    /// The connection of which a flow is part, by name. The part has the same key and no record of its own; if the
+    /// connection was looked up before, its packets are those of the connection.
     pub part: Option<String>,
     /// The layout of its flows' keys.
     pub key: KeyLayout,
-    /// Instances end when idle for so long, milliseconds; where that hangs on their state their variable
+    /// Idle timeout of instances in milliseconds. If it depends on their state, the variable
     /// [`EngineVar::TimeoutMs`](crate::engine_var::EngineVar::TimeoutMs) has it instead.
     pub timeout_ms: Option<u32>,
 }
@@ -389,13 +395,13 @@ pub struct TableDecl {
 /// The kind of a flow variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VarKind {
-    /// A number of 8, 16, 32 or 64 bits.
+    /// A number with 8, 16, 32 or 64 bits.
     Bits(u8),
-    /// Letters: a count and up to this many bytes.
+    /// Letters: a count and at most this many bytes.
     Letters(u8),
 }
 
-/// A variable of a table's flow records, 0 at first.
+/// A variable of a table's flow records. Its initial value is 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VarDecl {
     /// Its table.
@@ -404,20 +410,20 @@ pub struct VarDecl {
     pub name: VarName,
     /// Its kind.
     pub kind: VarKind,
-    /// One per direction.
+    /// Whether each direction has an instance of its own.
     pub each_side: bool,
-    /// Somebody outside the graph reads or writes it: it must stay.
+    /// Whether code outside the graph reads or writes the variable. If so, it must stay.
     pub observed: bool,
 }
 
 impl VarDecl {
-    /// Whether it is part of a sequence's state ([`crate::sequence`]).
+    /// Whether the variable is part of a sequence's state ([`crate::sequence`]).
     pub fn is_of_sequence(&self) -> bool {
         self.name.engine().is_some_and(EngineVar::is_of_sequence)
     }
 }
 
-/// A sequence of a table's flows, one per direction where the table is two-sided.
+/// A sequence of a table's flows; one per direction if the table is two-sided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SequenceDecl {
     /// Its table.
@@ -426,23 +432,22 @@ pub struct SequenceDecl {
     pub name: String,
     /// Sequence numbers wrap at this many bits.
     pub bits: u8,
-    /// It starts at the first number seen; else at 0.
+    /// Whether the sequence starts at the first number seen; else it starts at 0.
     pub from_first: bool,
-    /// Bytes in order are kept until assembled; else they pass.
+    /// Whether in-order bytes are kept until they are assembled; else they pass through.
     pub retain: bool,
-    /// Nobody wants the bytes themselves: only their places are remembered.
+    /// Whether only sequence ranges are kept, because nobody wants the bytes.
     pub headers_only: bool,
-    /// Of bytes that come twice while they are kept the last count; else those that the receiver's policy says.
+    /// Whether, of overlapping bytes, the last ones win while they are kept; else the receiver's policy decides.
     pub overwrite: bool,
-    /// Where some of what comes was there before, but not all of it, all that is kept is given up, and nothing is
-    /// assembled.
+    /// Whether a partial overlap with earlier bytes discards everything kept; nothing is assembled then.
     pub distinct: bool,
-    /// Whether bytes contradict those that are kept is told ([`SEQ_INCONSISTENT`](crate::abi::SEQ_INCONSISTENT)).
+    /// Whether contradicting retransmissions are reported ([`SEQ_INCONSISTENT`](crate::abi::SEQ_INCONSISTENT)).
     pub tells: bool,
-    /// Values remembered with each piece.
+    /// Number of values stored with each piece.
     pub metas: u8,
-    /// What is in order is made of wholes: so many of these values, the first ones, say what of one a piece is, and what
-    /// goes with it ([`Op::Collect`]). 0: it is not.
+    /// Number of these values, from the first, that describe the piece as a chunk of a chunked message, and the
+    /// message's values ([`Op::Collect`]). 0: the sequence has no chunked messages.
     pub wholes: u8,
 }
 
@@ -451,18 +456,18 @@ pub struct SequenceDecl {
 pub struct EventDecl {
     /// `layer.name`.
     pub name: String,
-    /// Somebody listens.
+    /// Whether the event has a subscriber.
     pub wanted: bool,
 }
 
-/// What is searched for.
+/// A pattern to search for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PatternDecl {
-    /// These bytes somewhere inside.
+    /// Contains these bytes.
     Contains(Vec<u8>),
-    /// Exactly these bytes.
+    /// Equals these bytes.
     Equals(Vec<u8>),
-    /// Bytes that compare less than these (bytewise).
+    /// Compares less than these bytes (bytewise).
     Less(Vec<u8>),
     /// A regular expression, case-insensitive, on bytes.
     Matches(String),
@@ -471,7 +476,7 @@ pub enum PatternDecl {
 /// A graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Graph {
-    /// What it answers.
+    /// Name of the question.
     pub name: String,
     /// Tables.
     pub tables: Vec<TableDecl>,
@@ -487,23 +492,23 @@ pub struct Graph {
     pub patterns: Vec<PatternDecl>,
     /// Names of the slots of the packet's record.
     pub outs: Vec<String>,
-    /// Loop counters in use: `fuel0 … fuelN-1`.
+    /// Number of loop counters: `fuel0 … fuelN-1`.
     pub fuels: u32,
-    /// Loops whose first round most packets pass, one of each list at most, in this order: layers that the
-    /// stack calls usual.
+    /// Loops whose first iteration most packets do, from the layers that the stack marks as usual: at most one of each
+    /// list, in this order.
     pub usual: Vec<Vec<Fuel>>,
-    /// It is a straight graph ([`crate::straight`]): what it refers to is declared as in its whole graph.
+    /// Whether this is a straight graph ([`crate::straight`]); its declarations are those of its whole graph.
     pub is_straight: bool,
     /// Type of every value.
     pub values: Vec<Type>,
-    /// Blocks. Unreachable ones may be there until a pass removes them.
+    /// Blocks. Unreachable blocks may exist until a pass removes them.
     pub blocks: Vec<BlockData>,
-    /// Where it starts.
+    /// The first block.
     pub entry: Block,
 }
 
 impl Graph {
-    /// The number of words of a table's keys.
+    /// Number of words of a table's keys.
     pub fn key_words(&self, table: Table) -> usize {
         let declared = &self.tables[table.index()].key;
         let mut lookups = self.blocks.iter().filter_map(|block| match &block.terminator {
@@ -516,7 +521,7 @@ impl Graph {
         }
     }
 
-    /// A new value of a type.
+    /// Creates a value of a type.
     pub fn value(&mut self, ty: Type) -> Value {
         self.values.push(ty);
         Value(self.values.len() as u32 - 1)
@@ -527,17 +532,16 @@ impl Graph {
         self.values[value.index()]
     }
 
-    /// The block `block`.
     pub fn block(&self, block: Block) -> &BlockData {
         &self.blocks[block.index()]
     }
 
-    /// Its blocks' numbers.
+    /// Numbers of all blocks.
     pub fn block_ids(&self) -> impl DoubleEndedIterator<Item = Block> + use<> {
         (0..self.blocks.len() as u32).map(Block)
     }
 
-    /// Whether what `op` defines is one bool.
+    /// Whether `op` defines a single bool.
     pub fn result_is_bool(&self, op: &Op) -> bool {
         match op {
             Op::Bool(_) | Op::Compare(..) | Op::Not(_) | Op::Member { .. } | Op::Search { .. } => true,
@@ -546,7 +550,7 @@ impl Graph {
         }
     }
 
-    /// The types of what `op` defines.
+    /// Types of the results of `op`.
     pub fn result_types(&self, op: &Op) -> SmallVec<[Type; 2]> {
         match op {
             Op::Const(_)

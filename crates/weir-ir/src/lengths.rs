@@ -1,25 +1,25 @@
-//! What is known of buffers' lengths where: the proof that loads stay inside.
+//! Lower bounds of buffer lengths: the proof that loads stay inside their buffers.
 //!
-//! A *fact* says that at least so many bytes lie in a buffer from a root on: from a value, or from the
-//! start. Facts are made by the passing edge of a [`Terminator::Check`], flow along all edges, and where
-//! edges meet, what all of them bring remains. An offset stands for every root that it is a constant
-//! away from. `u + c` is `c` away from `u` only where the sum cannot wrap: where `u` is small by its
-//! range, or because a check on it passed (buffers are shorter than 4 GiB).
+//! A *fact* says that a buffer contains at least a number of bytes from a root on: from a value, or from the start. The
+//! passing edge of a [`Terminator::Check`] creates facts; they propagate along all edges, and where edges meet, the
+//! facts common to all edges remain. An offset has several roots: all values from which it differs by a constant. `u +
+//! c` has the root `u` only if the sum cannot wrap: because the range of `u` is small, or because a check on `u` passed
+//! (buffers are shorter than 4 GiB).
 //!
-//! A buffer is no longer than the one that it was narrowed from, so its facts are also the other's.
+//! A buffer is no longer than the one from which it was narrowed, so its facts hold for that one, too.
 
 use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, Graph, Op, Target, Terminator, Value};
 use crate::range::{BUFFER_BYTES_MAX, Ranges};
 
-/// Sums of smaller numbers than this cannot wrap.
+/// Sums of numbers below this cannot wrap.
 const EXACT: u64 = 1 << 48;
 
-/// Visits to a block where edges meet after which a fact that still shrinks is given up. Every loop has one; what
-/// a check says of the block behind it alone stays, however often it is visited.
+/// Number of visits to a block with several predecessors after which facts that still shrink are dropped. Every loop
+/// contains such a block. Facts from a check that directly precedes a block stay, however often it is visited.
 const VISITS_MAX: u32 = 8;
 
-/// A buffer, the same however often the program asks for it.
+/// The identity of a buffer, independent of the value that denotes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     Frame,
@@ -27,10 +27,10 @@ enum Source {
     Value(Value),
 }
 
-/// Where an offset counts from: the start, or a value.
+/// The origin of an offset: the start of the buffer, or a value.
 type Root = Option<Value>;
 
-/// How many bytes lie in which buffer from which root on, in the order of those. They are few.
+/// Number of bytes by buffer and root, sorted. The list is short.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Facts(Vec<((Source, Root), u64)>);
 
@@ -43,7 +43,7 @@ impl Facts {
         self.place(key).ok().map(|at| self.0[at].1)
     }
 
-    /// Adds a fact, unless more is known already.
+    /// Adds a fact, unless a stronger one exists.
     fn add(&mut self, key: (Source, Root), bytes: u64) {
         match self.place(key) {
             Ok(at) => self.0[at].1 = bytes.max(self.0[at].1),
@@ -52,7 +52,7 @@ impl Facts {
     }
 }
 
-/// The facts at the start of every block. They hold until its end, too: checks are terminators.
+/// The facts at the start of every block. They hold to its end, because checks are terminators.
 #[derive(Debug)]
 pub struct Lengths<'a> {
     graph: &'a Graph,
@@ -63,7 +63,7 @@ pub struct Lengths<'a> {
 }
 
 impl<'a> Lengths<'a> {
-    /// Finds them for reachable blocks. The graph must be well formed otherwise.
+    /// Computes the facts of reachable blocks. The graph must be otherwise well formed.
     pub fn of(graph: &'a Graph, flow: &ControlFlow, ranges: &'a Ranges) -> Self {
         let mut definitions = vec![None; graph.values.len()];
         let mut homes = vec![None; graph.values.len()];
@@ -83,7 +83,7 @@ impl<'a> Lengths<'a> {
         lengths
     }
 
-    /// Whether in `block`, `bytes` bytes are surely there in `buf` from `offset` on.
+    /// Whether `buf` provably contains `bytes` bytes from `offset` on, in `block`.
     pub fn prove(&self, block: Block, buf: Value, offset: Value, bytes: u64) -> bool {
         let Some(facts) = &self.facts[block.index()] else { return false };
         let source = self.source(buf);
@@ -103,7 +103,7 @@ impl<'a> Lengths<'a> {
                 if !std::mem::take(&mut stale[block.index()]) {
                     continue;
                 }
-                // One of those that lead to a block stands before it in this order.
+                // In this order, at least one predecessor of a block comes before it.
                 let Some(facts) = &self.facts[block.index()] else { continue };
                 visits[block.index()] += 1;
                 for (successor, arriving) in self.leaving(block, facts) {
@@ -119,7 +119,7 @@ impl<'a> Lengths<'a> {
         debug_assert!(flow.order().iter().all(|block| !stale[block.index()]), "a fact may still shrink");
     }
 
-    /// The facts that each edge out of `block` brings to its end.
+    /// The facts on each edge out of `block`.
     fn leaving(&self, block: Block, facts: &Facts) -> Vec<(Block, Facts)> {
         match &self.graph.block(block).terminator {
             Terminator::Check { buf, offset, bytes, then, otherwise } => {
@@ -137,7 +137,7 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// Adds what a passing check says, of the buffer and of those it was narrowed from.
+    /// Adds the facts of a passing check: for the buffer and for those from which it was narrowed.
     fn learn(&self, facts: &mut Facts, buf: Value, offset: Value, bytes: u64) {
         let roots = self.roots(offset, facts);
         let mut at = buf;
@@ -153,8 +153,8 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// The facts as the target sees them: of its parameters in place of the arguments, and nothing of
-    /// values that it defines itself, for those were an earlier round's.
+    /// The facts translated to the target: its parameters replace the arguments, and facts about values that it defines
+    /// itself are dropped, because those belong to an earlier iteration.
     fn across(&self, facts: &Facts, target: &Target) -> Facts {
         let stays = |value: Value| self.homes[value.index()] != Some(target.block);
         let is_of_it = |&((source, root), _): &((Source, Root), u64)| {
@@ -190,7 +190,7 @@ impl<'a> Lengths<'a> {
         arriving
     }
 
-    /// Every root that `offset` is a constant away from, without wrapping.
+    /// Every root from which `offset` differs by a constant, without wrapping.
     fn roots(&self, offset: Value, facts: &Facts) -> Vec<(Root, u64)> {
         let (mut at, mut plus) = (offset, 0_u64);
         let mut roots = vec![];
@@ -207,7 +207,7 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// The largest number that `value` can be, as far as facts and ranges tell.
+    /// An upper bound of `value` from facts and ranges.
     fn bound(&self, value: Value, facts: &Facts) -> u64 {
         let (mut at, mut plus) = (value, 0_u64);
         let mut bound = u64::MAX;
@@ -220,7 +220,7 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// The value and the constant that `value` is the sum of, the constant small.
+    /// The value and the small constant of which `value` is the sum.
     fn sum(&self, value: Value) -> Option<(Value, u64)> {
         let Some(&Op::Binary(BinaryOp::Add, a, b)) = self.definitions[value.index()] else { return None };
         let constant = self.constant(b).map(|c| (a, c)).or(self.constant(a).map(|c| (b, c)));
@@ -243,7 +243,7 @@ impl<'a> Lengths<'a> {
     }
 }
 
-/// Keeps of `facts` what `arriving` also says. True where something changed.
+/// Intersects `facts` with `arriving`. True if anything changed.
 fn meet(facts: &mut Option<Facts>, arriving: Facts, give_up: bool) -> bool {
     let Some(facts) = facts else {
         *facts = Some(arriving);

@@ -1,14 +1,14 @@
-//! The control-flow graph that a question is compiled to: instructions, text form, verifier,
-//! interpreter, passes.
+//! The control-flow graph to which a question is compiled: instructions, text form, verifier, interpreter, passes.
 //!
 //! * [`graph`]: the data structure, and the meaning of every instruction.
-//! * [`build`]: how lowering makes one, variables turned into block parameters.
-//! * [`text`]: prints and parses it.  [`verify`]: the invariants.  [`interpret`]: the reference meaning.
-//! * `passes`: one file a pass.  [`straight`]: the usual way of a packet as a graph of its own.
-//! * What these share: [`dominators`] (order, dominance, loops), [`liveness`] (what lives across lookups),
-//!   [`range`](mod@range) (how large values get), [`lengths`] (which bytes are there), [`patterns`] (searching).
-//! * [`abi`]: the contract between a program made from a graph and whoever runs it; [`engine_var`]: the
-//!   variables of flow records that both touch; [`key`]: the layout of flow keys; [`sequence`]: the state of sequences among them.
+//! * [`build`]: how lowering builds a graph; turns variables into block parameters.
+//! * [`text`]: prints and parses graphs. [`verify`]: checks the invariants. [`interpret`]: the reference semantics.
+//! * `passes`: one file per pass. [`straight`]: the most common path of packets as a separate graph.
+//! * Analyses: [`dominators`] (order, dominance, loops), [`liveness`] (values across lookups), [`range`](mod@range)
+//!   (upper bounds of values), [`lengths`] (lower bounds of buffer lengths), [`patterns`] (searching).
+//! * [`abi`]: the contract between a program compiled from a graph and the engine that runs it; [`engine_var`]: the
+//!   variables of flow records that both access; [`key`]: the layout of flow keys; [`sequence`]: the state of
+//!   sequences.
 #![forbid(unsafe_code)]
 
 pub mod abi;

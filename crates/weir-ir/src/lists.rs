@@ -1,4 +1,4 @@
-//! Lists by number, in one allocation: predecessors by block, users by value and the like.
+//! Lists indexed by number, in one allocation: predecessors by block, users by value and the like.
 
 /// The lists.
 #[derive(Debug, Clone, Default)]
@@ -8,8 +8,8 @@ pub(crate) struct Lists<T> {
 }
 
 impl<T: Copy + Default> Lists<T> {
-    /// Makes `count` lists of the pairs (list, item) that `each` yields; it is called twice. Items of a list stand
-    /// in the order in which they came.
+    /// Builds `count` lists from the pairs (list, item) that `each` yields. Calls `each` twice. Each list keeps the
+    /// order of its items.
     pub(crate) fn of(count: usize, each: impl Fn(&mut dyn FnMut(usize, T))) -> Self {
         let mut start = vec![0u32; count + 1];
         each(&mut |list, _| start[list + 1] += 1);
@@ -27,7 +27,7 @@ impl<T: Copy + Default> Lists<T> {
         Self { start, items }
     }
 
-    /// The list of that number.
+    /// The list with this number.
     pub(crate) fn at(&self, list: usize) -> &[T] {
         &self.items[self.start[list] as usize..self.start[list + 1] as usize]
     }

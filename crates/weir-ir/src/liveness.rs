@@ -1,9 +1,9 @@
-//! Which values are still needed where; above all, what must be kept across a lookup.
+//! Live values by block, and the values that must be kept across a lookup.
 
 use crate::graph::{Block, Fuel, Graph, Op, Table, Terminator, Type, Value};
 
-/// The blocks that end in a lookup, by number. A lookup's place in this list is the number under which
-/// the program is resumed ([`crate::abi::Continuation::resume`]), in the interpreter and in native code.
+/// The blocks that end in a lookup, by number. The index of a lookup in this list is its resume point
+/// ([`crate::abi::Continuation::resume`]), in the interpreter and in native code.
 pub fn lookups(graph: &Graph) -> Vec<Block> {
     graph
         .block_ids()
@@ -11,11 +11,11 @@ pub fn lookups(graph: &Graph) -> Vec<Block> {
         .collect()
 }
 
-/// No lookup, or not one and the same.
+/// No lookup, or different ones.
 pub(crate) const NO_LOOKUP: u32 = u32::MAX;
 
-/// The block of the lookup that every block's flow comes from: [`NO_LOOKUP`] before any, or where several meet. `order`
-/// has the reachable blocks, each before what it leads to as far as loops permit.
+/// By block: the block of the lookup whose flow is current there; [`NO_LOOKUP`] before any lookup, or if several are
+/// possible. `order` has the reachable blocks, each before its successors, except for back edges.
 pub(crate) fn last_lookups(graph: &Graph, order: &[Block]) -> Vec<u32> {
     const UNSEEN: u32 = NO_LOOKUP - 1;
     let mut last = vec![UNSEEN; graph.blocks.len()];
@@ -39,8 +39,9 @@ pub(crate) fn last_lookups(graph: &Graph, order: &[Block]) -> Vec<u32> {
     }
 }
 
-/// The values that live across the lookup that ends `block`, by number: what the blocks after it need
-/// that its own parameters are not. Computes all liveness; see [`Liveness::across`] for many lookups.
+/// The values that are live across the lookup that ends `block`, by number: the values that later blocks need, except
+/// the parameters of the next block. Computes the liveness of the whole graph; see [`Liveness::across`] for many
+/// lookups.
 ///
 /// # Panics
 /// If `block` does not end in a lookup.
@@ -48,37 +49,38 @@ pub fn live_across(graph: &Graph, block: Block) -> Vec<Value> {
     Liveness::of(graph).across(graph, block)
 }
 
-/// A lookup, and what must be kept for the time after it.
+/// A lookup, and the values that must be kept across it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crossing {
-    /// The block that ends in it.
+    /// The block that ends in the lookup.
     pub from: Block,
-    /// The table that is asked.
+    /// The table of the lookup.
     pub table: Table,
     /// The block after it.
     pub then: Block,
-    /// What is needed after it, in the order of [`crate::abi::Continuation::live`]; not constants and the
-    /// frame, which are made anew.
+    /// The live values, in the order of [`crate::abi::Continuation::live`], except constants and the frame, which are
+    /// rematerialized.
     pub values: Vec<Value>,
-    /// Loops that may be met after it.
+    /// Loops that may be reached after the lookup.
     pub fuels: Vec<Fuel>,
 }
 
-/// What crosses every lookup, in the order of [`lookups`].
+/// The values across every lookup, in the order of [`lookups`].
 pub fn crossings(graph: &Graph) -> Vec<Crossing> {
     Kept::of(graph).map(|kept| kept.crossings(graph)).unwrap_or_default()
 }
 
-/// What must be kept where a part of a graph is left for another one.
+/// The values that must be kept where control leaves a part of a graph.
 #[derive(Debug)]
 pub struct Kept {
-    /// What is needed where, constants and the frame among it.
+    /// Live values, including constants and the frame.
     pub liveness: Liveness,
     is_made_anew: Vec<bool>,
 }
 
 impl Kept {
-    /// Of a graph with lookups: stateless questions, of which there are the largest, have none.
+    /// The kept values of a graph; `None` if the graph has no lookups; stateless questions, which have the largest
+    /// graphs, have none.
     pub fn of(graph: &Graph) -> Option<Self> {
         let is_lookup = |block| matches!(graph.block(block).terminator, Terminator::Lookup { .. });
         graph.block_ids().any(is_lookup).then(|| {
@@ -92,8 +94,8 @@ impl Kept {
         })
     }
 
-    /// What is needed at the start of `block`, by number; not its parameters, nor constants and the frame, which are
-    /// made anew.
+    /// The live values at the start of `block`, by number, except its parameters, constants and the frame, which are
+    /// rematerialized.
     pub fn at(&self, block: Block) -> Vec<Value> {
         let mut values = self.liveness.live_in(block);
         values.retain(|v| !self.is_made_anew[v.index()]);
@@ -130,8 +132,8 @@ fn fuels_after(graph: &Graph, then: Block) -> Vec<Fuel> {
     fuels
 }
 
-/// The words of [`crate::abi::Continuation::live`] that values take: a buffer two, a number one; a bool takes a byte, and
-/// those stand before the others.
+/// Number of words of [`crate::abi::Continuation::live`] that values take: two per buffer, one per number. Bools take
+/// one byte each, before the other values.
 pub fn live_words(graph: &Graph, values: &[Value]) -> usize {
     let words = |&value: &Value| match graph.type_of(value) {
         Type::Buf => 2,
@@ -141,12 +143,12 @@ pub fn live_words(graph: &Graph, values: &[Value]) -> usize {
     words_of_bools(graph, values) + values.iter().map(words).sum::<usize>()
 }
 
-/// Of these the words of bools.
+/// The part of these words that bools take.
 pub fn words_of_bools(graph: &Graph, values: &[Value]) -> usize {
     values.iter().filter(|&&value| graph.type_of(value) == Type::Bool).count().div_ceil(8)
 }
 
-/// The values needed at the start of every block.
+/// The live values at the start of every block.
 #[derive(Debug, Clone)]
 pub struct Liveness {
     words_per_block: usize,
@@ -154,13 +156,13 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Computes it, for unreachable blocks too.
+    /// Computes the live values of all blocks, also unreachable ones.
     pub fn of(graph: &Graph) -> Self {
         let words_per_block = graph.values.len().div_ceil(64);
         let mut liveness = Self { words_per_block, live_in: vec![0; words_per_block * graph.blocks.len()] };
         let mut live = vec![0; words_per_block];
-        // Backwards is nearly the order in which information flows; loops take another round, where what was read
-        // before it was known changes.
+        // Backward order is nearly the direction of the data flow; loops take another round if a block's result changes
+        // after it was read.
         let mut read = vec![false; graph.blocks.len()];
         loop {
             let mut changed = false;
@@ -179,12 +181,12 @@ impl Liveness {
         }
     }
 
-    /// Whether `value` is needed at the start of `block` (and is not one of its parameters).
+    /// Whether `value` is live at the start of `block` (and not one of its parameters).
     pub fn is_live_into(&self, value: Value, block: Block) -> bool {
         self.row(block)[value.index() / 64] >> (value.index() % 64) & 1 == 1
     }
 
-    /// The values needed at the start of `block`, its parameters excepted, by number.
+    /// The live values at the start of `block`, except its parameters, by number.
     pub fn live_in(&self, block: Block) -> Vec<Value> {
         let words = self.row(block).iter().enumerate();
         words

@@ -1,14 +1,14 @@
-//! Compiles what graphs search for; the interpreter and native code search with the same code.
+//! Compiles the patterns of graphs; the interpreter and native code search with the same code.
 
 use crate::graph::{Graph, Pattern, PatternDecl};
 use memchr::memmem::Finder;
 use regex::bytes::{Regex, RegexBuilder};
 use std::fmt;
 
-/// The most memory that one compiled regular expression may take.
+/// Maximum memory of one compiled regular expression, in bytes.
 const REGEX_BYTES_MAX: usize = 4 << 20;
 
-/// The patterns of a graph, ready to search.
+/// The compiled patterns of a graph.
 #[derive(Debug, Clone)]
 pub struct Patterns(Vec<Compiled>);
 
@@ -23,9 +23,9 @@ enum Compiled {
 /// A regular expression that does not compile, or is too large.
 #[derive(Debug, Clone)]
 pub struct PatternError {
-    /// Which.
+    /// The pattern.
     pub pattern: Pattern,
-    /// What is wrong with it, as the library for regular expressions says it.
+    /// The message of the regular expression library.
     pub message: String,
 }
 
@@ -59,8 +59,8 @@ impl Patterns {
         Ok(Self(compiled.collect::<Result<_, _>>()?))
     }
 
-    /// Whether `bytes` fulfil `pattern`. Does not allocate, save that a regular expression's first
-    /// searches may fill its caches.
+    /// Whether `bytes` match `pattern`. Does not allocate, except that the first searches of a regular expression may
+    /// fill its caches.
     pub fn search(&self, pattern: Pattern, bytes: &[u8]) -> bool {
         match &self.0[pattern.index()] {
             Compiled::Contains(finder) => finder.find(bytes).is_some(),
@@ -71,7 +71,7 @@ impl Patterns {
     }
 }
 
-/// Case-insensitive, and on bytes: `.` is a byte, `\d` and letters' cases are ASCII's.
+/// Case-insensitive and on bytes: `.` is a byte, `\d` and case folding are ASCII.
 fn compile_regex(text: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(text)
         .case_insensitive(true)

@@ -1,22 +1,22 @@
-//! How large every value can get: conservative, and without regard to what checks have passed.
+//! Upper bounds of values: conservative, and independent of passed checks.
 
 use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, Graph, Meta, Op, Terminator, Type, Value, VarKind};
 
-/// Rounds after which what still grows is taken to grow without bound. With four, the graphs of all stacks come out the
-/// same (2026-11-24).
+/// Number of rounds after which a value that still grows is unbounded. Four rounds give the same graphs of all stacks
+/// (2026-11-24).
 const ROUNDS_MAX: usize = 2;
 
-/// Buffers are shorter than this, so lengths and offsets that were checked are smaller, too.
+/// Buffers are shorter than this, so lengths and checked offsets are, too.
 pub const BUFFER_BYTES_MAX: u64 = u32::MAX as u64;
 
-/// The largest number that each value can be.
+/// By value: its upper bound.
 #[derive(Debug, Clone)]
 pub struct Ranges(Vec<u64>);
 
 impl Ranges {
-    /// Computes them by going round until nothing grows that is read before it. Values that are never defined count as
-    /// 0, for nothing reads them.
+    /// Computes the bounds: iterates until no value grows that is read before its definition. Values without a
+    /// definition count as 0, because nothing reads them.
     pub fn of(graph: &Graph, flow: &ControlFlow) -> Self {
         let mut ranges = Self(vec![0; graph.values.len()]);
         for round in 0.. {
@@ -35,7 +35,7 @@ impl Ranges {
                         let new = ranges.0[arg.index()];
                         let old = &mut ranges.0[param.index()];
                         if new > *old {
-                            // Only parameters can feed themselves, so widening them ends every growth.
+                            // Only parameters can depend on themselves, so widening them stops all growth.
                             *old = if round >= ROUNDS_MAX { u64::MAX } else { new };
                             grown |= flow.goes_back(block, target.block);
                         }
@@ -52,13 +52,12 @@ impl Ranges {
         ranges
     }
 
-    /// The largest number that `value` can be: 1 for bools, `u64::MAX` where nothing is known, and for
-    /// what is not a number.
+    /// The upper bound of `value`: 1 for bools; `u64::MAX` if nothing is known, or if the value is no number.
     pub fn max(&self, value: Value) -> u64 {
         self.0[value.index()]
     }
 
-    /// What a lookup hands over: a flow, which is no number, and two bools. Whether that is new.
+    /// Sets the bounds of a lookup's results: a flow, which is no number, and two bools. Whether they are new.
     fn set_handed(&mut self, graph: &Graph, then: Block) -> bool {
         let mut is_new = false;
         for &param in &graph.block(then).params {
@@ -95,10 +94,10 @@ impl Ranges {
     fn of_binary(&self, op: BinaryOp, a: Value, b: Value) -> u64 {
         let (a, b) = (self.max(a), self.max(b));
         match op {
-            // A saturated bound is the one that says nothing, so a sum that wraps is covered.
+            // A saturated bound means "unknown", so a wrapping sum is covered.
             BinaryOp::Add => a.saturating_add(b),
             BinaryOp::Mul => a.saturating_mul(b),
-            // The difference wraps where the second is larger, which is never if it is 0.
+            // The difference wraps if the second operand is larger, which is impossible if it is 0.
             BinaryOp::Sub if b == 0 => a,
             BinaryOp::Sub => u64::MAX,
             BinaryOp::SubSat | BinaryOp::Shr => a,
@@ -117,7 +116,7 @@ impl Ranges {
     }
 }
 
-/// The largest number of so many bits.
+/// The largest number with this many bits.
 fn ones(bits: u32) -> u64 {
     if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 }
 }

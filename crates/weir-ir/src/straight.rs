@@ -1,27 +1,26 @@
-//! The straight graph: the way that most packets take, as a graph of its own.
+//! The straight graph: the path that most packets take, as a separate graph.
 //!
-//! A layer that may occur again is a loop in the graph: what comes from below is handed to it through
-//! parameters, for it may come from anywhere. The first time round a usual layer
-//! ([`Graph::usual`](crate::graph::Graph::usual)) almost everything about it is known: where it starts, that
-//! nothing was quoted, that its counter is 0. [`straighten`] follows the graph from its entry along usual
-//! layers, upwards, and copies what it meets; the passes then fold what is known. What is left
-//! out ends in [`Terminator::Rejoin`]: the whole graph starts over with the packet, which is right because
-//! nothing before a lookup has been done to anything but the packet's record. A lookup ends the straight
-//! graph, too: the tail is the whole graph's.
+//! A layer that may occur repeatedly is a loop in the graph. Its input is passed as parameters, because it may come
+//! from any lower layer. In the first iteration of a usual layer ([`Graph::usual`](crate::graph::Graph::usual)) almost
+//! everything about it is known: its offset, that the packet is not a quoted one, that the loop counter is 0.
+//! [`straighten`] follows the graph from its entry through usual layers, upwards, and copies the blocks on the way; the
+//! passes then fold the constants. Edges that are left out end in [`Terminator::Rejoin`]: the whole graph processes the
+//! packet from its entry. That is correct because nothing before a lookup has an effect except on the packet's record.
+//! A lookup ends the straight graph, too: the tail belongs to the whole graph.
 //!
-//! The result holds no loop, nothing after lookups, and of the links only the one named first. It is
-//! Rubik's parse tree unfolded (Rubik §5.1) as far as it pays: what is compiled at once is small and fast, and the
-//! whole graph's head is compiled when a packet needs it.
+//! The result contains no loop, no code after lookups, and only the first-named link type. It is Rubik's parse tree
+//! unfolded (Rubik §5.1) as far as it pays: the code compiled at startup is small and fast, and the whole graph's head
+//! is compiled when a packet needs it.
 
 use crate::build::to;
 use crate::graph::{Block, BlockData, Fuel, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
 use crate::liveness::{Crossing, crossings};
 
-/// Instructions that are copied at most; what lies beyond is left to the whole graph.
+/// Maximum number of copied instructions; the rest is left to the whole graph.
 const INSTS_MAX: usize = 2_000;
 
-/// The straight graph of a whole one, before any pass. `None` where the stack calls nothing usual, or
-/// nothing is left out.
+/// The straight graph of a whole one, before any pass. `None` if the stack marks nothing as usual, or if nothing is
+/// left out.
 pub fn straighten(graph: &Graph) -> Option<Graph> {
     if graph.usual.is_empty() {
         return None;
@@ -50,11 +49,11 @@ pub fn straighten(graph: &Graph) -> Option<Graph> {
     straighten.run()
 }
 
-/// Where the copying is: layers entered so far, each by its loop.
+/// A point in the unfolding: the layers entered so far, each by its loop.
 struct Place {
     below: Option<usize>,
     fuel: Option<Fuel>,
-    /// By number in the whole graph: the copy made here.
+    /// By number in the whole graph: the copy made at this point.
     blocks: Vec<Option<Block>>,
     values: Vec<Option<Value>>,
 }
@@ -70,10 +69,10 @@ struct Straighten<'a> {
     straight: Graph,
     crossings: Vec<Crossing>,
     is_cold: Vec<bool>,
-    /// The value that holds the link type, and the first of the links asked for.
+    /// The value that holds the link type, and the first link type in the switch.
     link: Option<(Value, u64)>,
     places: Vec<Place>,
-    /// Copies yet to be filled: place and block of the whole graph.
+    /// Copies whose contents are missing: place, and block of the whole graph.
     work: Vec<(usize, Block)>,
     rejoin: Option<Block>,
     insts: usize,
@@ -85,11 +84,11 @@ impl Straighten<'_> {
         while let Some((place, block)) = self.work.pop() {
             self.fill(place, block)?;
         }
-        // All of it is usual: a graph of its own gains nothing.
+        // Everything is usual: a separate graph gains nothing.
         self.rejoin.is_some().then_some(self.straight)
     }
 
-    /// The copy of `block` at `place`; made, and remembered as yet to be filled, where it is new.
+    /// The copy of `block` at `place`. A new copy is queued to be filled.
     fn copy(&mut self, place: usize, block: Block) -> Block {
         if let Some(copy) = self.places[place].blocks[block.index()] {
             return copy;
@@ -113,7 +112,7 @@ impl Straighten<'_> {
         copy
     }
 
-    /// The copy of a value that was met last on the way to `place`.
+    /// The most recent copy of a value on the path to `place`.
     fn value(&self, place: usize, value: Value) -> Option<Value> {
         let mut at = Some(place);
         while let Some(place) = at {
@@ -143,8 +142,8 @@ impl Straighten<'_> {
         Some(())
     }
 
-    /// Calls `change` with a function from values to their copies. `None` where one has none, which would
-    /// be a mistake of ours: then there is no straight graph, and nothing is lost but time.
+    /// Calls `change` with a function from values to their copies. `None` if a value has no copy, which would be a bug:
+    /// then there is no straight graph, which only costs speed.
     fn map(&self, place: usize, change: impl FnOnce(&mut dyn FnMut(Value) -> Value)) -> Option<()> {
         let mut all = true;
         change(&mut |value| {
@@ -177,7 +176,7 @@ impl Straighten<'_> {
             }
             other => {
                 let mut terminator = other.clone();
-                // Own operands first; arguments are mapped with their targets.
+                // The terminator's own operands first; arguments are mapped with their targets.
                 terminator.for_each_target_mut(|target| target.args.clear());
                 self.map(place, |f| terminator.map_operands(f))?;
                 let mut targets = vec![];
@@ -193,9 +192,9 @@ impl Straighten<'_> {
         })
     }
 
-    /// Where an edge leads.
+    /// The copy of an edge's target.
     fn target(&mut self, place: usize, target: &Target) -> Option<Target> {
-        // A loop is left out before it is copied: a copy of its head would hide what was handed to it before.
+        // Tests for a loop before copying its head: a copy of the head would hide the copies of the passed values.
         let leads_out = match self.graph.block(target.block).terminator {
             Terminator::Again { fuel, .. } => !self.is_entered(place, fuel),
             _ => self.is_cold[target.block.index()],
@@ -208,16 +207,16 @@ impl Straighten<'_> {
         Some(Target { block: self.copy(place, target.block), args })
     }
 
-    /// Whether a layer is entered: it is usual above those that were.
+    /// Whether the layer is to be entered: it is usual, above the layers entered so far.
     fn is_entered(&self, place: usize, fuel: Fuel) -> bool {
         let level = |fuel: Fuel| self.graph.usual.iter().position(|level| level.contains(&fuel));
         let below = self.places[place].fuel.and_then(level);
         level(fuel).is_some() && level(fuel) > below
     }
 
-    /// Into a layer.
+    /// Enters a layer.
     fn enter(&mut self, place: usize, fuel: Fuel, then: &Target) -> Option<Target> {
-        // The entry itself may be a loop that is left out.
+        // The graph's entry itself may be a loop that is left out.
         if !self.is_entered(place, fuel) {
             return Some(to(self.rejoin()));
         }
@@ -227,7 +226,7 @@ impl Straighten<'_> {
         Some(Target { block: self.copy(self.places.len() - 1, then.block), args })
     }
 
-    /// The block in which the whole graph starts over.
+    /// The block that continues at the whole graph's entry.
     fn rejoin(&mut self) -> Block {
         if let Some(block) = self.rejoin {
             return block;
@@ -238,7 +237,7 @@ impl Straighten<'_> {
         block
     }
 
-    /// The block in which the whole graph goes on after the lookup that ends `block`.
+    /// The block that continues in the whole graph after the lookup that ends `block`.
     fn after_lookup(&mut self, place: usize, block: Block) -> Option<Block> {
         let number = self.crossings.iter().position(|crossing| crossing.from == block)?;
         let Crossing { then, values, .. } = &self.crossings[number];
@@ -258,8 +257,8 @@ impl Straighten<'_> {
     }
 }
 
-/// Blocks from which every way leads to an end with a reason, to a loop of which nobody said that it is
-/// usual, or to the lookup of something one-sided, such as the fragments of a datagram.
+/// Blocks from which every path leads to an end with a reason, to a loop that is not marked as usual, or to a lookup in
+/// a one-sided table, such as the fragments of a datagram.
 fn cold(graph: &Graph) -> Vec<bool> {
     let mut is_cold = vec![false; graph.blocks.len()];
     let mut order = vec![];
@@ -289,7 +288,7 @@ fn cold(graph: &Graph) -> Vec<bool> {
     is_cold
 }
 
-/// The value that holds the link type where it is asked for, and the first link named.
+/// The value that holds the link type, if the entry switches on it, and the first link type.
 fn link(graph: &Graph) -> Option<(Value, u64)> {
     let entry = graph.block(graph.entry);
     let Terminator::Switch { value, cases, .. } = &entry.terminator else { return None };

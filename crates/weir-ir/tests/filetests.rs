@@ -1,8 +1,7 @@
-//! `filetests/ir/*.weirir`: graphs as text, and what the parser, the verifier and the interpreter say.
+//! `filetests/ir/*.weirir`: graphs as text, with the expected results of the parser, the verifier and the interpreter.
 //!
-//! A file starts with one sentence of what it shows. Lines `; frame HEX` and `; frame tcp SRC DST TEXT`
-//! name packets to trace (`HEX` may be `-`, for none). Lines `; => …` are what must come out;
-//! `WEIR_BLESS=1` writes them.
+//! A file starts with one sentence about its subject. Lines `; frame HEX` and `; frame tcp SRC DST TEXT` define packets
+//! to trace (`HEX` may be `-`, for none). Lines `; => …` are the expected output; `WEIR_BLESS=1` writes them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

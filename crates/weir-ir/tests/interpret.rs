@@ -1,4 +1,4 @@
-//! What the engine can rely on, tried on the interpreter.
+//! Guarantees to the engine, tested on the interpreter.
 
 use weir_ir::abi::{Continuation, FlowRecord, Program, Resume, Step};
 use weir_ir::graph::{Graph, Table};

@@ -1,7 +1,7 @@
-//! The files of `filetests/passes/PASS/`: a sentence, a graph, and what the pass makes of it.
-//! `WEIR_BLESS=1` writes what it makes now.
+//! The files of `filetests/passes/PASS/`: a sentence, a graph, and the result of the pass. `WEIR_BLESS=1` writes the
+//! current result.
 //!
-//! And: on random graphs each pass alone, and all together, change nothing that can be seen.
+//! Also: on random graphs, each pass alone and all together preserve the observable behaviour.
 
 use std::path::Path;
 use weir_ir::graph::Graph;
@@ -46,7 +46,7 @@ fn check(path: &Path, name: &str, is_blessing: bool) {
     }
 }
 
-/// What can be seen from outside; of calls those that somebody wants, without the flow's variables.
+/// The observable behaviour: packets, and wanted calls without the flow's variables.
 type Seen = (Vec<(Option<(u64, Option<DropReason>)>, Vec<u64>)>, Vec<String>);
 
 fn seen(graph: &Graph, packets: &[(PacketMeta, Vec<u8>)]) -> Seen {
@@ -65,7 +65,7 @@ fn seen(graph: &Graph, packets: &[(PacketMeta, Vec<u8>)]) -> Seen {
 
 fn compare(title: &str, before: &Graph, after: &Graph, packets: &[(PacketMeta, Vec<u8>)]) {
     let ((old, old_calls), (new, new_calls)) = (seen(before, packets), seen(after, packets));
-    // A packet that goes on asking for flows is cut off by the bound on lookups; fewer lookups, later.
+    // The limit on lookups ends packets that keep requesting flows; with fewer lookups they end later.
     if old.iter().chain(&new).any(|(done, _)| done.is_none()) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Random valid graphs: they verify, print as they parse, and never make the interpreter panic.
+//! Random valid graphs: they verify, their text parses to the same text, and the interpreter never panics on them.
 
 use weir_ir::graph::{BinaryOp, Graph, Op, Terminator, Value};
 use weir_ir::interpret::Interpreter;
@@ -48,7 +48,7 @@ fn the_interpreter_does_the_same_with_a_graph_and_with_its_text() {
         calls += ours.calls.len();
         dropped += ours.packets.iter().filter(|p| p.done.is_some_and(|(_, reason)| reason.is_some())).count();
     });
-    // The property says nothing if the graphs do nothing.
+    // The property is only tested if the graphs do something.
     assert!(lookups > 1000 && calls > 1000 && dropped > 1000, "{lookups} {calls} {dropped}");
 }
 
@@ -63,8 +63,8 @@ fn tracing_changes_nothing_and_ends() {
     });
 }
 
-/// The verifier's promise: what it accepts does not load outside. Graphs with a few numbers and operands
-/// changed are refused, or run without panic.
+/// The verifier's guarantee: accepted graphs do not load outside buffers. Graphs with a few changed numbers and
+/// operands are either refused or run without panic.
 #[test]
 fn what_the_verifier_accepts_does_not_panic() {
     let (mut accepted, mut refused) = (0, 0);

@@ -2,7 +2,7 @@
 
 use super::{BinaryOp, CompareOp, Event, Fuel, Meta, Out, Pattern, Sequence, Set, Value, Var, Width};
 
-/// An instruction. What it defines stands in [`Inst::results`].
+/// An instruction. [`Inst::results`] holds its results.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Op {
     /// A number. → int
@@ -17,15 +17,15 @@ pub enum Op {
     Not(Value),
     /// 1 for true, 0 for false. → int
     FromBool(Value),
-    /// The second where the first (a bool) is true, else the third. → their type
+    /// The second operand if the first (a bool) is true, else the third. → their type
     Select(Value, Value, Value),
     /// The packet's bytes. → buf
     Frame,
-    /// Its bytes up to an offset (the second); all where it is longer than that. → buf
+    /// A prefix of a buffer, up to an offset (the second operand), or all of a shorter buffer. → buf
     Narrow(Value, Value),
-    /// Bytes in a buffer. → int
+    /// Number of bytes in a buffer. → int
     Length(Value),
-    /// Bytes at offset plus displacement, most significant first unless `little`. → int
+    /// Bytes at offset plus displacement, big-endian unless `little`. → int
     Load {
         /// The buffer.
         buf: Value,
@@ -33,18 +33,18 @@ pub enum Op {
         offset: Value,
         /// Added to the offset.
         displacement: u32,
-        /// How many bytes.
+        /// Number of bytes.
         width: Width,
-        /// Least significant byte first.
+        /// Little-endian.
         little: bool,
     },
-    /// What the capture says of the packet. → int
+    /// Metadata of the packet. → int
     Meta(Meta),
-    /// Number `n` of the record that a residual filter is asked about. → int
+    /// Number `n` of the record on which a deferred predicate is evaluated. → int
     Input(u32),
-    /// Bytes `n` of that record (text, too). → buf
+    /// Bytes (or text) `n` of that record. → buf
     InputBytes(u32),
-    /// Whether (high, low), a number of 128 bits, lies in a set. → bool
+    /// Whether the 128-bit number (high, low) is in a set. → bool
     Member {
         /// The set.
         set: Set,
@@ -53,7 +53,7 @@ pub enum Op {
         /// Lower 64 bits.
         low: Value,
     },
-    /// Whether a pattern occurs in the bytes `offset .. offset + length` (cut to the buffer; needs no check). → bool
+    /// Whether a pattern matches the bytes `offset .. offset + length` (clipped to the buffer; needs no check). → bool
     Search {
         /// The pattern.
         pattern: Pattern,
@@ -64,9 +64,9 @@ pub enum Op {
         /// Length.
         length: Value,
     },
-    /// The sum of a number and the bytes `offset .. offset + length`, taken as numbers of 16 bits, an odd last one
-    /// filled up with a zero, with carries added in at the end (RFC 1071): 0 to 0xffff. 0 where the bytes do not all
-    /// lie in the buffer (needs no check), and else only where everything is 0. → int
+    /// The RFC 1071 sum of a number and the bytes `offset .. offset + length` as 16-bit numbers, an odd last byte
+    /// padded with a zero: 0 to 0xffff. 0 if the range exceeds the buffer (needs no check); otherwise 0 only if all
+    /// operands are 0. → int
     Sum16 {
         /// The buffer.
         buf: Value,
@@ -77,8 +77,8 @@ pub enum Op {
         /// The number.
         first: Value,
     },
-    /// The first eight of the bytes `offset .. offset + length` (cut to the buffer; needs no check) as one number, the
-    /// first of them highest; where there are fewer, zeros follow them. → int
+    /// The first eight of the bytes `offset .. offset + length` (clipped to the buffer; needs no check) as one
+    /// big-endian number; missing bytes are zeros at the end. → int
     Excerpt {
         /// The buffer.
         buf: Value,
@@ -87,151 +87,155 @@ pub enum Op {
         /// Length.
         length: Value,
     },
-    /// Reads a variable of a flow. `side` (false: the originator's, true: the responder's) exactly where it has sides. → int
+    /// Reads a variable of a flow. `side` (false: the originator's, true: the responder's) is present if and only if
+    /// the variable has sides. → int
     Get {
         /// The flow.
         flow: Value,
         /// The variable.
         var: Var,
-        /// Whose.
+        /// The side.
         side: Option<Value>,
     },
-    /// Writes a variable of a flow, cut to its bits.
+    /// Writes a variable of a flow, truncated to its bits.
     Set {
         /// The flow.
         flow: Value,
         /// The variable.
         var: Var,
-        /// Whose.
+        /// The side.
         side: Option<Value>,
         /// The new value.
         value: Value,
     },
-    /// Appends a letter (an int) to a variable of kind `letters`, once: not where it is in it, or it is full.
+    /// Appends a letter (an int) to a variable of kind `letters`, unless the letter is already present or the variable
+    /// is full.
     Append {
         /// The flow.
         flow: Value,
-        /// The variable: first byte the count, then the letters.
+        /// The variable: its first byte is the count, the letters follow.
         var: Var,
         /// The letter.
         letter: Value,
     },
-    /// Offers bytes to a sequence. → int status ([`crate::abi::SEQ_QUEUED`] …), int bytes at their front that were there already.
+    /// Inserts bytes into a sequence. → int status ([`crate::abi::SEQ_QUEUED`] …), int number of leading bytes received
+    /// before
     SeqInsert {
         /// The sequence.
         sequence: Sequence,
         /// The flow.
         flow: Value,
-        /// Whose direction (false: the originator's).
+        /// The direction (false: the originator's).
         side: Value,
         /// Sequence number of the first byte.
         at: Value,
-        /// The buffer that the bytes lie in.
+        /// The buffer that contains the bytes.
         buf: Value,
-        /// Their offset (the bytes may reach past the buffer's end where a capture cut them).
+        /// Their offset (the bytes may exceed the buffer if the capture truncated them).
         offset: Value,
-        /// Their number, as the headers claim it.
+        /// Number of bytes according to the headers.
         length: Value,
-        /// Sequence numbers they use up.
+        /// Number of sequence numbers that the bytes consume.
         span: Value,
-        /// Values to remember for when they are in order.
+        /// Values to store until the bytes are in order.
         metas: Vec<Value>,
     },
-    /// The other side acknowledged all numbers before `at`: what is missing before it will not come. What waits behind
-    /// holes there passes at the next `seq_next` of the other side.
+    /// Records that the receiver acknowledged all numbers before `at`: missing bytes before `at` will not arrive. The
+    /// next `seq_next` for the receiver's own direction returns the bytes queued behind these gaps.
     SeqAcknowledge {
         /// The sequence.
         sequence: Sequence,
         /// The flow.
         flow: Value,
-        /// Whose numbers these are (false: the originator's).
+        /// The direction of the acknowledged bytes (false: the originator's).
         side: Value,
-        /// The number behind the last one acknowledged.
+        /// The number after the last acknowledged one.
         at: Value,
     },
-    /// The next queued bytes that are in order now: first those of the other direction that this packet acknowledged.
-    /// → bool there are some, int bytes missing before them, buf, int offset, int length as claimed, bool they are the
-    /// other direction's, then the metas
+    /// The next queued bytes that are in order: first those of the opposite direction that this packet acknowledged. →
+    /// bool whether there are any, int bytes missing before them, buf, int offset, int length according to the headers,
+    /// bool whether they belong to the opposite direction, then the metas
     SeqNext {
         /// The sequence.
         sequence: Sequence,
         /// The flow.
         flow: Value,
-        /// Whose direction.
+        /// The direction.
         side: Value,
     },
-    /// All bytes in order that the sequence retains, as one buffer, and forgets them. → buf
+    /// Returns all in-order bytes that the sequence retains as one buffer, and forgets them. → buf
     SeqAssemble {
         /// The sequence.
         sequence: Sequence,
         /// The flow.
         flow: Value,
-        /// Whose direction.
+        /// The direction.
         side: Value,
     },
-    /// Adds bytes in order to those of which a direction's messages are made.
+    /// Appends in-order bytes to a direction's input for messages.
     Collect {
         /// The flow.
         flow: Value,
-        /// Whose direction.
+        /// The direction.
         side: Value,
-        /// Bytes missing before them.
+        /// Number of bytes missing before them.
         gap: Value,
         /// The buffer.
         buf: Value,
         /// Offset.
         offset: Value,
-        /// Bytes as claimed; those beyond the buffer's end are missing.
+        /// Number of bytes according to the headers; those beyond the buffer's end are missing.
         length: Value,
-        /// Nothing, or what these bytes are of a whole ([`crate::abi::WHOLE_EDGE`] and others), and values that go with it.
+        /// Empty, or the flags of a chunk ([`crate::abi::WHOLE_EDGE`] and others) and the values of its chunked
+        /// message.
         whole: Vec<Value>,
     },
-    /// Of the whole at hand (which [`Op::Messages`] or [`Op::NextMessages`] gave) one of the values that its first part
-    /// brought. → int
+    /// A value of the current chunked message, carried by its first chunk. [`Op::Messages`] or [`Op::NextMessages`]
+    /// made the message current. → int
     WholeValue {
-        /// Which of [`Op::Collect`]'s.
+        /// The number of the value in [`Op::Collect`].
         number: u32,
     },
-    /// The first run of a direction's collected bytes, without a gap in it, that may hold a message; empty where there
-    /// is none. From now on this direction is the one at hand. → buf
+    /// The first contiguous run of a direction's collected bytes that may contain a message; empty if there is none.
+    /// This direction and run become the current ones. → buf
     Messages {
         /// The flow.
         flow: Value,
-        /// Whose direction.
+        /// The direction.
         side: Value,
     },
-    /// Of the run at hand the first `done` bytes are a message that is over; the next one is whole once `wanted` bytes
-    /// are there behind them (0: nobody knows yet; [`crate::abi::MESSAGES_LOST`]: no message begins there;
-    /// [`crate::abi::MESSAGES_LATER`]: it is for the next packet). What is left of the run, or the next one, as of
-    /// [`Op::Messages`]. → buf
+    /// Consumes the first `done` bytes of the current run, a finished message. The next message is complete with
+    /// `wanted` further bytes (0: not known yet; [`crate::abi::MESSAGES_LOST`]: no message begins there;
+    /// [`crate::abi::MESSAGES_LATER`]: continue with the next packet). Returns the rest of the run, or the next one, as
+    /// [`Op::Messages`] does. → buf
     NextMessages {
-        /// Bytes of the run at hand.
+        /// Number of consumed bytes of the current run.
         done: Value,
-        /// Bytes.
+        /// Number of bytes of the next message.
         wanted: Value,
     },
-    /// A loop begins anew: a message's own, which another loop bounds that is around them.
+    /// Resets the counter of an inner loop: a loop over parts of a message, inside the bounded loop over messages.
     Refuel {
-        /// Which counter.
+        /// The counter.
         fuel: Fuel,
     },
-    /// Hands bytes in order to the sessions of a flow.
+    /// Delivers in-order bytes to the sessions of a flow.
     Deliver {
         /// The flow.
         flow: Value,
-        /// Whose direction.
+        /// The direction.
         side: Value,
-        /// Bytes missing before them.
+        /// Number of bytes missing before them.
         gap: Value,
         /// The buffer.
         buf: Value,
         /// Offset.
         offset: Value,
-        /// Bytes as claimed; those beyond the buffer's end are missing.
+        /// Number of bytes according to the headers; those beyond the buffer's end are missing.
         length: Value,
     },
-    /// Keeps the bytes `offset .. offset + length` of a buffer (cut to it; needs no check) until the packet's events
-    /// have been told. → int by which a column of these names them
+    /// Keeps the bytes `offset .. offset + length` of a buffer (clipped to it; needs no check) until the packet's
+    /// events have been emitted. → int by which an event's column refers to them
     Keep {
         /// The buffer.
         buf: Value,
@@ -240,11 +244,11 @@ pub enum Op {
         /// Length.
         length: Value,
     },
-    /// An event with its columns.
+    /// Emits an event with its columns.
     Emit {
         /// The event.
         event: Event,
-        /// Its flow, where it has one.
+        /// The flow, if the event names one.
         flow: Option<Value>,
         /// The columns.
         values: Vec<Value>,

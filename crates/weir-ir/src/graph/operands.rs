@@ -1,9 +1,9 @@
-//! What instructions and terminators read, and where terminators lead.
+//! Operands of instructions and terminators, and successors of terminators.
 
 use super::{Block, Op, Target, Terminator, Value, Var};
 use smallvec::{SmallVec, smallvec};
 
-/// Calls `$each` on a reference to every value that `$op` reads: shared or not, as `$op` itself is.
+/// Calls `$each` on a reference to every value that `$op` reads; the reference is shared or mutable like `$op`.
 macro_rules! each_operand {
     ($op:expr, $each:expr) => {{
         let each = $each;
@@ -66,8 +66,8 @@ impl Op {
         each_operand!(self, |v: &mut Value| *v = f(*v));
     }
 
-    /// Nothing but its results comes of it, and equal operands give equal results anywhere: it may be
-    /// shared, moved up to where its operands (and, for loads, their check) are, or dropped.
+    /// Whether the instruction has no effect but its results, and equal operands give equal results everywhere. Such an
+    /// instruction may be shared, dropped, or moved up to its operands (a load: to its check).
     pub fn is_pure(&self) -> bool {
         !matches!(
             self,
@@ -91,7 +91,7 @@ impl Op {
     }
 }
 
-/// What of a flow's record an instruction reads or writes.
+/// The part of a flow's record that an instruction reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch {
     /// Nothing.
@@ -100,7 +100,7 @@ pub enum Touch {
     Var(Var),
     /// The state of sequences ([`crate::sequence`]).
     Sequence,
-    /// What the engine keeps of a flow: its [`EngineVar`](crate::engine_var::EngineVar)s.
+    /// The engine's variables of a flow: its [`EngineVar`](crate::engine_var::EngineVar)s.
     Engine,
 }
 
@@ -114,7 +114,7 @@ pub struct Touches {
 }
 
 impl Op {
-    /// What of the flow's record it reads and writes.
+    /// The parts of the flow's record that the instruction reads and writes.
     pub fn touches(&self) -> Touches {
         let (reads, writes) = match self {
             Op::Get { var, .. } => (Touch::Var(*var), Touch::Nothing),
@@ -124,7 +124,7 @@ impl Op {
             | Op::SeqAcknowledge { .. }
             | Op::SeqNext { .. }
             | Op::SeqAssemble { .. } => (Touch::Sequence, Touch::Sequence),
-            // Sessions and subscribers learn of bytes, and may want no more of them.
+            // Sessions and subscribers receive the bytes, and may stop wanting more.
             Op::Deliver { .. } => (Touch::Engine, Touch::Engine),
             _ => (Touch::Nothing, Touch::Nothing),
         };
@@ -133,7 +133,7 @@ impl Op {
 }
 
 impl Terminator {
-    /// The blocks it may lead to, with their arguments. A lookup's block has none here.
+    /// The successors and their arguments, except the block after a lookup.
     pub fn targets(&self) -> SmallVec<[&Target; 2]> {
         match self {
             Terminator::Jump(t) => smallvec![t],
@@ -150,7 +150,7 @@ impl Terminator {
         }
     }
 
-    /// As [`targets`](Self::targets), to change.
+    /// As [`targets`](Self::targets), mutable.
     pub fn targets_mut(&mut self) -> SmallVec<[&mut Target; 2]> {
         match self {
             Terminator::Jump(t) => smallvec![t],
@@ -167,7 +167,7 @@ impl Terminator {
         }
     }
 
-    /// Every block that control may go to, the one after a lookup included.
+    /// All successors, including the block after a lookup.
     pub fn successors(&self) -> SmallVec<[Block; 2]> {
         match self {
             Terminator::Lookup { then, .. } => smallvec![*then],
@@ -175,7 +175,7 @@ impl Terminator {
         }
     }
 
-    /// Replaces every value that it reads itself, and every argument.
+    /// Replaces every value that the terminator reads, including arguments.
     pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
         match self {
             Terminator::Branch { condition, .. } => *condition = f(*condition),
@@ -194,13 +194,14 @@ impl Terminator {
         self.for_each_target_mut(|target| target.args.iter_mut().for_each(|v| *v = f(*v)));
     }
 
-    /// Calls `f` on every value that it reads, arguments included. Allocates nothing.
+    /// Calls `f` on every value that the terminator reads, including arguments. Allocates nothing.
     pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
         self.for_each_own_operand(&mut f);
         self.for_each_target(|t| t.args.iter().for_each(|&v| f(v)));
     }
 
-    /// Calls `f` on every value that it reads itself: condition, offset, key and the like.
+    /// Calls `f` on every value that the terminator reads itself (condition, offset, key and the like), excluding
+    /// arguments.
     pub fn for_each_own_operand(&self, mut f: impl FnMut(Value)) {
         match self {
             Terminator::Branch { condition, .. } => f(*condition),
@@ -218,7 +219,7 @@ impl Terminator {
         }
     }
 
-    /// Calls `f` on every target, as [`targets`](Self::targets) lists them. Allocates nothing.
+    /// Calls `f` on every target, in the order of [`targets`](Self::targets). Allocates nothing.
     pub fn for_each_target<'a>(&'a self, mut f: impl FnMut(&'a Target)) {
         match self {
             Terminator::Jump(t) => f(t),
@@ -239,7 +240,7 @@ impl Terminator {
         }
     }
 
-    /// Calls `f` on every target, to change it. Allocates nothing.
+    /// Calls `f` on every target, mutable. Allocates nothing.
     pub fn for_each_target_mut(&mut self, mut f: impl FnMut(&mut Target)) {
         match self {
             Terminator::Jump(t) => f(t),

@@ -1,9 +1,9 @@
-//! The meaning of arithmetic, for the interpreter and for folding constants.
+//! The semantics of arithmetic, for the interpreter and for constant folding.
 
 use crate::graph::{BinaryOp, CompareOp};
 
 impl BinaryOp {
-    /// The result on ints; on bools, as 0 and 1.
+    /// The result on ints; on bools as 0 and 1.
     pub fn apply(self, a: u64, b: u64) -> u64 {
         match self {
             BinaryOp::Add => a.wrapping_add(b),
@@ -34,7 +34,7 @@ impl BinaryOp {
 }
 
 impl CompareOp {
-    /// Whether it holds.
+    /// Whether the comparison holds.
     pub fn apply(self, a: u64, b: u64) -> bool {
         match self {
             CompareOp::Eq => a == b,
@@ -45,7 +45,7 @@ impl CompareOp {
     }
 }
 
-/// Whether (high, low) lies in a set of sorted, disjoint ranges.
+/// Whether (high, low) is in a set of sorted, disjoint ranges.
 pub fn member(set: &[(u128, u128)], high: u64, low: u64) -> bool {
     let number = u128::from(high) << 64 | u128::from(low);
     let after = set.partition_point(|&(first, _)| first <= number);

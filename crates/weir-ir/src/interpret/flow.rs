@@ -1,4 +1,4 @@
-//! Instructions that touch the flow or call the engine.
+//! Instructions that access the flow or call the engine.
 
 use super::run::{Run, Tail, cut};
 use crate::abi::{
@@ -8,7 +8,7 @@ use crate::graph::{Inst, Op, Table, Type, Value, Var, VarKind};
 use weir_packet::Direction;
 
 impl Tail<'_> {
-    /// The host and the flow, lent on.
+    /// Reborrows the host and the flow.
     fn parts(&mut self) -> (&mut dyn Host, FlowRecord<'_>) {
         (self.host, self.flow.reborrow())
     }
@@ -81,7 +81,7 @@ impl<'t> Run<'_, 't> {
         self.tail.as_mut().expect("the verifier: this comes after a lookup")
     }
 
-    /// Where a variable lies in the flow's data, and its kind.
+    /// The offset of a variable in the flow's data, and its kind.
     fn place(&self, var: Var, side: Option<Value>) -> (usize, VarKind) {
         let layout = &self.program.layout;
         let decl = &self.program.graph.vars[var.index()];
@@ -164,7 +164,7 @@ impl<'t> Run<'_, 't> {
         for (&result, word) in inst.results.iter().zip(words) {
             self.set(result, word);
         }
-        // A slice is its own buffer, so its bytes start at offset 0.
+        // The slice becomes a buffer of its own, so its bytes start at offset 0.
         self.keep(inst.results[2], bytes);
     }
 

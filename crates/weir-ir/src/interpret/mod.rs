@@ -1,10 +1,10 @@
-//! The reference meaning of graphs: runs one, instruction by instruction, in plain safe code.
+//! The reference semantics of graphs: runs a graph instruction by instruction, in plain safe code.
 //!
-//! It runs graphs that [`crate::verify`] accepts; others may make it panic, never worse. Native code
-//! must do the same on every packet, and filters explain themselves with [`Interpreter::trace`].
+//! It runs graphs that [`crate::verify`] accepts; others may cause a panic, but no undefined behaviour. Native code
+//! must behave the same on every packet. [`Interpreter::trace`] explains filter results.
 //!
-//! A buffer never starts anywhere but at the start of the frame, of a kept slice or of an input; so a
-//! number and a length tell it, and that is what lives across lookups.
+//! A buffer always starts at the start of the frame, of a kept slice or of an input. So a source number and a length
+//! identify it, and these two are stored across lookups.
 
 mod arithmetic;
 mod flow;
@@ -22,20 +22,20 @@ use run::{Record, Registers, Run, Tail};
 use std::sync::Mutex;
 use weir_packet::PacketMeta;
 
-/// A graph, ready to be interpreted.
+/// A graph, prepared for interpretation.
 #[derive(Debug)]
 pub struct Interpreter {
     graph: Graph,
     layout: Layout,
     patterns: Patterns,
     crossings: Vec<Crossing>,
-    /// The number of each block's crossing.
+    /// By block: the number of its lookup.
     resumes: Vec<u32>,
-    /// Registers that nobody runs on now. Kept so that a packet costs no allocation.
+    /// Registers not in use, kept so that packets need no allocation.
     spare: Mutex<Vec<Registers>>,
 }
 
-/// A lookup, as seen by what goes on after it.
+/// A lookup, as needed to resume after it.
 #[derive(Debug)]
 struct Crossing {
     then: Block,
@@ -46,7 +46,7 @@ impl Interpreter {
     /// Prepares a graph, which should be verified.
     ///
     /// # Errors
-    /// A regular expression does not compile.
+    /// If a regular expression does not compile.
     pub fn new(graph: Graph) -> Result<Self, PatternError> {
         debug_assert!(!graph.is_straight, "its whole graph is interpreted");
         let patterns = Patterns::of(&graph)?;
@@ -64,8 +64,8 @@ impl Interpreter {
         Ok(Self { graph, layout, patterns, crossings, resumes, spare: Mutex::default() })
     }
 
-    /// Runs `body` with registers; those of an earlier packet are as good, for no value is read
-    /// before it is written.
+    /// Runs `body` with registers. Registers of an earlier packet need no clearing, because every value is written
+    /// before it is read.
     fn with_registers<R>(&self, body: impl FnOnce(&mut Registers) -> R) -> R {
         let spare = || self.spare.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut registers = spare().pop().unwrap_or_else(|| Registers::of(&self.graph));

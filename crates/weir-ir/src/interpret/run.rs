@@ -9,12 +9,12 @@ use crate::graph::{Block, Graph, Inst, Meta, Op, Target, Terminator, Type, Value
 use crate::liveness::words_of_bools;
 use weir_packet::PacketMeta;
 
-/// What a run reads from.
+/// The input of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Record<'a> {
     /// A packet's bytes.
     Frame(&'a [u8]),
-    /// The record that a residual filter is asked about.
+    /// The record on which a deferred predicate is evaluated.
     Inputs {
         /// Its numbers.
         numbers: &'a [u64],
@@ -23,7 +23,7 @@ pub(super) enum Record<'a> {
     },
 }
 
-/// The engine's side, after a lookup.
+/// The host and the flow, after a lookup.
 pub(super) struct Tail<'a> {
     pub(super) host: &'a mut dyn Host,
     pub(super) flow: FlowRecord<'a>,
@@ -32,7 +32,7 @@ pub(super) struct Tail<'a> {
 /// The current values.
 #[derive(Debug)]
 pub(super) struct Registers {
-    /// A word for every value: bools as 0 and 1, buffers packed, flows unused (there is only one).
+    /// One word per value: bools as 0 and 1, buffers packed, flows unused (there is only one).
     pub(super) values: Vec<u64>,
     args: Vec<u64>,
 }
@@ -43,12 +43,12 @@ impl Registers {
     }
 }
 
-/// A buffer: so many bytes from the start of its source.
+/// A buffer: the first bytes of its source.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Buffer {
-    /// 0: the frame. Others: a kept slice, or an input, from 1.
+    /// 0: the frame. Others, from 1: a kept slice or an input.
     pub(super) source: u32,
-    /// Bytes.
+    /// Number of bytes.
     pub(super) length: u32,
 }
 
@@ -62,7 +62,7 @@ impl Buffer {
     }
 }
 
-/// The part of a buffer `offset .. offset + length`, cut to it.
+/// The range `offset .. offset + length` of a buffer, clipped to the buffer.
 pub(super) fn cut(bytes: &[u8], offset: u64, length: u64) -> &[u8] {
     let all = bytes.len() as u64;
     let (start, end) = (offset.min(all), offset.saturating_add(length).min(all));
@@ -145,7 +145,8 @@ impl<'a, 't> Run<'a, 't> {
         self.go(if first { then } else { otherwise })
     }
 
-    /// Hands the arguments over. All are read before any parameter is written: a loop may swap two.
+    /// Passes the arguments to the block's parameters. Reads all arguments before it writes any parameter, because a
+    /// loop may swap two.
     fn go(&mut self, target: &Target) -> Block {
         let Registers { values, args, .. } = &mut *self.registers;
         args.clear();
@@ -208,7 +209,7 @@ impl<'a, 't> Run<'a, 't> {
             Op::Compare(op, a, b) => u64::from(op.apply(self.int(*a), self.int(*b))),
             Op::Not(a) => u64::from(!self.bool(*a)),
             Op::FromBool(a) => u64::from(self.bool(*a)),
-            // Whatever it selects, its word is copied.
+            // The selected word is copied, whatever its type.
             Op::Select(a, b, c) => self.int(if self.bool(*a) { *b } else { *c }),
             Op::Frame => Buffer { source: 0, length: self.source(0).len() as u32 }.pack(),
             Op::Narrow(buf, end) => {
@@ -259,7 +260,7 @@ impl<'a, 't> Run<'a, 't> {
 
     fn meta(&self, meta: Meta) -> u64 {
         match meta {
-            // Times before 1970 wrap: they are numbers of 64 bits like others.
+            // Times before 1970 wrap to 64-bit unsigned numbers.
             Meta::Time => self.packet.time.0 as u64,
             Meta::WireBytes => u64::from(self.packet.wire_bytes),
             Meta::CapturedBytes => u64::from(self.packet.captured_bytes),
@@ -269,7 +270,7 @@ impl<'a, 't> Run<'a, 't> {
         }
     }
 
-    /// The word of a value, an int's above all.
+    /// The word of a value, usually of an int.
     pub(super) fn int(&self, value: Value) -> u64 {
         self.registers.values[value.index()]
     }
@@ -287,12 +288,12 @@ impl<'a, 't> Run<'a, 't> {
         &self.source(source)[..length as usize]
     }
 
-    /// All bytes of a source; none where there is no such input.
+    /// All bytes of a source; empty if there is no such input.
     fn source(&self, number: u32) -> &[u8] {
         source(self.record, &self.k.buffers, number)
     }
 
-    /// The engine's side and a buffer's bytes, at once.
+    /// The tail and a buffer's bytes, borrowed together.
     pub(super) fn tail_and_bytes(&mut self, buf: Value) -> (&mut Tail<'t>, &[u8]) {
         let Buffer { source: number, length } = self.buf(buf);
         let bytes = &source(self.record, &self.k.buffers, number)[..length as usize];
@@ -303,7 +304,7 @@ impl<'a, 't> Run<'a, 't> {
         self.registers.values[value.index()] = word;
     }
 
-    /// Keeps a slice until the packet is done.
+    /// Keeps a slice until the packet is finished.
     pub(super) fn keep(&mut self, value: Value, slice: Slice) {
         let length = slice.length;
         self.k.buffers.push(slice);

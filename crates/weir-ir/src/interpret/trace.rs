@@ -1,4 +1,4 @@
-//! The way of one packet through a graph, for whoever asks why it did or did not match.
+//! Traces one packet through a graph, to explain why it matched or not.
 
 use super::Interpreter;
 use super::run::Record;
@@ -9,54 +9,54 @@ use crate::graph::{Block, SequenceDecl, Table, Value};
 use std::fmt;
 use weir_packet::{Direction, DropReason, PacketMeta};
 
-/// Lookups that a trace follows: more than any stack of layers has.
+/// Maximum number of lookups in a trace: more than any stack of layers has.
 const LOOKUPS_MAX: usize = 16;
 
-/// A step of a packet's way.
+/// A step of a packet's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceStep {
     /// A block was entered.
     Block(Block),
     /// Bytes were loaded.
     Load {
-        /// The value they became.
+        /// The resulting value.
         value: Value,
         /// The buffer.
         buf: Value,
-        /// Offset in it, displacement included.
+        /// Offset in the buffer, displacement included.
         offset: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u32,
-        /// The number they are.
+        /// The loaded number.
         word: u64,
     },
-    /// Bytes were asked for.
+    /// The presence of bytes was checked.
     Check {
         /// The buffer.
         buf: Value,
-        /// From this offset on.
+        /// Offset of the first byte.
         offset: u64,
-        /// So many.
+        /// Number of bytes.
         bytes: u32,
         /// The buffer's length.
         length: u32,
-        /// They were there.
+        /// Whether all bytes were present.
         passes: bool,
     },
-    /// A flow was looked up; the trace goes on with a new one.
+    /// A flow was looked up; the trace continues with a new flow.
     Lookup {
-        /// In this table.
+        /// The table.
         table: Table,
-        /// Under this key.
+        /// The key.
         key: Vec<u64>,
     },
-    /// The program asked for another flow. The trace ends.
+    /// The program restarted the lookup. The trace ends.
     Restart,
-    /// The end.
+    /// The packet ended.
     Done {
-        /// A bit for every term that is fulfilled.
+        /// One bit for every satisfied term.
         terms: u64,
-        /// Why the packet could not be followed to its end, if so.
+        /// Why the packet could not be parsed to its end, if so.
         reason: Option<DropReason>,
     },
 }
@@ -84,13 +84,13 @@ impl fmt::Display for TraceStep {
 }
 
 impl Interpreter {
-    /// Follows one packet as if it were the first of all: every lookup finds a new flow with the packet
-    /// the originator's, and all bytes are in order but for the later fragments of a datagram.
+    /// Traces one packet as the first of a run: every lookup creates a flow with the packet's sender as originator, and
+    /// all bytes are in order except later fragments of a datagram.
     pub fn trace(&self, packet: &PacketMeta, frame: &[u8]) -> Vec<TraceStep> {
         self.trace_into(packet, frame, &mut Continuation::default())
     }
 
-    /// As [`trace`](Self::trace); the packet's record and terms are in `k` when it is done.
+    /// As [`trace`](Self::trace); afterwards `k` holds the packet's record and terms.
     pub fn trace_into(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Vec<TraceStep> {
         let mut steps = vec![];
         let mut step = self.start(packet, Record::Frame(frame), k, Some(&mut steps));
@@ -108,14 +108,14 @@ impl Interpreter {
     }
 }
 
-/// An engine that has seen nothing yet and keeps nothing.
+/// A host in its initial state that stores nothing.
 struct FirstPacket<'a> {
     sequences: &'a [SequenceDecl],
 }
 
 impl Host for FirstPacket<'_> {
     fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted {
-        // A sequence that starts at 0 (a datagram) does not begin with its later pieces.
+        // The later pieces of a sequence that starts at 0 (a datagram) are not in order.
         let is_first = offer.at == 0 || self.sequences[offer.sequence.index()].from_first;
         SeqInserted { status: if is_first { SEQ_ORDERED } else { SEQ_QUEUED }, skip_bytes: 0 }
     }

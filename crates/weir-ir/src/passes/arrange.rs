@@ -1,10 +1,10 @@
-//! Arranges the graph for whoever reads or runs it: blocks in the order in which packets meet them, those that
-//! only lead to a drop reason last; blocks and values numbered without holes.
+//! Orders and renumbers the graph for readers and for code layout: blocks in the order of execution, blocks that only
+//! lead to a drop reason last; blocks and values numbered without gaps.
 
 use super::edit::{NONE, Order, renumber_blocks};
 use crate::graph::{Block, Graph, Inst, Terminator, Type, Value};
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let is_cold = cold(graph, &order);
@@ -14,7 +14,7 @@ pub fn run(graph: &mut Graph) -> bool {
     changed | number_values(graph)
 }
 
-/// The blocks from which every way leads to an end with a reason.
+/// The blocks from which every path leads to an end with a reason.
 fn cold(graph: &Graph, order: &Order) -> Vec<bool> {
     let mut is_cold = vec![false; graph.blocks.len()];
     for &block in order.blocks.iter().rev().filter(|&&block| block != graph.entry) {

@@ -1,14 +1,14 @@
-//! Parameters that always hold the same value give way to it, also round loops.
+//! Replaces parameters that always hold the same value by that value, also around loops.
 //!
-//! Optimistic: every parameter is taken to be a copy of the first value it is seen to be handed, until
-//! an edge hands it another. So parameters that hand each other one value round a loop are found
-//! together, where looking at one at a time finds none (the redundant strongly connected sets of Braun et
-//! al., CC 2013, section 3.2). The value dominates every edge that hands it on, and so the parameter's block.
+//! Optimistic: every parameter is assumed to be a copy of the first value passed to it, until an edge passes another.
+//! This finds parameters that pass each other one value around a loop together, which an analysis of single parameters
+//! cannot (the redundant strongly connected sets of Braun et al., CC 2013, section 3.2). The value dominates every edge
+//! that passes it, and so the parameter's block.
 
 use super::edit::{Order, Replacements, remove_params};
 use crate::graph::{Graph, Value};
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let origin = origins(graph, &order);
@@ -30,8 +30,8 @@ pub fn run(graph: &mut Graph) -> bool {
     changed
 }
 
-/// The value that each value is a copy of: itself, unless it is a parameter that is only ever handed one.
-/// Entry parameters and those after a lookup are handed theirs by the engine.
+/// The value that each value copies: itself, unless it is a parameter to which only one value is passed. The engine
+/// passes the parameters of the entry and of blocks after a lookup.
 fn origins(graph: &Graph, order: &Order) -> Vec<Option<Value>> {
     let mut origin: Vec<Option<Value>> = (0..graph.values.len() as u32).map(|v| Some(Value(v))).collect();
     let mut is_handed = vec![false; graph.blocks.len()];
@@ -48,7 +48,8 @@ fn origins(graph: &Graph, order: &Order) -> Vec<Option<Value>> {
             origin[param.index()] = None;
         }
     }
-    // Each parameter goes from nothing to one value to itself: the rounds are bounded by twice their number.
+    // Each parameter changes from unknown to one value to itself, so the number of rounds is at most twice the number
+    // of parameters.
     let mut again = true;
     while again {
         again = false;

@@ -1,20 +1,19 @@
-//! Drops what nobody needs: aggressive dead-code elimination with control dependence.
+//! Removes unneeded code: aggressive dead-code elimination with control dependence.
 //!
-//! Everything is taken to be dead until something needed needs it (Cytron et al. 1991, section 7.1).
-//! Needed from the start is what can be seen from outside: [`Terminator::Done`] (its reasons are counted),
-//! what is stored in the packet's record, events that somebody listens to, bytes delivered where the table
-//! delivers, lookups in tables that somebody observes. From there:
+//! All code is assumed dead until needed code needs it (Cytron et al. 1991, section 7.1). The roots are the observable
+//! effects: [`Terminator::Done`] (its reasons are counted), stores in the packet's record, events with subscribers,
+//! deliveries in tables that deliver, lookups in observed tables. From there:
 //!
 //! * an instruction needs its operands, and the branches that decide whether its block is reached;
 //! * a parameter needs its arguments, and the branches that decide which edge is taken;
-//! * a `get` needs whatever writes its variable;
-//! * a lookup in a table makes what writes the table's observed variables needed, and its restarts;
-//! * the instructions of a sequence need each other and whatever else writes its `$seq.` variables: bytes
-//!   that were put in must be pulled out, or nothing after them would ever be in order.
+//! * a `get` needs all writes of its variable;
+//! * a lookup needs the writes of its table's observed variables, and its restarts;
+//! * the instructions of a sequence need each other and all other writes of its `$seq.` variables: inserted bytes must
+//!   be taken out, or no later bytes would ever be in order.
 //!
-//! What was never needed goes. A branch that decides nothing jumps to where its sides meet again, be it
-//! over a loop: loops are bounded, so they would have ended. Then declarations go: variables that are
-//! neither touched nor observed, sequences, sets and patterns. Tables, events and outs keep their numbers.
+//! Code that is not needed is removed. A branch that decides nothing jumps to the point where its paths meet again,
+//! even across a loop: loops are bounded, so the loop would have ended. Then unused declarations are removed: variables
+//! that are neither accessed nor observed, sequences, sets and patterns. Tables, events and outs keep their numbers.
 
 mod declarations;
 mod postdominators;
@@ -26,7 +25,7 @@ use crate::lists::Lists;
 use crate::liveness::{NO_LOOKUP, last_lookups};
 use postdominators::PostDominators;
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let last_lookup = last_lookups(graph, &order.blocks);
@@ -56,7 +55,7 @@ pub fn run(graph: &mut Graph) -> bool {
     }
     for &block in &order.blocks {
         if let Terminator::Lookup { then, .. } = graph.block(block).terminator {
-            // Handed over by the engine, needed or not.
+            // The engine passes these, needed or not.
             graph.block(then).params.iter().for_each(|p| is_dropped[p.index()] = false);
         }
     }
@@ -68,7 +67,7 @@ pub fn run(graph: &mut Graph) -> bool {
     changed | declarations::drop_unused(graph)
 }
 
-/// What is to be looked at.
+/// An entry of the work list.
 #[derive(Debug, Clone, Copy)]
 enum Work {
     Value(Value),
@@ -77,7 +76,7 @@ enum Work {
     Block(Block),
 }
 
-/// What is needed, as far as was found.
+/// The needed code found so far.
 struct Needs<'a> {
     graph: &'a Graph,
     order: &'a Order,
@@ -86,7 +85,7 @@ struct Needs<'a> {
     places: Vec<Place>,
     predecessors: Lists<u32>,
     values: Vec<bool>,
-    /// By number: instructions are counted through, block by block.
+    /// By number: instructions are numbered through, block by block.
     insts: Vec<bool>,
     first_inst: Vec<u32>,
     terminators: Vec<bool>,
@@ -97,7 +96,7 @@ struct Needs<'a> {
     /// All writes of variables, and all instructions of sequences.
     writes: Vec<(Var, Block, u32)>,
     steps: Vec<(Sequence, Block, u32)>,
-    /// All instructions of messages, until one of them is needed: then all are.
+    /// All instructions of messages. They are needed together: if one is, all are.
     messages: Vec<(Block, u32)>,
     restarts: Vec<Block>,
     work: Vec<Work>,
@@ -161,7 +160,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// What can be seen from outside.
+    /// Adds the observable effects.
     fn add_roots(&mut self) {
         let graph = self.graph;
         for &block in &self.order.blocks {
@@ -183,7 +182,7 @@ impl<'a> Needs<'a> {
             let is_seen = match data.terminator {
                 Terminator::Done { .. } | Terminator::Rejoin { .. } => true,
                 Terminator::Lookup { table, .. } => graph.tables[table.index()].observed,
-                // Whose flow it ends cannot be told, so it stays.
+                // The flow that this restart ends is not unique, so the restart stays.
                 Terminator::Restart => self.last_lookup[block.index()] == NO_LOOKUP,
                 _ => false,
             };
@@ -193,7 +192,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Adds what is needed by what is needed, until nothing is missing.
+    /// Adds everything that needed code needs, until nothing is added.
     fn close(&mut self) {
         let graph = self.graph;
         while let Some(work) = self.work.pop() {
@@ -209,7 +208,7 @@ impl<'a> Needs<'a> {
                     self.need_block(block);
                     match *op {
                         Op::Get { var, .. } => self.need_var(var),
-                        // It is told of the flow found last, whichever that is.
+                        // The event belongs to the flow of the last lookup, whichever that is.
                         Op::Emit { flow: None, .. } => self.need_lookups(),
                         Op::SeqInsert { sequence, .. }
                         | Op::SeqAcknowledge { sequence, .. }
@@ -245,7 +244,7 @@ impl<'a> Needs<'a> {
                     for &branch in shape.deciders(block) {
                         self.need_terminator(Block(branch));
                     }
-                    // There is nowhere else to go on from here.
+                    // A restart has no successor to jump to instead.
                     if matches!(graph.block(block).terminator, Terminator::Restart) {
                         self.need_terminator(block);
                     }
@@ -254,7 +253,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// A parameter is needed: so are its arguments, and what decides between them.
+    /// Marks the arguments of a needed parameter, and the branches that decide between them.
     fn add_edges(&mut self, block: Block, place: usize) {
         let graph = self.graph;
         for at in 0..self.predecessors.at(block.index()).len() {
@@ -331,7 +330,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Whatever writes a variable.
+    /// Marks all writes of a variable.
     fn need_var(&mut self, var: Var) {
         if std::mem::replace(&mut self.vars[var.index()], true) {
             return;

@@ -1,19 +1,19 @@
-//! What passes share: where values are defined, who leads to whom, and replacing values by others.
+//! Shared by passes: definitions of values, edges between blocks, and replacement of values.
 //!
-//! Everything is indexed by number and made anew by each pass: a graph of thousands of instructions is
-//! walked in microseconds, and nothing can go stale.
+//! Everything is indexed by number and recomputed by each pass: a graph of thousands of instructions is walked in
+//! microseconds, and nothing can become stale.
 
 use crate::graph::{Block, Graph, Op, Value};
 
 /// No block, no position.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The reachable blocks in reverse postorder, and how many edges lead to each block.
+/// The reachable blocks in reverse postorder, and the number of edges to each block.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// Each before what it leads to, as far as loops permit.
+    /// Each block before its successors, except for back edges.
     pub blocks: Vec<Block>,
-    /// Edges from reachable blocks, by block; the entry has one more.
+    /// By block: number of edges from reachable blocks; the entry has one more.
     pub edges_in: Vec<u32>,
 }
 
@@ -46,24 +46,24 @@ impl Order {
         Self { blocks, edges_in }
     }
 
-    /// Whether the entry reaches it.
+    /// Whether the block is reachable from the entry.
     pub fn is_reachable(&self, block: Block) -> bool {
         self.edges_in[block.index()] > 0
     }
 }
 
-/// Where a value is defined.
+/// The definition of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Nowhere that can be reached.
+    /// Not defined in a reachable block.
     Nowhere,
-    /// It is this parameter.
+    /// A parameter.
     Param(Block, u32),
-    /// By this instruction.
+    /// A result of an instruction.
     Inst(Block, u32),
 }
 
-/// The places of all values of reachable blocks.
+/// The definitions of all values of reachable blocks.
 pub(super) fn places(graph: &Graph, order: &Order) -> Vec<Place> {
     let mut places = vec![Place::Nowhere; graph.values.len()];
     for &block in &order.blocks {
@@ -89,7 +89,7 @@ pub(super) fn constant_of(op: &Op) -> Option<u64> {
     }
 }
 
-/// The constant that each value is, if it is defined by one.
+/// By value: the constant, if a constant defines the value.
 pub(super) fn constants(graph: &Graph, order: &Order) -> Vec<Option<u64>> {
     let mut constants = vec![None; graph.values.len()];
     for &block in &order.blocks {
@@ -102,7 +102,7 @@ pub(super) fn constants(graph: &Graph, order: &Order) -> Vec<Option<u64>> {
     constants
 }
 
-/// How often each value is read by reachable blocks.
+/// By value: number of reads in reachable blocks.
 pub(super) fn use_counts(graph: &Graph, order: &Order) -> Vec<u32> {
     let mut counts = vec![0; graph.values.len()];
     for &block in &order.blocks {
@@ -113,7 +113,7 @@ pub(super) fn use_counts(graph: &Graph, order: &Order) -> Vec<u32> {
     counts
 }
 
-/// Values that stand for others.
+/// A mapping from values to their replacements.
 #[derive(Debug)]
 pub(super) struct Replacements {
     with: Vec<Value>,
@@ -121,12 +121,12 @@ pub(super) struct Replacements {
 }
 
 impl Replacements {
-    /// Every value stands for itself.
+    /// An empty mapping.
     pub fn none(graph: &Graph) -> Self {
         Self { with: (0..graph.values.len() as u32).map(Value).collect(), any: false }
     }
 
-    /// From now on `with` is read instead of `value`.
+    /// Replaces `value` by `with` from now on.
     pub fn replace(&mut self, value: Value, with: Value) {
         let with = self.of(with);
         debug_assert_ne!(value, with, "a value cannot stand for itself");
@@ -134,7 +134,7 @@ impl Replacements {
         self.any = true;
     }
 
-    /// What is read instead of `value`.
+    /// The replacement of `value`, or `value` itself.
     pub fn of(&self, mut value: Value) -> Value {
         if !self.any {
             return value;
@@ -147,7 +147,7 @@ impl Replacements {
         value
     }
 
-    /// Replaces what every block reads.
+    /// Replaces the operands of all blocks.
     pub fn apply(&self, graph: &mut Graph) {
         if !self.any {
             return;
@@ -159,10 +159,10 @@ impl Replacements {
     }
 }
 
-/// Removes the parameters that `drop` names (by block and place) and the arguments for them.
+/// Removes the parameters marked in `is_dropped` and their arguments.
 pub(super) fn remove_params(graph: &mut Graph, is_dropped: &[bool]) {
     let Graph { blocks, .. } = graph;
-    // Arguments first: they are matched to the parameters as these are now.
+    // Arguments first: they are matched with the old parameters.
     for at in 0..blocks.len() {
         let mut terminator = std::mem::replace(&mut blocks[at].terminator, crate::graph::Terminator::Restart);
         terminator.for_each_target_mut(|target| {
@@ -180,7 +180,7 @@ pub(super) fn remove_params(graph: &mut Graph, is_dropped: &[bool]) {
     blocks.iter_mut().for_each(|block| block.params.retain(|p| !is_dropped[p.index()]));
 }
 
-/// Removes the blocks that the entry does not reach and numbers the others anew; whether there were any.
+/// Removes unreachable blocks and renumbers the others. Returns whether there were any.
 pub(super) fn remove_unreachable(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     if order.blocks.len() == graph.blocks.len() {
@@ -198,7 +198,7 @@ pub(super) fn remove_unreachable(graph: &mut Graph) -> bool {
     true
 }
 
-/// Every mention of a block becomes one of the block with its new number.
+/// Replaces all references to blocks by their new numbers.
 pub(super) fn renumber_blocks(graph: &mut Graph, number: &[u32]) {
     graph.entry = Block(number[graph.entry.index()]);
     for block in &mut graph.blocks {

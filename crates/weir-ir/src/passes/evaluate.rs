@@ -1,9 +1,9 @@
-//! The number that an instruction yields where some of what it reads is known.
+//! Evaluates instructions whose operands are partly known.
 
 use crate::graph::BinaryOp::{And, Or};
 use crate::graph::{Graph, Op, Type, Value};
 
-/// The number (bools as 0 and 1) that `op` yields, if what is `known` of its operands says so.
+/// The number (bools as 0 and 1) that `op` yields, if the `known` operands determine it.
 pub(super) fn evaluate(graph: &Graph, op: &Op, known: impl Fn(Value) -> Option<u64>) -> Option<u64> {
     match *op {
         Op::Binary(op, a, b) => match (op, known(a), known(b)) {

@@ -1,12 +1,11 @@
-//! Passes segments on that are next in order without asking the engine: the first bytes of a sequence's
-//! state say whether a segment is, and whether nothing waits.
+//! Handles segments that are next in order without calling the engine: the sequence's state tells whether a segment is
+//! next, and whether anything is queued.
 //!
-//! Rubik's "direct fast forward" and "fast forward" (Rubik, appendix D): most segments come in order, and of
-//! these nothing needs to be remembered. Before a `seq_insert` of a sequence that does not retain stands the
-//! question whether the segment starts at the number that is next and nothing is queued. If so, the flow's
-//! variables are moved on ([`crate::sequence`] says what they mean), and what follows is done by a copy of its
-//! own, in which the status is `SEQ_ORDERED` and `seq_next` has nothing: the other passes make of that
-//! what most segments need.
+//! Rubik's "direct fast forward" and "fast forward" (Rubik, appendix D): most segments arrive in order, and nothing
+//! needs to be stored for them. The pass tests, before a `seq_insert` of a sequence that does not retain, whether the
+//! segment starts at the next number and nothing is queued. If so, it advances the flow's variables
+//! ([`crate::sequence`] defines them) and continues in a copy of the following code, in which the status is
+//! `SEQ_ORDERED` and `seq_next` returns nothing. Other passes then reduce the copy to the work that most segments need.
 
 use super::region::{copy, dominated, size, split};
 use crate::abi::SEQ_ORDERED;
@@ -18,10 +17,10 @@ use crate::graph::{
 use crate::sequence::{PASSED_MANY, PASSED_SHIFT, STARTED};
 use smallvec::smallvec;
 
-/// Instructions that are copied at most.
+/// Maximum number of copied instructions.
 const COPIED_MAX: usize = 256;
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     if graph.sequences.iter().all(|sequence| sequence.retain) {
         return false;
@@ -29,14 +28,14 @@ pub fn run(graph: &mut Graph) -> bool {
     let flow = ControlFlow::of(graph);
     let mut changed = false;
     for &block in flow.order() {
-        // A region that holds another insertion is left alone, so those that are changed lie apart.
+        // A region that contains another insertion is left unchanged, so changed regions do not overlap.
         let insert = graph.block(block).insts.iter().rposition(|i| matches!(i.op, Op::SeqInsert { .. }));
         changed |= insert.is_some_and(|at| expand(graph, &flow, block, at));
     }
     changed
 }
 
-/// The variables of a sequence that programs move on.
+/// The variables of a sequence that programs advance.
 #[derive(Debug, Clone, Copy)]
 struct Vars {
     next: Var,
@@ -56,7 +55,7 @@ impl Vars {
     }
 }
 
-/// What a segment is offered with.
+/// The operands of an insertion.
 #[derive(Debug, Clone, Copy)]
 struct Offer {
     sequence: Sequence,
@@ -67,7 +66,7 @@ struct Offer {
     span: Value,
 }
 
-/// Puts the question before the insertion that is instruction `at` of `block`.
+/// Adds the test before the insertion that is instruction `at` of `block`.
 fn expand(graph: &mut Graph, flow: &ControlFlow, block: Block, at: usize) -> bool {
     let &Op::SeqInsert { sequence, flow: record, side, at: number, buf, span, .. } =
         &graph.block(block).insts[at].op
@@ -121,14 +120,14 @@ fn expand(graph: &mut Graph, flow: &ControlFlow, block: Block, at: usize) -> boo
     true
 }
 
-/// The state of the sequence before the segment.
+/// The sequence's state before the segment.
 #[derive(Debug, Clone, Copy)]
 struct State {
     next: Value,
     flags: Value,
 }
 
-/// Instructions in the making.
+/// A list of instructions under construction.
 struct Lines<'g> {
     graph: &'g mut Graph,
     insts: Vec<Inst>,
@@ -158,7 +157,7 @@ impl Lines<'_> {
         self.insts.push(Inst { results: smallvec![], op });
     }
 
-    /// The number as the sequence counts: one that starts at the first seen wraps at its bits.
+    /// The number modulo the sequence's bits. Only sequences that start at the first number seen wrap.
     fn wrap(&mut self, offer: &Offer, number: Value) -> Value {
         let decl = &self.graph.sequences[offer.sequence.index()];
         if !decl.from_first || decl.bits >= 64 {
@@ -168,8 +167,9 @@ impl Lines<'_> {
         self.binary(BinaryOp::And, number, mask)
     }
 
-    /// Whether the segment is next in order, nothing is queued, and there is room to count it. The first one of
-    /// a direction is next, whatever its number, where numbers count from there; else where it is 0.
+    /// Whether the segment is next in order, nothing is queued, and the count has room. The first segment of a
+    /// direction is next, whatever its number, if the sequence starts at the first number seen; else only with number
+    /// 0.
     fn is_next(&mut self, offer: &Offer, vars: Vars) -> (Value, State) {
         let from_first = self.graph.sequences[offer.sequence.index()].from_first;
         let flags = self.get(offer, vars.flags);
@@ -191,7 +191,7 @@ impl Lines<'_> {
         (is_next, State { next: number, flags })
     }
 
-    /// Instead of the insertion: moves the state on, as `Reassembler::insert` of `weir-engine` does.
+    /// Replaces the insertion: advances the state, as `Reassembler::insert` of `weir-engine` does.
     fn pass(&mut self, offer: &Offer, vars: Vars, state: State, results: &[Value]) {
         let span = offer.span;
         let next = self.binary(BinaryOp::Add, state.next, span);
@@ -200,7 +200,7 @@ impl Lines<'_> {
         let high = self.get(offer, vars.high);
         let high = self.binary(BinaryOp::Add, high, span);
         self.set(offer, vars.high, high);
-        // A segment with nothing in it does not count.
+        // A segment without payload is not counted.
         let one = self.int(1);
         let count = self.binary(BinaryOp::Min, span, one);
         let shift = self.int(u64::from(PASSED_SHIFT));
@@ -213,7 +213,7 @@ impl Lines<'_> {
         self.insts.push(Inst { results: smallvec![results[1]], op: Op::Const(0) });
     }
 
-    /// Instead of a `seq_next` that has nothing: what it yields then.
+    /// Replaces a `seq_next` that returns nothing.
     fn nothing(&mut self, buf: Value, results: &[Value]) {
         let zero = self.int(0);
         for &result in results {

@@ -1,9 +1,8 @@
-//! Folds what is constant: values, branches on them, blocks that only other branches reach.
+//! Folds constants: values, branches on constants, unreachable blocks.
 //!
-//! Sparse conditional constant propagation (Wegman, Zadeck 1991): everything is taken to be constant and
-//! every block unreachable until shown otherwise, so constants that only hold because a branch is never
-//! taken are found as well. Where the answer stands, the graph is rewritten in one walk, and what is left is
-//! simplified by [`simplify`].
+//! Sparse conditional constant propagation (Wegman, Zadeck 1991): all values are assumed constant and all blocks
+//! unreachable until proven otherwise, so values that are constant only because a branch is never taken are found, too.
+//! After propagation, one walk rewrites the graph, and [`simplify`] simplifies the remaining instructions.
 
 mod simplify;
 
@@ -14,14 +13,14 @@ use crate::interpret::member;
 use simplify::{Facts, Step};
 use smallvec::smallvec;
 
-/// What is known of a value.
+/// The constant propagation state of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// No path to its definition was found yet.
+    /// No path to the definition was found so far.
     Nothing,
-    /// It is always this; bools as 0 and 1.
+    /// Always this number; bools as 0 and 1.
     Always(u64),
-    /// It differs from packet to packet.
+    /// Varies between packets.
     Varies,
 }
 
@@ -35,7 +34,7 @@ impl Known {
     }
 }
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let solution = Solution::of(graph, &order);
@@ -59,7 +58,7 @@ pub fn run(graph: &mut Graph) -> bool {
     rewrite.changed
 }
 
-/// What propagation finds.
+/// The result of propagation.
 struct Solution {
     known: Vec<Known>,
     is_executed: Vec<bool>,
@@ -72,7 +71,7 @@ impl Solution {
             is_executed: vec![false; graph.blocks.len()],
         };
         solution.is_executed[graph.entry.index()] = true;
-        // Knowledge only ever shrinks, twice per value at most; walks in order make it two rounds or three.
+        // The state of a value changes at most twice; walks in order need two or three rounds.
         loop {
             let mut changed = false;
             for &block in &order.blocks {
@@ -174,7 +173,7 @@ impl Solution {
     }
 }
 
-/// Writes down what was found.
+/// Rewrites the graph by the result.
 struct Rewrite {
     facts: Facts,
     replacements: Replacements,
@@ -214,19 +213,19 @@ impl Rewrite {
         self.scratch = old;
     }
 
-    /// Simplifies a pure instruction; whether it is still needed.
+    /// Simplifies a pure instruction. Returns whether the instruction is still needed.
     fn inst(&mut self, graph: &mut Graph, solution: &Solution, inst: &mut Inst, new: &mut Vec<Inst>) -> bool {
         let result = inst.results[0];
         if matches!(inst.op, Op::Const(_) | Op::Bool(_)) {
             return true;
         }
-        // Values that were made here have no place in the solution.
+        // Values created by this pass are not in the solution.
         if let Some(Known::Always(n)) = solution.known.get(result.index()) {
             inst.op = constant(graph.type_of(result), *n);
             self.changed = true;
             return true;
         }
-        // Every step makes it smaller, so a few reach the end.
+        // Every step makes the instruction smaller, so a few steps suffice.
         for _ in 0..8 {
             match simplify::simplify(graph, &self.facts, &inst.op) {
                 Step::Keep => return true,
@@ -280,7 +279,7 @@ impl Rewrite {
                 None => {
                     let (before, max) = (cases.len(), self.facts.max(*value));
                     cases.retain(|(number, _)| *number <= max);
-                    // Later cases of a number are never taken; those that go where all others go need not be.
+                    // A repeated case is never taken; a case with the target of `otherwise` is redundant.
                     for at in (0..cases.len()).rev() {
                         let is_shadowed = cases[..at].iter().any(|(number, _)| *number == cases[at].0);
                         if is_shadowed {
@@ -312,7 +311,7 @@ impl Rewrite {
     }
 }
 
-/// A target that is about to be forgotten.
+/// A placeholder for a target that will be dropped.
 fn nowhere() -> Target {
     to(Block(0))
 }

@@ -1,17 +1,18 @@
-//! Forwards what is known of a flow's variables: what was read or written on every way here is not read again,
-//! and what a variable holds already is not written again.
+//! Forwards flow variables: a value that was read or written on all paths is not read again, and a variable is not
+//! overwritten with the value that it has.
 //!
-//! What each instruction reads and writes says [`Op::touches`] (the read and write sets of Rubik's IR, section
-//! 5.2): a call of the engine forgets what the engine may change, a write all that may be the same variable of
-//! the same direction. Nothing is kept across lookups: what lives across them costs memory.
+//! [`Op::touches`] lists the reads and writes of each instruction (the read and write sets of Rubik's IR, section 5.2).
+//! A call of the engine invalidates the variables that the engine may change; a write invalidates all variables that
+//! may be the same variable of the same direction. Nothing is forwarded across lookups, because values that are live
+//! across them cost memory.
 
 use super::edit::{Order, Replacements};
 use crate::graph::{Block, Graph, Op, Terminator, Touch, Value, Var, VarKind};
 
-/// Variables whose values are known at one place, at most.
+/// Maximum number of known variables at one point.
 const KNOWN_MAX: usize = 64;
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let reads = |block: &crate::graph::BlockData| block.insts.iter().any(|i| matches!(i.op, Op::Get { .. }));
     if !graph.blocks.iter().any(reads) {
@@ -35,7 +36,7 @@ pub fn run(graph: &mut Graph) -> bool {
     forward.changed
 }
 
-/// A variable of a flow, of one direction or without one, and the value that it holds.
+/// A variable of a flow, of one direction or shared, and its current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     flow: Value,
@@ -45,17 +46,17 @@ struct Known {
 }
 
 struct Forward {
-    /// By value: the one that it is the `not` of.
+    /// By value: the operand, if the value is a `not`.
     opposite: Vec<Option<Value>>,
-    /// By value: a constant, or the variable that it was read from.
+    /// By value: a constant, or the variable from which it was read.
     defines: Vec<Fits>,
-    /// By block: what is known where it ends; `None` where that was not found out yet.
+    /// By block: the variables known at its end; `None` if not yet computed.
     leaving: Vec<Option<Vec<Known>>>,
     replacements: Replacements,
     changed: bool,
 }
 
-/// Into which variables a value fits without being cut.
+/// The variables into which a value fits without truncation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fits {
     Unknown,
@@ -64,7 +65,8 @@ enum Fits {
 }
 
 impl Forward {
-    /// What holds on every edge to a block. Round a loop nothing is known yet, and so nothing at its head.
+    /// The intersection over all edges to a block. A back edge not yet computed contributes nothing, so nothing is
+    /// known at a loop header.
     fn arriving(&self, graph: &Graph, block: Block, before: &[Block]) -> Vec<Known> {
         let mut all: Option<Vec<Known>> = None;
         for &from in before {
@@ -129,7 +131,7 @@ impl Forward {
         self.opposite[a.index()] == Some(b) || self.opposite[b.index()] == Some(a)
     }
 
-    /// Whether reading the variable would yield just this value.
+    /// Whether reading the variable after this write would yield exactly this value.
     fn fits(&self, graph: &Graph, value: Value, var: Var) -> bool {
         let VarKind::Bits(bits) = graph.vars[var.index()].kind else { return false };
         match self.defines[value.index()] {

@@ -1,16 +1,15 @@
-//! Lifts branches: where one condition decides much of what follows, it is asked first, and what follows is
-//! there twice, once for each answer.
+//! Lifts branches: a condition that decides much of the following code is tested first, and the following code is
+//! duplicated, once for each result.
 //!
-//! Rubik's branch lifting (Rubik §5.2). Protocols are written as one rule after the other, each with a condition of
-//! its own, and many of these are about the same few bits: a segment without SYN, FIN and RST fails most of
-//! TCP's. Asked once at the front ("is none of them set?"), the answer makes constants of all the others, and
-//! what can't happen is not even asked about.
+//! Rubik's branch lifting (Rubik §5.2). Protocols are written as a list of rules with separate conditions, many of
+//! which test the same few bits: a segment without SYN, FIN and RST fails most of TCP's rules. If "is none of them
+//! set?" is tested once at the front, the other conditions become constants, and impossible cases are not tested.
 //!
-//! For every part of the graph without lookups (a tail, mostly; what is copied may not hold one) the conditions
-//! that can be asked at its front are tried by [`trial`]: taken to be true, and taken to be false, what is
-//! known of what a packet then does there? The condition that spares it most is lifted if that pays for the
-//! copy: to the last place that comes before all that it decides. What is known in each copy is written down;
-//! the other passes do the rest.
+//! The pass works on every part of the graph without lookups (usually a tail; a part with a lookup cannot be copied).
+//! [`trial`] tests each condition that can be evaluated at the front: it assumes the condition true, then false, and
+//! counts what becomes known. The condition that saves most work per packet is lifted if the saving pays for the copy,
+//! to the last point before everything that it decides. The pass writes the known values into each copy; other passes
+//! do the rest.
 
 mod trial;
 
@@ -23,23 +22,23 @@ use crate::range::Ranges;
 use smallvec::smallvec;
 use trial::{Outcome, Trial};
 
-/// Instructions that are copied for one condition at most.
+/// Maximum number of instructions copied for one condition.
 const COPIED_MAX: usize = 512;
-/// Instructions that are copied in all: so many, or half of the graph.
+/// Maximum number of instructions copied in total: this many, or half of the graph.
 const COPIED_MIN: usize = 128;
-/// A part of the graph that holds fewer instructions is left alone, and one that holds more: trying takes time.
+/// Parts with fewer or more instructions are left unchanged, because trials take time.
 const PART_MIN: usize = 24;
 const PART_MAX: usize = 1024;
-/// A part with fewer branches has nothing to gain worth a trial.
+/// Parts with fewer branches are not worth a trial.
 const BRANCHES_MIN: usize = 6;
-/// Conditions that are tried in a part of the graph.
+/// Maximum number of conditions tried per part.
 const TRIALS_MAX: usize = 24;
-/// What a packet has to gain from a condition, in instructions.
+/// Minimum gain of a condition per packet, in instructions.
 const GAIN_MIN: usize = 16;
-/// Instructions that are copied for each that a packet gains, at most.
+/// Maximum number of copied instructions per instruction gained.
 const COPIED_PER_GAIN: usize = 7;
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let flow = ControlFlow::of(graph);
     let lifts = choose(graph, &flow);
@@ -54,7 +53,7 @@ pub fn run(graph: &mut Graph) -> bool {
     true
 }
 
-/// What is asked.
+/// A condition to test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
     /// Is the int this number?
@@ -71,22 +70,22 @@ impl Condition {
     }
 }
 
-/// A condition that pays.
+/// A condition worth lifting.
 #[derive(Debug)]
 struct Lift {
     condition: Condition,
-    /// The block in which it is asked, after so many instructions.
+    /// The block in which the condition is tested, after this many instructions.
     head: Block,
     at: usize,
-    /// What the head dominates.
+    /// The blocks that the head dominates.
     below: Vec<Block>,
-    /// Instructions that are copied.
+    /// Number of copied instructions.
     copied: usize,
-    /// What is known if it is true, and if it is false.
+    /// The known values if the condition is true, and if it is false.
     outcomes: [Outcome; 2],
 }
 
-/// The lifts that pay, in parts of the graph that lie apart.
+/// The lifts worth their copies, in parts of the graph that do not overlap.
 fn choose(graph: &Graph, flow: &ControlFlow) -> Vec<Lift> {
     let parts = Parts::of(graph, flow);
     let order = Order::of(graph);
@@ -97,7 +96,7 @@ fn choose(graph: &Graph, flow: &ControlFlow) -> Vec<Lift> {
         return vec![];
     }
     let ranges = Ranges::of(graph, flow);
-    // Of a flag "is it 0?" says all that "is it 1?" does.
+    // For a flag, testing for 1 is redundant with testing for 0.
     let is_tried = |condition: &&Condition, all: &[Condition]| match **condition {
         Condition::Is(value, 1) if ranges.max(value) == 1 => !all.contains(&Condition::Is(value, 0)),
         _ => true,
@@ -129,11 +128,11 @@ fn choose(graph: &Graph, flow: &ControlFlow) -> Vec<Lift> {
     lifts
 }
 
-/// The largest parts of the graph that a block dominates and that hold no lookup.
+/// The largest parts of the graph that one block dominates and that contain no lookup.
 struct Parts {
-    /// The blocks of each, each block before what it leads to, as far as loops permit.
+    /// The blocks of each part, each block before its successors, except for back edges.
     blocks: Vec<Vec<Block>>,
-    /// By block: which it belongs to, or a number that none has.
+    /// By block: the number of its part; if it has none, a number that no part has.
     of_block: Vec<usize>,
 }
 
@@ -161,7 +160,7 @@ impl Parts {
         parts
     }
 
-    /// The conditions in a part that can be asked at its front.
+    /// The conditions of a part that can be evaluated at its front.
     fn conditions(
         &self,
         graph: &Graph,
@@ -206,19 +205,19 @@ impl Parts {
     }
 }
 
-/// What a comparison asks, and its result if that is so.
+/// The condition that a comparison tests, and the comparison's result if the condition is true.
 fn asked(constants: &[Option<u64>], op: &Op) -> Option<(Condition, bool)> {
     let constant = |v: Value| constants.get(v.index()).copied().flatten();
     match *op {
         Op::Compare(CompareOp::Eq, a, b) => Some((Condition::Is(a, constant(b)?), true)),
         Op::Compare(CompareOp::Ne, a, b) => Some((Condition::Is(a, constant(b)?), false)),
-        // Less than nothing but nothing.
+        // 0 is less than every number except 0.
         Op::Compare(CompareOp::Lt, a, b) if constant(a) == Some(0) => Some((Condition::Is(b, 0), false)),
         _ => None,
     }
 }
 
-/// Where a condition is to be asked: in the last block, and the last place in it, that comes before all that it
+/// The place for a condition's test: the last block, and the last position in it, before everything that the condition
 /// decides.
 fn place(graph: &Graph, flow: &ControlFlow, condition: Condition, outcomes: [Outcome; 2]) -> Option<Lift> {
     let touched = || outcomes.iter().flat_map(|outcome| &outcome.touched);
@@ -260,7 +259,7 @@ impl Lift {
             Terminator::Branch { condition, then: to(first), otherwise: to(rest) };
     }
 
-    /// Makes constants of what is known: of what is defined in the blocks, and of what they read from above.
+    /// Replaces known values by constants: values defined in the blocks, and values from above that the blocks read.
     fn write_down(
         &self,
         graph: &mut Graph,
@@ -281,7 +280,7 @@ impl Lift {
                 Place::Inst(block, at) => {
                     self.below.iter().position(|&b| b == block).map(|b| (b + 1, at as usize))
                 }
-                // A parameter is known by its arguments: `fold` finds it.
+                // A parameter's value follows from its arguments: `fold` finds it.
                 Place::Param(block, _) if self.below.contains(&block) => continue,
                 _ => None,
             };

@@ -1,18 +1,18 @@
-//! Merges blocks: what always follows each other becomes one block, empty blocks are gone past, and
-//! blocks that do the same (the many ends of packets, mostly) become one.
+//! Merges blocks: chains become one block, empty blocks are skipped, and equal blocks (mostly the many ends of packets)
+//! become one.
 //!
-//! Nothing is computed less often by this; but a branch whose sides become one block decides nothing any
-//! longer, and then `drop_dead` and `fold` find more.
+//! Merging saves no computation by itself. But a branch whose targets become one block decides nothing, so `drop_dead`
+//! and `fold` find more.
 
 use super::edit::{NONE, Order, Replacements, remove_unreachable, use_counts};
 use crate::graph::{Block, Graph, Op, Target, Terminator, Value};
 
-/// Blocks of more instructions are not compared.
+/// Blocks with more instructions are not compared.
 const INSTS_MAX: usize = 8;
-/// Empty blocks that are gone past at once.
+/// Maximum number of empty blocks skipped at once.
 const HOPS_MAX: usize = 8;
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let mut changed = remove_unreachable(graph);
     changed |= unite_same(graph);
@@ -21,7 +21,7 @@ pub fn run(graph: &mut Graph) -> bool {
     changed | remove_unreachable(graph)
 }
 
-/// A block that jumps to one that nobody else leads to takes it in.
+/// Merges a block into its only predecessor if that ends in a jump.
 fn join_chains(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let mut replacements = Replacements::none(graph);
@@ -56,7 +56,7 @@ fn join_chains(graph: &mut Graph) -> bool {
     changed
 }
 
-/// Whoever leads to a block that only jumps goes where it jumps to.
+/// Redirects edges to a block that only jumps to the jump's target.
 fn forward_empty(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let uses = use_counts(graph, &order);
@@ -69,7 +69,7 @@ fn forward_empty(graph: &mut Graph) -> bool {
             && block != graph.entry
         {
             let own = |p: &Value| target.args.iter().filter(|&arg| arg == p).count() as u32;
-            // What is read further on must still be defined on the way there.
+            // Values used further on must still be defined on the new path.
             if data.params.iter().all(|p| uses[p.index()] == own(p)) {
                 ways[block.index()] = Some((data.params.clone(), target.clone()));
             }
@@ -90,7 +90,7 @@ fn forward_empty(graph: &mut Graph) -> bool {
     changed
 }
 
-/// Of blocks that do the same only the first stays.
+/// Keeps only the first of equal blocks.
 fn unite_same(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let uses = use_counts(graph, &order);
@@ -132,17 +132,17 @@ fn unite_same(graph: &mut Graph) -> bool {
     changed
 }
 
-/// Whether a block may be one with others. Loads are not: each stands behind a check of its own.
+/// Whether a block may be united with others. Blocks with loads may not: each load has a check of its own.
 fn is_comparable(graph: &Graph, uses: &[u32], block: Block) -> bool {
     let data = graph.block(block);
     if data.insts.len() > INSTS_MAX || data.insts.iter().any(|i| matches!(i.op, Op::Load { .. })) {
         return false;
     }
     match &data.terminator {
-        // Restarts are not: each belongs to a lookup.
+        // A restart belongs to one lookup, so it is not comparable.
         Terminator::Done { .. } => true,
         Terminator::Jump(_) => {
-            // What it defines must not be read elsewhere.
+            // Its definitions must not be used elsewhere.
             let defined = data.params.iter().chain(data.insts.iter().flat_map(|i| &i.results));
             defined.copied().all(|value| {
                 let mut own = 0;
@@ -155,9 +155,9 @@ fn is_comparable(graph: &Graph, uses: &[u32], block: Block) -> bool {
     }
 }
 
-/// Names of values that don't depend on their numbers: what a block defines is counted through.
+/// Names of values that do not depend on their numbers: the definitions of a block are numbered from 0.
 struct Names {
-    /// The block that a value was last counted in, and its number there.
+    /// By value: the block in which it was last numbered, and its number there.
     local: Vec<(u32, u32)>,
 }
 
@@ -201,7 +201,7 @@ impl Names {
         self.count(graph, b);
         let (x, y) = (graph.block(a), graph.block(b));
         let types = |params: &[Value]| params.iter().map(|&p| graph.type_of(p)).collect::<Vec<_>>();
-        // A name that is no value's: only equality matters.
+        // A name outside the range of values; only equality matters.
         let named = |block: Block, op: &Op| {
             let mut op = op.clone();
             op.map_operands(|v| Value(self.short(block, v)));
@@ -218,7 +218,7 @@ impl Names {
             && ended(a, &x.terminator) == ended(b, &y.terminator)
     }
 
-    /// As [`name`](Self::name), in 32 bits: local numbers stand above all values.
+    /// As [`name`](Self::name), in 32 bits: local numbers are above all values.
     fn short(&self, block: Block, value: Value) -> u32 {
         match self.local[value.index()] {
             (of, number) if of == block.0 => NONE - number,

@@ -1,12 +1,11 @@
 //! The passes: one file each, named as the pass; [`PASSES`] lists them.
 //!
-//! A pass takes a graph that [`crate::verify`] accepts and leaves one that does the same on every packet,
-//! as far as can be seen from outside: terms and reason, the packet's record, wanted events, bytes
-//! delivered, flows of observed tables and their observed variables.
+//! A pass transforms a graph that [`crate::verify`] accepts into one with the same observable behaviour on every
+//! packet: terms and reason, the packet's record, wanted events, delivered bytes, flows of observed tables and their
+//! observed variables.
 //!
-//! [`optimize`] goes round the passes until a round leaves next to nothing behind, a few rounds at most.
-//! To add a pass: one file with `pub fn run(graph: &mut Graph) -> bool`, one line in [`PASSES`], one
-//! folder in `filetests/passes/`.
+//! [`optimize`] repeats the passes until a round changes almost nothing, for a few rounds at most. To add a pass: one
+//! file with `pub fn run(graph: &mut Graph) -> bool`, one line in [`PASSES`], one folder in `filetests/passes/`.
 
 mod arrange;
 mod copies;
@@ -29,13 +28,13 @@ use std::time::{Duration, Instant};
 /// A pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {
-    /// Its name, which is its file's.
+    /// Name of the pass and of its file.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// One-line description.
     pub doc: &'static str,
-    /// Runs it; whether it changed anything.
+    /// Runs the pass. Returns whether it changed anything.
     pub run: fn(&mut Graph) -> bool,
-    /// When.
+    /// When the pass runs.
     pub when: When,
 }
 
@@ -44,9 +43,9 @@ pub struct Pass {
 pub enum When {
     /// In every round.
     EachRound,
-    /// In every round from the second on once more behind the others, for what they left.
+    /// In every round; from the second round on again after the other passes, to clean up.
     EachRoundAndAfter,
-    /// Once, after the first round: what is plainly not needed is gone, and the others clean up behind it.
+    /// Once, after the first round: dead code is gone by then, and the other passes clean up afterwards.
     Once,
     /// Once, after all others.
     Last,
@@ -87,22 +86,22 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },
 ];
 
-/// Rounds at most; most graphs take two, of which the second cleans up behind the passes that run once.
+/// Maximum number of rounds. Most graphs take two, of which the second cleans up after the passes that run once.
 const ROUNDS_MAX: usize = 6;
 
-/// The rounds end where what is cleaned up behind one is less than this share of the instructions. Over five filters
-/// and the eight stacks a third and a fourth round together found some three instructions of five hundred, and
-/// took a fifth of the time of all passes (2026-11-22).
+/// The rounds end when a round changes less than this fraction of the instructions. Over five filters and the eight
+/// stacks, a third and a fourth round together removed about three of five hundred instructions and took a fifth of the
+/// time of all passes (2026-11-22).
 const STEADY: i64 = 16;
 
-/// How to optimise.
+/// Options of the optimizer.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Names of passes to leave out.
     pub without: Vec<String>,
 }
 
-/// How much a graph holds; reachable or not.
+/// The size of a graph, including unreachable blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {
     /// Blocks.
@@ -111,14 +110,14 @@ pub struct Size {
     pub insts: i64,
     /// Loads among them.
     pub loads: i64,
-    /// Checks that bytes are there.
+    /// Checks of buffer lengths.
     pub checks: i64,
-    /// Instructions that touch a flow or call the engine, and lookups.
+    /// Lookups, and instructions that access a flow or call the engine.
     pub stateful: i64,
 }
 
 impl Size {
-    /// Counts.
+    /// Counts the contents of a graph.
     pub fn of(graph: &Graph) -> Self {
         let mut size = Self { blocks: graph.blocks.len() as i64, ..Self::default() };
         for block in &graph.blocks {
@@ -133,7 +132,7 @@ impl Size {
         size
     }
 
-    /// Blocks, instructions and checks more or less.
+    /// The difference in blocks, instructions and checks.
     fn differs_by(&self, other: Self) -> i64 {
         (self.blocks - other.blocks).abs()
             + (self.insts - other.insts).abs()
@@ -149,33 +148,33 @@ impl Size {
     }
 }
 
-/// What one pass did, over all rounds.
+/// The effect of one pass, over all rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effect {
-    /// Its name.
+    /// Name of the pass.
     pub name: &'static str,
-    /// How often it changed anything.
+    /// Number of runs that changed anything.
     pub runs: u32,
-    /// What it added; negative where it removed.
+    /// What the pass added; negative if it removed.
     pub added: Size,
-    /// How long it took.
+    /// Time spent in the pass.
     pub time: Duration,
 }
 
-/// What the passes did.
+/// The effects of all passes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Of each pass, in the order of [`PASSES`]; left out are those that were.
+    /// One entry per pass that ran, in the order of [`PASSES`].
     pub passes: Vec<Effect>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// The graph before.
+    /// Size of the graph before.
     pub before: Size,
-    /// The graph after.
+    /// Size of the graph after.
     pub after: Size,
 }
 
-/// The pass of that name.
+/// The pass with this name.
 pub fn pass(name: &str) -> Option<&'static Pass> {
     PASSES.iter().find(|pass| pass.name == name)
 }
@@ -200,9 +199,9 @@ struct Run<'a> {
     effects: Vec<Effect>,
     size: Size,
     rounds: u32,
-    /// Counts changes of the graph.
+    /// Number of changes of the graph so far.
     version: u32,
-    /// By pass the version in which it found nothing.
+    /// By pass: the version of the graph that the pass left unchanged.
     seen: Vec<Option<u32>>,
 }
 

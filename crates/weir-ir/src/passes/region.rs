@@ -1,15 +1,15 @@
-//! What passes share that copy part of a graph: splitting a block, and copying all that it dominates.
+//! Shared by passes that copy part of a graph: splits a block, and copies all blocks that a block dominates.
 //!
-//! What a block dominates is left only with arguments: a value that is defined in it is read in it. So a copy
-//! with values of its own fits in beside it, and nothing outside has to be told.
+//! Values leave a dominated region only as arguments: a value defined in the region is not read outside. So a copy with
+//! values of its own can be added beside the region, and the rest of the graph stays unchanged.
 
 use super::edit::Order;
 use crate::build::to;
 use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, BlockData, Graph, Op, Terminator, Value};
 
-/// The blocks that `head` dominates, itself left out, each before what it leads to, as far as loops permit.
-/// `None` where a lookup is among them, or ends `head`: the block after a lookup belongs to one lookup alone.
+/// The blocks that `head` dominates, without `head`, each before its successors, except for back edges. `None` if one
+/// of them or `head` ends in a lookup, because the block after a lookup belongs to one lookup only.
 pub(super) fn dominated(graph: &Graph, flow: &ControlFlow, head: Block) -> Option<Vec<Block>> {
     let is_lookup = |block: Block| matches!(graph.block(block).terminator, Terminator::Lookup { .. });
     let below = flow.order().iter().copied().filter(|&block| block != head && flow.dominates(head, block));
@@ -17,12 +17,12 @@ pub(super) fn dominated(graph: &Graph, flow: &ControlFlow, head: Block) -> Optio
     (!is_lookup(head) && !blocks.iter().any(|&block| is_lookup(block))).then_some(blocks)
 }
 
-/// Instructions of blocks, and their ends.
+/// Number of instructions and terminators of blocks.
 pub(super) fn size(graph: &Graph, blocks: &[Block]) -> usize {
     blocks.iter().map(|&block| graph.block(block).insts.len() + 1).sum()
 }
 
-/// What follows the first `at` instructions of a block becomes a block of its own, to which it jumps.
+/// Moves everything after the first `at` instructions of a block to a new block, to which the old one jumps.
 pub(super) fn split(graph: &mut Graph, block: Block, at: usize) -> Block {
     let rest = Block(graph.blocks.len() as u32);
     let data = &mut graph.blocks[block.index()];
@@ -33,8 +33,8 @@ pub(super) fn split(graph: &mut Graph, block: Block, at: usize) -> Block {
     rest
 }
 
-/// Appends a copy of `blocks`, which define all that they read but for what dominates them all. Its first
-/// block; the others follow in the same order.
+/// Appends a copy of `blocks`, which define all values that they read except those of blocks that dominate them all.
+/// Returns the first copied block; the others follow in the same order.
 pub(super) fn copy(graph: &mut Graph, blocks: &[Block]) -> Block {
     let first = graph.blocks.len() as u32;
     let mut number: Vec<u32> = (0..first).collect();
@@ -63,7 +63,7 @@ pub(super) fn copy(graph: &mut Graph, blocks: &[Block]) -> Block {
     Block(first)
 }
 
-/// From now on blocks read `with` instead of `value`, for each pair (value, with).
+/// Replaces operands of blocks: `with` instead of `value`, for each pair (value, with).
 pub(super) fn replace(graph: &mut Graph, blocks: impl Iterator<Item = Block>, pairs: &[(Value, Value)]) {
     let read = |v: Value| pairs.iter().find(|(value, _)| *value == v).map_or(v, |(_, with)| *with);
     for block in blocks {
@@ -73,8 +73,8 @@ pub(super) fn replace(graph: &mut Graph, blocks: impl Iterator<Item = Block>, pa
     }
 }
 
-/// By value: whether a proof that bytes are there may count from it, so that what reads it must go on
-/// reading it, even where its number is known.
+/// By value: whether the proof of a load may use it as a root. Instructions that read such a value must keep reading
+/// it, even if its number is known.
 pub(super) fn offsets(graph: &Graph, order: &Order) -> Vec<bool> {
     let mut is_offset = vec![false; graph.values.len()];
     loop {
@@ -82,7 +82,7 @@ pub(super) fn offsets(graph: &Graph, order: &Order) -> Vec<bool> {
         let mut mark = |v: Value, is_offset: &mut Vec<bool>| {
             changed |= !std::mem::replace(&mut is_offset[v.index()], true);
         };
-        // Backwards, so that most are found in one walk.
+        // Backward, so that most are found in one walk.
         for &block in order.blocks.iter().rev() {
             let data = graph.block(block);
             if let Terminator::Check { offset, .. } = data.terminator {

@@ -1,11 +1,11 @@
-//! Shares what is computed twice: value numbering along the dominator tree.
+//! Shares repeated computations: value numbering along the dominator tree.
 //!
-//! * A pure instruction (a load, too) that was done before on every way here gives way to that one.
-//! * A branch on what was decided on the way here goes where it must.
-//! * A check goes that what was checked before proves to pass.
+//! * A pure instruction (or load) that was computed before on every path is replaced by the earlier one.
+//! * A branch on a condition that was decided before becomes a jump.
+//! * A check that earlier checks prove is removed.
 //!
-//! Constants are not shared across lookups, and where one is, it is made anew: it is cheaper to
-//! make than to keep while other packets' lookups are under way.
+//! Constants are not shared across lookups, and shared ones are rematerialized: that is cheaper than storing them while
+//! other packets' lookups are in progress.
 
 use super::edit::{NONE, Order, Place, Replacements, constant_of, places};
 use crate::dominators::ControlFlow;
@@ -16,7 +16,7 @@ use rustc_hash::FxHasher;
 use smallvec::smallvec;
 use std::hash::{Hash, Hasher};
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let flow = ControlFlow::of(graph);
@@ -45,18 +45,17 @@ pub fn run(graph: &mut Graph) -> bool {
     share.changed | make_anew(graph, &order, &share.regions)
 }
 
-/// Sums of smaller numbers than this cannot wrap.
+/// Sums of numbers below this cannot wrap.
 const EXACT: u64 = 1 << 48;
 
 #[derive(Debug)]
 enum Visit {
     Enter(Block),
-    /// Forgets what was learnt since.
+    /// Restores the state at the entry of the block.
     Leave([usize; 3]),
 }
 
-/// For every block the block from which on it is certain which lookup was the last; that block
-/// dominates all of its region.
+/// By block: the block from which on the last lookup is unique; that block dominates its region.
 fn regions(graph: &Graph, order: &Order) -> Vec<u32> {
     let mut regions = vec![NONE; graph.blocks.len()];
     regions[graph.entry.index()] = graph.entry.0;
@@ -79,7 +78,7 @@ fn regions(graph: &Graph, order: &Order) -> Vec<u32> {
     }
 }
 
-/// An instruction that may be found again.
+/// An instruction available for sharing.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     hash: u64,
@@ -88,11 +87,11 @@ struct Entry {
     next: u32,
 }
 
-/// Bytes that are there: a check passed on every way here.
+/// Bytes that are present, because a check passed on every path.
 #[derive(Debug, Clone, Copy)]
 struct Length {
     buf: Value,
-    /// Counted from this value; from the buffer's start where there is none.
+    /// The root: a value, or the buffer's start if `None`.
     root: Option<Value>,
     bytes: u64,
 }
@@ -106,7 +105,7 @@ struct Share {
     edges_in: Vec<u32>,
     buckets: Vec<u32>,
     entries: Vec<Entry>,
-    /// Bools that are certain here.
+    /// By value: known bools.
     truths: Vec<Option<bool>>,
     decided: Vec<Value>,
     changed: bool,
@@ -130,7 +129,7 @@ impl Share {
         }
     }
 
-    /// Learns what the only edge to a block says.
+    /// Learns the condition of a block's only edge.
     fn arrive(&mut self, graph: &Graph, flow: &ControlFlow, block: Block) {
         if self.edges_in[block.index()] != 1 || block == graph.entry {
             return;
@@ -147,7 +146,7 @@ impl Share {
         }
     }
 
-    /// What a passing check says, of the buffer and of those it was narrowed from.
+    /// Records a passing check: for the buffer and for those from which it was narrowed.
     fn learn_length(&mut self, graph: &Graph, mut buf: Value, offset: Value, bytes: u32) {
         let roots = self.roots(graph, offset);
         loop {
@@ -161,8 +160,8 @@ impl Share {
         }
     }
 
-    /// What an offset counts from, and how far: itself, and what it is a constant away from, as far as the
-    /// sum cannot wrap. Proves less than [`crate::lengths`], which has to agree.
+    /// The roots of an offset, and the distance to each: itself, and the value from which it differs by a constant, if
+    /// the sum cannot wrap. Proves less than [`crate::lengths`], which must accept the result.
     fn roots(&self, graph: &Graph, offset: Value) -> [Option<(Option<Value>, u64)>; 2] {
         let constant = |v: Value| self.op(graph, v).and_then(constant_of);
         if let Some(n) = constant(offset).filter(|&n| n < EXACT) {
@@ -265,7 +264,7 @@ impl Share {
         }
     }
 
-    /// The value of an equal instruction that dominates this one; this one's is remembered if there is none.
+    /// The result of an equal instruction that dominates this one; if there is none, records this one.
     fn find(&mut self, graph: &Graph, block: Block, at: usize) -> Option<Value> {
         let op = &graph.block(block).insts[at].op;
         let is_constant = constant_of(op).is_some();
@@ -315,10 +314,10 @@ fn are_equal(a: &Op, b: &Op) -> bool {
     }
 }
 
-/// Makes constants anew in regions that read those of others.
+/// Rematerializes constants in regions that read those of other regions.
 fn make_anew(graph: &mut Graph, order: &Order, regions: &[u32]) -> bool {
     let places = places(graph, order);
-    // By value: the region that it was last made anew in, and as what.
+    // By value: the last region in which it was rematerialized, and the new value.
     let mut copies = vec![(NONE, Value(0)); graph.values.len()];
     let mut made: Vec<(u32, Inst)> = vec![];
     for &block in &order.blocks {
@@ -336,7 +335,7 @@ fn make_anew(graph: &mut Graph, order: &Order, regions: &[u32]) -> bool {
                 return copies[value.index()].1;
             }
             let op = match graph.block(from).insts.get(at as usize) {
-                // A large one may be an offset that a check never lets pass: the proof knows it by its number.
+                // A large constant may be an offset that no check accepts: the proof identifies it by its value number.
                 Some(inst) if constant_of(&inst.op).is_some_and(|n| n < EXACT) => inst.op.clone(),
                 _ => return value,
             };

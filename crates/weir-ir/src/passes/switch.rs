@@ -1,18 +1,18 @@
-//! Makes one switch of a chain of comparisons: blocks that each ask whether the same number is this one or
-//! that one, and go on to the next if not. A switch with one case becomes a branch.
+//! Turns a chain of comparisons into one switch: blocks that compare the same number with constants, one after the
+//! other. A switch with one case becomes a branch.
 //!
-//! Without it a packet asks its way through every layer that could follow; with it, once.
+//! Without this pass a packet tests every layer that could follow one by one; with it, once.
 
 use super::edit::{Order, Place, constants, places, use_counts};
 use crate::graph::{BinaryOp, Block, CompareOp, Graph, Inst, Op, Target, Terminator, Type, Value};
 use smallvec::smallvec;
 
-/// A chain becomes a switch from so many numbers on.
+/// Minimum number of cases for a switch.
 const CASES_MIN: usize = 3;
-/// Numbers of one switch, at most.
+/// Maximum number of cases of a switch.
 const CASES_MAX: usize = 64;
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let facts = Facts {
@@ -41,7 +41,7 @@ impl Facts {
         }
     }
 
-    /// The number that a bool compares, and what it compares it with: it is true for one of these.
+    /// The number that a bool tests, and the constants for which it is true.
     fn equalities(&self, graph: &Graph, condition: Value, numbers: &mut Vec<u64>) -> Option<Value> {
         match *self.op(graph, condition)? {
             Op::Compare(CompareOp::Eq, value, with) => {
@@ -56,8 +56,8 @@ impl Facts {
         }
     }
 
-    /// What a block's end asks: the number, the numbers it is compared with, where to go if it is one
-    /// of them, and where if not.
+    /// The test at a block's end: the number, the constants, the target if the number is one of them, and the target if
+    /// not.
     fn question<'g>(&self, graph: &'g Graph, block: Block) -> Option<Question<'g>> {
         match &graph.block(block).terminator {
             Terminator::Branch { condition, then, otherwise } => {
@@ -82,7 +82,7 @@ impl Facts {
         }
     }
 
-    /// Whether nobody needs what a block computes but its own end: then it may be gone past.
+    /// Whether the values that a block computes are only used by its own terminator; such a block may be skipped.
     fn only_asks(&self, graph: &Graph, block: Block) -> bool {
         let data = graph.block(block);
         let mut own = 0;
@@ -106,7 +106,7 @@ struct Question<'g> {
     otherwise: &'g Target,
 }
 
-/// Follows a chain of questions about the same number.
+/// Collects a chain of tests of the same number.
 fn gather(graph: &mut Graph, facts: &Facts, block: Block) -> bool {
     let Some(mut chain) = facts.question(graph, block) else { return false };
     let mut links = 1;
@@ -119,7 +119,7 @@ fn gather(graph: &mut Graph, facts: &Facts, block: Block) -> bool {
         if question.value != chain.value {
             break;
         }
-        // The first that fits counts, so what was asked before need not be asked again.
+        // The first matching case counts, so repeated constants are dropped.
         for (n, target) in question.cases {
             if !chain.cases.iter().any(|(m, _)| *m == n) {
                 chain.cases.push((n, target));
@@ -140,7 +140,7 @@ fn gather(graph: &mut Graph, facts: &Facts, block: Block) -> bool {
     true
 }
 
-/// A switch that has one case is a branch.
+/// Turns a switch with one case into a branch.
 fn unfold(graph: &mut Graph, block: Block) -> bool {
     let Terminator::Switch { value, cases, otherwise } = &mut graph.blocks[block.index()].terminator else {
         return false;

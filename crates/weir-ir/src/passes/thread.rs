@@ -1,23 +1,22 @@
-//! Threads jumps: an edge that hands a block constants by which it decides goes where it will decide to.
+//! Jump threading: an edge that passes constants which decide the target's branch goes directly to the branch's target.
 //!
-//! A block whose branch depends on its parameters is copied for each edge on which the branch then only
-//! has one way; the last blocks, where predicates become terms, are copied for edges that say what the
-//! predicates are. So "is it ARP? then no predicate holds, then no term" becomes `done 0`, and all
-//! that was done only for the predicates is dead.
+//! A block whose branch depends on its parameters is copied for each edge that decides the branch. The last blocks, in
+//! which predicates become terms, are copied for edges that pass known predicates. So "ARP, therefore no predicate
+//! holds, therefore no term" becomes `done 0`, and all code that only computed the predicates is dead.
 //!
-//! Only small blocks are copied, only if nobody reads what they define but themselves, and only as long as
-//! the graph does not grow beyond a bound.
+//! Only small blocks are copied, only if their definitions are not used elsewhere, and only while the graph stays below
+//! a size limit.
 
 use super::edit::{Order, constants, use_counts};
 use super::evaluate::evaluate;
 use crate::graph::{Block, BlockData, Graph, Inst, Op, Target, Terminator, Value, Values};
 
-/// Instructions of a block that is copied, at most.
+/// Maximum number of instructions of a copied block.
 const INSTS_MAX: usize = 48;
-/// Instructions added in one run, at most: so many, or a quarter of the graph.
+/// Maximum number of instructions added in one run: this many, or a quarter of the graph.
 const GROWTH_MIN: usize = 256;
 
-/// Runs the pass; whether it changed anything.
+/// Runs the pass. Returns whether it changed anything.
 pub fn run(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let uses = use_counts(graph, &order);
@@ -27,7 +26,7 @@ pub fn run(graph: &mut Graph) -> bool {
     let candidates: Vec<bool> = graph.block_ids().map(|b| is_copyable(graph, &uses, b)).collect();
     let mut changed = false;
     for &block in &order.blocks {
-        // The terminator is taken out while its targets change: copies are appended to the graph.
+        // The terminator is moved out while its targets change, because copies are appended to the graph.
         let mut terminator =
             std::mem::replace(&mut graph.blocks[block.index()].terminator, Terminator::Restart);
         terminator.for_each_target_mut(|target| {
@@ -45,7 +44,7 @@ pub fn run(graph: &mut Graph) -> bool {
     changed
 }
 
-/// Whether a copy of a block is cheap, and nobody but the block reads what it defines.
+/// Whether a block is cheap to copy, and its definitions are not used elsewhere.
 fn is_copyable(graph: &Graph, uses: &[u32], block: Block) -> bool {
     let data = graph.block(block);
     let ends_well = matches!(
@@ -55,7 +54,7 @@ fn is_copyable(graph: &Graph, uses: &[u32], block: Block) -> bool {
     if data.params.is_empty() || data.insts.len() > INSTS_MAX || !ends_well {
         return false;
     }
-    // Copies of a load stand behind the same check: it dominates all edges to the block.
+    // Copied loads keep their check, which dominates all edges to the block.
     if data.insts.iter().any(|inst| !inst.op.is_pure() && !matches!(inst.op, Op::Store { .. })) {
         return false;
     }
@@ -78,14 +77,14 @@ fn is_copyable(graph: &Graph, uses: &[u32], block: Block) -> bool {
 
 struct Thread {
     budget: usize,
-    /// The constants that values are; while an edge is followed, of the block's own values, too.
+    /// By value: its constant; while an edge is followed, also for the block's own values.
     known: Vec<Option<u64>>,
-    /// Values whose entry is to be cleared after the edge.
+    /// Values whose entry must be cleared after the edge.
     trail: Vec<Value>,
 }
 
 impl Thread {
-    /// Copies the block for this edge if that decides something.
+    /// Copies the block for this edge if the edge decides its terminator.
     fn edge(&mut self, graph: &mut Graph, target: &mut Target) -> bool {
         let data = graph.block(target.block);
         if data.insts.len() > self.budget {
@@ -116,7 +115,7 @@ impl Thread {
         }
     }
 
-    /// Whether the block's end is decided by what is known of its parameters.
+    /// Whether the known parameters decide the block's terminator.
     fn decides(&mut self, graph: &Graph, data: &BlockData) -> bool {
         let mut computed = 0;
         for inst in &data.insts {
@@ -132,7 +131,7 @@ impl Thread {
             Terminator::Branch { condition: v, .. } | Terminator::Switch { value: v, .. } => {
                 self.known[v.index()].is_some()
             }
-            // Terms that are known, or nearly: most of what computes them goes away.
+            // Terms that are known, or nearly: most of their computation disappears.
             Terminator::Done { terms, .. } => {
                 self.known[terms.index()].is_some() && computed > 0 || computed * 2 > data.insts.len()
             }
@@ -141,7 +140,7 @@ impl Thread {
     }
 }
 
-/// Appends a copy of the block with the arguments in place of its parameters and goes there.
+/// Appends a copy of the block in which the arguments replace the parameters, and redirects the edge to it.
 fn copy_for(graph: &mut Graph, target: &mut Target) {
     let BlockData { params, insts, terminator } = graph.block(target.block).clone();
     let mut renamed: Vec<(Value, Value)> = params.into_iter().zip(target.args.drain(..)).collect();

@@ -1,15 +1,15 @@
-//! Cuts a line of text into tokens and steps through them.
+//! Splits a line of text into tokens and steps through them.
 
 use super::parse::ParseError;
 
 /// A token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A name or a keyword: letters, digits, `_` and `.`, no digit first.
+    /// A name or a keyword: letters, digits, `_` and `.`, not starting with a digit.
     Word(String),
     /// A decimal number.
     Number(u128),
-    /// What stood in quotes.
+    /// The contents of quoted text.
     Text(Vec<u8>),
     /// One of `( ) { } : , =` or `..`.
     Mark(&'static str),
@@ -38,7 +38,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Cuts line `number` (from 1) into tokens.
+    /// Splits line `number` (from 1) into tokens.
     pub(super) fn new(number: usize, text: &str) -> Result<Self, ParseError> {
         let mut line = Self { number, tokens: vec![], end: text.chars().count() + 1, at: 0 };
         let mut rest = text;
@@ -74,17 +74,17 @@ impl Line {
         }
     }
 
-    /// Nothing (more) stands on it.
+    /// Whether all tokens are consumed.
     pub(super) fn is_at_end(&self) -> bool {
         self.at == self.tokens.len()
     }
 
-    /// The token to come.
+    /// The next token.
     pub(super) fn peek(&self) -> Option<&Token> {
         self.tokens.get(self.at).map(|(_, token)| token)
     }
 
-    /// The word to come, if it is one.
+    /// The next token, if it is a word.
     pub(super) fn peek_word(&self) -> Option<&str> {
         match self.peek() {
             Some(Token::Word(word)) => Some(word),
@@ -92,12 +92,12 @@ impl Line {
         }
     }
 
-    /// Takes the next token.
+    /// Consumes the next token.
     pub(super) fn advance(&mut self) {
         self.at += 1;
     }
 
-    /// Takes a word or mark if it comes next.
+    /// Consumes the next token if it is this word or mark. Returns whether it was.
     pub(super) fn take(&mut self, wanted: &str) -> bool {
         let here = match self.peek() {
             Some(Token::Word(word)) => word == wanted,
@@ -108,12 +108,12 @@ impl Line {
         here
     }
 
-    /// Takes a word or mark that must come.
+    /// Consumes this word or mark, which must be next.
     pub(super) fn expect(&mut self, wanted: &str) -> Result<(), ParseError> {
         if self.take(wanted) { Ok(()) } else { Err(self.expected(&format!("`{wanted}`"))) }
     }
 
-    /// Takes any word.
+    /// Consumes a word.
     pub(super) fn word(&mut self, what: &str) -> Result<String, ParseError> {
         match self.peek() {
             Some(Token::Word(word)) => {
@@ -125,7 +125,7 @@ impl Line {
         }
     }
 
-    /// Takes a word or quoted text as a name.
+    /// Consumes a word or quoted text as a name.
     pub(super) fn name(&mut self) -> Result<String, ParseError> {
         match self.peek() {
             Some(Token::Text(_)) => self.string(),
@@ -133,7 +133,7 @@ impl Line {
         }
     }
 
-    /// Takes quoted text.
+    /// Consumes quoted text.
     pub(super) fn bytes(&mut self) -> Result<Vec<u8>, ParseError> {
         match self.peek() {
             Some(Token::Text(bytes)) => {
@@ -145,13 +145,13 @@ impl Line {
         }
     }
 
-    /// Takes quoted text that must be UTF-8.
+    /// Consumes quoted text that must be UTF-8.
     pub(super) fn string(&mut self) -> Result<String, ParseError> {
         let at = self.at;
         String::from_utf8(self.bytes()?).map_err(|_| self.error_at(at, "this must be UTF-8".to_owned()))
     }
 
-    /// Takes a number that fits its type.
+    /// Consumes a number that fits the type.
     pub(super) fn number<T: TryFrom<u128>>(&mut self) -> Result<T, ParseError> {
         let Some(Token::Number(number)) = self.peek() else { return Err(self.expected("a number")) };
         let Ok(number) = T::try_from(*number) else {
@@ -161,10 +161,10 @@ impl Line {
         Ok(number)
     }
 
-    /// Takes an identifier: `prefix` and a number, in one word.
+    /// Consumes an identifier: `prefix` and a number, in one word.
     pub(super) fn id(&mut self, prefix: &str) -> Result<u32, ParseError> {
         let digits = self.peek_word().and_then(|word| word.strip_prefix(prefix)).unwrap_or("");
-        // Values are kept in a vector by number: a slip of the finger must not ask for gigabytes.
+        // Values are stored in a vector by number, so a mistyped number must not allocate gigabytes.
         match digits.parse() {
             Ok(number) if digits.as_bytes()[0].is_ascii_digit() && number < 1 << 24 => {
                 self.advance();
@@ -174,13 +174,13 @@ impl Line {
         }
     }
 
-    /// The error that something else was expected next.
+    /// The error that `what` was expected next.
     pub(super) fn expected(&self, what: &str) -> ParseError {
         let found = self.peek().map_or("the end of the line".to_owned(), Token::describe);
         self.error_at(self.at, format!("expected {what}, found {found}"))
     }
 
-    /// An error at the token just taken.
+    /// An error at the last consumed token.
     pub(super) fn error_before(&self, message: String) -> ParseError {
         self.error_at(self.at.saturating_sub(1), message)
     }
@@ -194,7 +194,7 @@ impl Line {
     }
 }
 
-/// The bytes that a quoted text means, and how much of `rest` it takes.
+/// The bytes of a quoted text, and the number of bytes of `rest` that it takes.
 fn quoted(rest: &str) -> Result<(Vec<u8>, usize), String> {
     let mut bytes = vec![];
     let mut chars = rest.char_indices().skip(1);

@@ -1,6 +1,5 @@
-//! The text form of a graph: [`Graph`](crate::graph::Graph) prints with `Display` and parses with
-//! `FromStr`, and what was printed prints the same again once parsed. The grammar stands at the head
-//! of [`crate::graph`].
+//! The text form of a graph: [`Graph`](crate::graph::Graph) prints with `Display` and parses with `FromStr`. Printed
+//! text that is parsed prints the same again. The grammar is at the head of [`crate::graph`].
 
 mod lexer;
 mod parse;
@@ -14,7 +13,7 @@ pub use parse::{ParseError, parse};
 mod tests {
     use crate::graph::Graph;
 
-    /// One line of everything; what it means does not matter here.
+    /// One line of every construct; the graph need not be valid.
     const ALL: &str = include_str!("all.weirir");
 
     #[test]

@@ -1,5 +1,4 @@
-//! Parses the text form. It takes whatever has the right shape: whether the graph makes sense is for
-//! [`crate::verify`] to say.
+//! Parses the text form. Checks the syntax only; [`crate::verify`] checks the graph.
 
 use super::lexer::{Line, Token};
 use crate::engine_var::VarName;
@@ -12,14 +11,14 @@ use std::fmt;
 use std::str::FromStr;
 use weir_packet::DropReason;
 
-/// What is wrong with a text, and where.
+/// An error in a text, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// The character in the line, from 1.
+    /// Character in the line, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -58,7 +57,7 @@ pub fn parse(text: &str) -> Result<Graph, ParseError> {
 #[derive(Default)]
 pub(super) struct Parser {
     graph: Graph,
-    /// The block that is open: its terminator is yet to come.
+    /// The current block, which has no terminator yet.
     open: Option<BlockData>,
     types: Vec<Option<Type>>,
     last_line: usize,
@@ -308,7 +307,7 @@ impl Parser {
         Ok(value)
     }
 
-    /// `(v1, v2)`.
+    /// Parses `(v1, v2)`.
     pub(super) fn list(&mut self, line: &mut Line) -> Result<Vec<Value>, ParseError> {
         line.expect("(")?;
         let mut values = vec![];
@@ -321,7 +320,7 @@ impl Parser {
         Ok(values)
     }
 
-    /// `word v1`.
+    /// Parses `word v1`.
     pub(super) fn named(&mut self, line: &mut Line, word: &str) -> Result<Value, ParseError> {
         line.expect(word)?;
         self.value(line)
@@ -337,7 +336,7 @@ impl Parser {
         Ok(Target { block, args })
     }
 
-    /// `, block1, block2` at the end of a line.
+    /// Parses `, block1, block2` at the end of a line.
     fn two_targets(&mut self, line: &mut Line) -> Result<(Target, Target), ParseError> {
         line.expect(",")?;
         let then = self.target(line)?;
@@ -345,7 +344,7 @@ impl Parser {
         Ok((then, self.target(line)?))
     }
 
-    /// A terminator; nothing where the line starts like something else.
+    /// Parses a terminator; `None` if the line starts otherwise.
     fn terminator(&mut self, line: &mut Line) -> Result<Option<Terminator>, ParseError> {
         let word = line.peek_word().unwrap_or("").to_owned();
         let words = ["jump", "branch", "switch", "check", "again", "lookup", "restart", "rejoin", "done"];
@@ -410,8 +409,8 @@ impl Parser {
         }
     }
 
-    /// Types of results follow from the operands' (a parameter says its own). Blocks may stand in any
-    /// order, so this goes round until nothing new is learnt; what is never learnt counts as int.
+    /// Infers the types of results from the operands' (parameters declare theirs). Blocks may be in any order, so this
+    /// repeats until nothing changes; a type that remains unknown becomes int.
     fn infer_types(&mut self) {
         self.graph.values = self.types.iter().map(|ty| ty.unwrap_or(Type::Int)).collect();
         loop {
@@ -439,7 +438,7 @@ impl Parser {
     }
 }
 
-/// `(fuel1, fuel2)`.
+/// Parses `(fuel1, fuel2)`.
 fn fuels(line: &mut Line) -> Result<Vec<Fuel>, ParseError> {
     line.expect("(")?;
     let mut fuels = vec![];
@@ -452,7 +451,7 @@ fn fuels(line: &mut Line) -> Result<Vec<Fuel>, ParseError> {
     Ok(fuels)
 }
 
-/// The identifier of the thing declared next: they are numbered in order.
+/// Parses the identifier of a declaration; declarations are numbered in order.
 fn in_order(line: &mut Line, prefix: &str, next: usize) -> Result<(), ParseError> {
     match line.id(prefix)? {
         number if number as usize == next => Ok(()),
@@ -485,7 +484,7 @@ fn reason(line: &mut Line) -> Result<Option<DropReason>, ParseError> {
     }
 }
 
-/// `(NAME ROLE BITS [first | second], …)`.
+/// Parses `(NAME ROLE BITS [first | second], …)`.
 fn key_layout(line: &mut Line) -> Result<KeyLayout, ParseError> {
     let mut parts = vec![];
     line.expect("(")?;

@@ -1,4 +1,4 @@
-//! Instructions as text.
+//! Parses instructions.
 
 use super::lexer::Line;
 use super::parse::{ParseError, Parser};

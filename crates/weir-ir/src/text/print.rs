@@ -276,7 +276,7 @@ fn flag(set: bool, word: &'static str) -> impl Display {
     fmt::from_fn(move |f| if set { write!(f, " {word}") } else { Ok(()) })
 }
 
-/// Values with commas between.
+/// Values separated by commas.
 struct Separated<'a, T>(&'a [T]);
 
 impl<T: Display> Display for Separated<'_, T> {
@@ -288,7 +288,7 @@ impl<T: Display> Display for Separated<'_, T> {
     }
 }
 
-/// ` side v1`, where there is one.
+/// ` side v1`, if present.
 struct Side<'a>(&'a Option<Value>);
 
 impl Display for Side<'_> {
@@ -297,7 +297,7 @@ impl Display for Side<'_> {
     }
 }
 
-/// A name, quoted where it is not one word.
+/// A name, quoted if it is not one word.
 struct Name<'a>(&'a str);
 
 impl Display for Name<'_> {
@@ -312,7 +312,7 @@ impl Display for Name<'_> {
     }
 }
 
-/// Bytes in quotes; what is not printable text is written `\xNN`.
+/// Quoted bytes; bytes that are not printable text are written as `\xNN`.
 struct Quoted<'a>(&'a [u8]);
 
 impl Display for Quoted<'_> {

@@ -1,4 +1,4 @@
-//! The words of the text form, each list read one way by the printer and the other way by the parser.
+//! The words of the text form; the printer and the parser use the same lists.
 
 use crate::graph::{BinaryOp, CompareOp, Meta, Width};
 
@@ -21,7 +21,7 @@ pub(super) const BINARY: &[(BinaryOp, &str)] = &[
 pub(super) const COMPARE: &[(CompareOp, &str)] =
     &[(CompareOp::Eq, "eq"), (CompareOp::Ne, "ne"), (CompareOp::Lt, "lt"), (CompareOp::Le, "le")];
 
-/// What the capture says.
+/// Metadata of packets.
 pub(super) const META: &[(Meta, &str)] = &[
     (Meta::Time, "time"),
     (Meta::WireBytes, "wire_bytes"),
@@ -31,7 +31,7 @@ pub(super) const META: &[(Meta, &str)] = &[
     (Meta::Number, "number"),
 ];
 
-/// Loads, by width and byte order. A single byte has no order, but the text keeps the graph's.
+/// Loads, by width and byte order. A single byte has no byte order, but the text keeps that of the graph.
 pub(super) const LOAD: &[((Width, bool), &str)] = &[
     ((Width::W1, false), "load8"),
     ((Width::W1, true), "load8le"),
@@ -43,12 +43,12 @@ pub(super) const LOAD: &[((Width, bool), &str)] = &[
     ((Width::W8, true), "load64le"),
 ];
 
-/// The word of a thing.
+/// The word of an entry.
 pub(super) fn word<T: PartialEq>(list: &[(T, &'static str)], thing: &T) -> &'static str {
     list.iter().find(|(t, _)| t == thing).expect("every variant is in its list").1
 }
 
-/// The thing of a word.
+/// The entry of a word.
 pub(super) fn thing<T: Copy>(list: &[(T, &'static str)], word: &str) -> Option<T> {
     list.iter().find(|(_, w)| *w == word).map(|(t, _)| *t)
 }

@@ -1,8 +1,7 @@
-//! Proves that a graph keeps the invariants that stand at the head of [`crate::graph`], or says where
-//! it does not: all violations, not just the first.
+//! Checks that a graph keeps the invariants at the head of [`crate::graph`], and reports all violations.
 //!
-//! * `structure`: everything that is named exists, and types fit.
-//! * here: definitions dominate uses, flows, loops, limits, loads.
+//! * `structure`: all names exist, and types fit.
+//! * this file: definitions dominate uses; flows, loops, limits, loads.
 //! * [`crate::lengths`]: the proof about loads.
 
 mod structure;
@@ -15,27 +14,27 @@ use crate::liveness::{Kept, NO_LOOKUP, last_lookups, live_words, lookups};
 use crate::range::Ranges;
 use std::fmt;
 
-/// The block's instruction, its end, or the block as such.
+/// A position in a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The graph's declarations.
     Declarations,
-    /// A block as such.
+    /// A block as a whole.
     Block(Block),
-    /// An instruction of a block, by its place in it.
+    /// An instruction of a block, by its index.
     Inst(Block, usize),
-    /// The end of a block.
+    /// The terminator of a block.
     Terminator(Block),
 }
 
 /// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Where.
+    /// The position.
     pub place: Place,
-    /// The instruction there, as text.
+    /// The instruction at the position, as text.
     pub text: String,
-    /// What is wrong.
+    /// Description of the violation.
     pub message: String,
 }
 
@@ -51,19 +50,19 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A graph keeps all invariants; with what the proof took, for whoever makes code of it.
+/// The result of a successful verification: analyses that code generation reuses.
 #[derive(Debug)]
 pub struct Verified {
-    /// How large values get.
+    /// Upper bounds of values.
     pub ranges: Ranges,
-    /// What must be kept across lookups, where there are any.
+    /// Values that must be kept across lookups; `None` if there are no lookups.
     pub kept: Option<Kept>,
 }
 
 /// Checks all invariants.
 ///
 /// # Errors
-/// Every violation found. If names or types are wrong, only those: nothing else can be said of such a graph.
+/// All violations. If names or types are wrong, only those, because the other checks depend on them.
 pub fn verify(graph: &Graph) -> Result<Verified, Vec<Violation>> {
     let mut report = Report { graph, violations: vec![] };
     let rejoins = |block: &Block| matches!(graph.block(*block).terminator, Terminator::Rejoin { .. });
@@ -77,7 +76,7 @@ pub fn verify(graph: &Graph) -> Result<Verified, Vec<Violation>> {
     let flow = ControlFlow::of(graph);
     let (ranges, kept) = (Ranges::of(graph, &flow), Kept::of(graph));
     check_definitions(graph, &flow, &mut report);
-    // The proof about loads follows definitions back: they must not go in circles.
+    // The proof about loads follows definitions back, so they must not be cyclic.
     if report.violations.is_empty() {
         check_loads(graph, &flow, &ranges, &mut report);
     }
@@ -86,10 +85,10 @@ pub fn verify(graph: &Graph) -> Result<Verified, Vec<Violation>> {
     if report.violations.is_empty() { Ok(Verified { ranges, kept }) } else { Err(report.violations) }
 }
 
-/// As [`verify`], for what must never happen: a mistake of ours.
+/// As [`verify`], for graphs that must be valid.
 ///
 /// # Panics
-/// With the violations and the graph, if there are any.
+/// If there are violations; the message contains them and the graph.
 pub fn assert_valid(graph: &Graph, after: &str) {
     if let Err(violations) = verify(graph) {
         let list: String = violations.iter().map(|v| format!("  {v}\n")).collect();
@@ -116,7 +115,7 @@ impl Report<'_> {
 
 /// Invariant 1: definitions dominate uses.
 fn check_definitions(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
-    // Where each value is defined: parameters before everything in their block.
+    // The definition of each value; parameters come before everything else in their block.
     let mut homes: Vec<Option<(Block, usize)>> = vec![None; graph.values.len()];
     for &block in flow.order() {
         let data = graph.block(block);
@@ -145,8 +144,8 @@ fn check_definitions(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>)
     }
 }
 
-/// Invariant 4, the part about the way: flows end at the next lookup, and a restart repeats the one that every way to it
-/// comes from. And what lives across lookups fits.
+/// Invariant 4, flows: a flow ends at the next lookup, and all paths to a restart come from the same lookup. Invariant
+/// 8: the values across each lookup fit.
 fn check_flows(graph: &Graph, flow: &ControlFlow, kept: Option<&Kept>, report: &mut Report<'_>) {
     for block in lookups(graph).into_iter().filter(|&block| flow.is_reachable(block)) {
         let live = kept.map(|kept| kept.liveness.across(graph, block)).unwrap_or_default();
@@ -167,12 +166,12 @@ fn check_flows(graph: &Graph, flow: &ControlFlow, kept: Option<&Kept>, report: &
     }
 }
 
-/// Invariant 3: without the blocks that end in `again`, nothing goes round.
+/// Invariant 3: without the blocks that end in `again`, there is no cycle.
 fn check_cycles(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>) {
     let counted = |block: Block| matches!(graph.block(block).terminator, Terminator::Again { .. });
     let mut left: Vec<bool> =
         graph.block_ids().map(|block| flow.is_reachable(block) && !counted(block)).collect();
-    // What nothing left leads to, or what leads to nothing left, is on no cycle.
+    // A block without remaining predecessors, or without remaining successors, is on no cycle.
     loop {
         let mut changed = false;
         for &block in flow.order() {

@@ -1,4 +1,4 @@
-//! Everything that is named exists, is defined once, and has the type that it is used with.
+//! Every name exists, is defined once, and has the type that its uses need.
 
 use super::{Place, Report};
 use crate::abi::{FUELS_MAX, METAS_MAX, OUTS_MAX};
@@ -38,7 +38,7 @@ pub(super) fn check(graph: &Graph, report: &mut Report<'_>) {
     check_undeclared_keys(graph, report);
 }
 
-/// Where a table's layout says nothing of its keys, all its lookups have keys of one size.
+/// If a table's layout is undeclared, the keys of all its lookups have the same size.
 fn check_undeclared_keys(graph: &Graph, report: &mut Report<'_>) {
     let mut words: Vec<Option<usize>> = vec![None; graph.tables.len()];
     for block in graph.block_ids() {
@@ -111,7 +111,7 @@ fn check_declarations(graph: &Graph, report: &mut Report<'_>) {
     }
 }
 
-/// The place that is looked at.
+/// The position being checked.
 struct Scope<'a, 'b> {
     graph: &'a Graph,
     definitions: &'a [u32],
@@ -124,7 +124,7 @@ impl Scope<'_, '_> {
         self.report.add(self.place, message);
     }
 
-    /// The type of a value that must exist.
+    /// The type of a value, which must exist.
     fn type_of(&mut self, value: Value) -> Option<Type> {
         match self.definitions.get(value.index()) {
             None | Some(0) => {
@@ -143,7 +143,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// A buffer, and numbers that say what of it.
+    /// Checks a buffer and numbers that describe a range of it.
     fn bytes(&mut self, buf: Value, values: &[Value]) {
         self.expect(buf, Type::Buf);
         self.ints(values);
@@ -164,7 +164,7 @@ impl Scope<'_, '_> {
     fn check_inst(&mut self, op: &Op, results: &[Value]) {
         let before = self.report.violations.len();
         self.check_op(op);
-        // The types of results are known only where the operands make sense.
+        // The types of results are known only if the operands are valid.
         if self.report.violations.len() > before {
             return;
         }
@@ -216,7 +216,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// What touches a flow, or the engine behind it.
+    /// Checks an instruction that accesses a flow or calls the engine.
     fn check_op_of_flow(&mut self, op: &Op) {
         match op {
             Op::Get { flow, var, side } => self.check_var(*flow, *var, *side, false),
@@ -363,7 +363,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// A key has as many words as its table's layout says.
+    /// Checks that a key has as many words as its table's layout.
     fn check_key(&mut self, table: Table, words: usize) {
         if words > KEY_WORDS_MAX {
             self.wrong(format!("{words} words of key, {KEY_WORDS_MAX} may be"));
@@ -375,7 +375,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// The parameters of the block after a lookup.
+    /// Checks the parameters of the block after a lookup.
     fn check_handed(&mut self, table: Table, then: Block) {
         if !self.exists(then, then.0, self.graph.blocks.len()) {
             return;

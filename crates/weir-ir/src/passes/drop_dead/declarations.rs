@@ -1,9 +1,9 @@
-//! Drops declarations that nothing refers to any longer.
+//! Removes declarations without references.
 
 use crate::graph::{Graph, Op, Pattern, Sequence, Set, Terminator, Var};
 
-/// Drops unused variables, sequences, sets and patterns; the rest is numbered anew. All blocks must be
-/// reachable. Whether there were any.
+/// Removes unused variables, sequences, sets and patterns, and renumbers the others. All blocks must be reachable.
+/// Returns whether anything was removed.
 pub(super) fn drop_unused(graph: &mut Graph) -> bool {
     // A straight graph shares its whole graph's declarations.
     if graph.is_straight {
@@ -36,7 +36,7 @@ pub(super) fn drop_unused(graph: &mut Graph) -> bool {
     true
 }
 
-/// What is referred to.
+/// The referenced declarations.
 struct Used {
     vars: Vec<bool>,
     sequences: Vec<bool>,
@@ -74,7 +74,7 @@ impl Used {
         }
         for (at, var) in graph.vars.iter().enumerate() {
             let mut sequences = graph.sequences.iter().zip(&used.sequences);
-            // The engine wants all of a sequence's variables, or none.
+            // The engine needs all of a sequence's variables, or none.
             let is_kept_for_sequence =
                 var.is_of_sequence() && sequences.any(|(s, &is_used)| is_used && s.table == var.table);
             used.vars[at] |= var.observed && tables[var.table.index()] || is_kept_for_sequence;
@@ -88,7 +88,7 @@ fn retain<T>(all: &mut Vec<T>, used: &[bool]) {
     all.retain(|_| *used.next().expect("as many as there are"));
 }
 
-/// The new number of each that is used.
+/// The new number of each used declaration.
 fn numbers(used: &[bool]) -> Vec<u32> {
     let mut next = 0;
     used.iter()

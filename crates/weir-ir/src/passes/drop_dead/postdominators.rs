@@ -1,7 +1,7 @@
-//! Where the ways from a block meet again, and which branches decide whether a block is reached.
+//! Where the paths from a block meet again, and which branches decide whether a block is reached.
 //!
-//! Dominators of the graph turned round, whose entry is a node after all ends. A restart leads back to
-//! after its lookup, as the engine will have it.
+//! These are dominators of the reversed graph, whose entry is a node after all ends. A restart leads back to the block
+//! after its lookup, because the engine resumes there.
 
 use crate::graph::{Block, Graph, Terminator};
 use crate::lists::Lists;
@@ -10,13 +10,13 @@ use crate::passes::edit::{NONE, Order};
 /// The post-dominator tree and control dependence.
 #[derive(Debug)]
 pub(super) struct PostDominators {
-    /// The closest block that every way from a block to the end passes; the number of blocks stands for the end.
+    /// The closest block that every path from a block to the end passes; the number of blocks denotes the end.
     above: Vec<u32>,
     deciders: Lists<u32>,
 }
 
 impl PostDominators {
-    /// Computes them. `None` where some block has no way to an end.
+    /// Computes both. `None` if some block has no path to an end.
     pub fn of(graph: &Graph, order: &Order, last_lookup: &[u32]) -> Option<Self> {
         let end = graph.blocks.len();
         let successors = Lists::of(end + 1, |add| {
@@ -62,7 +62,7 @@ impl PostDominators {
         self.deciders.at(block.index())
     }
 
-    /// Where a block may go on at once whose terminator decides nothing that is needed.
+    /// The block to which a terminator that decides nothing needed may jump directly.
     pub fn way_past(
         &self,
         graph: &Graph,
@@ -84,7 +84,7 @@ impl PostDominators {
                 while blocks.get(at as usize) == Some(&false) {
                     at = self.above[at as usize];
                 }
-                // Were there no needed block before the end, ends would be told apart here after all.
+                // Without a needed block before the end, the branch would distinguish ends after all.
                 debug_assert!((at as usize) < blocks.len(), "{block} decides which end is reached");
                 Some(Block(at))
             }
@@ -102,7 +102,7 @@ fn after_restart(graph: &Graph, block: Block, last_lookup: &[u32], end: usize) -
     }
 }
 
-/// From the end backwards: nodes in postorder, and where each stands in it.
+/// Walks back from the end: nodes in postorder, and the position of each node.
 fn walk_back(predecessors: &Lists<u32>, end: usize) -> (Vec<u32>, Vec<u32>) {
     let (mut postorder, mut position) = (vec![], vec![NONE; end + 1]);
     let mut entered = vec![false; end + 1];

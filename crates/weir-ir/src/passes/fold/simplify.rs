@@ -1,13 +1,13 @@
-//! The rules by which one instruction becomes a simpler one.
+//! The rules that replace one instruction by a simpler one.
 //!
-//! A rule looks at the instruction, at what its operands are defined by, and at how large they can get.
+//! A rule matches the instruction, the definitions of its operands, and their upper bounds.
 
 use crate::graph::{BinaryOp, CompareOp, Graph, Inst, Meta, Op, Type, Value, VarKind};
 
-/// Sums of smaller numbers than this cannot wrap.
+/// Sums of numbers below this cannot wrap.
 const EXACT: u64 = 1 << 46;
 
-/// What rules see of a value's definition.
+/// The definition of a value, as far as rules match it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Definition {
     Other,
@@ -19,31 +19,31 @@ enum Definition {
     Select(Value, Value, Value),
 }
 
-/// What is known of every value seen so far.
+/// The definitions and bounds of the values seen so far.
 #[derive(Debug)]
 pub(super) struct Facts {
     definitions: Vec<Definition>,
-    /// The largest number that each can be.
+    /// By value: its upper bound.
     max: Vec<u64>,
 }
 
-/// What becomes of an instruction.
+/// The result of matching the rules.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It stays as it is.
+    /// No rule matches.
     Keep,
-    /// It is another value.
+    /// The instruction equals another value.
     Same(Value),
-    /// It is this number (or bool).
+    /// The instruction equals this number (or bool).
     Constant(u64),
-    /// Another instruction does the same.
+    /// An equivalent instruction.
     Instead(Op),
-    /// Arithmetic on this value and this number does the same.
+    /// Equivalent arithmetic on this value and this number.
     With(BinaryOp, Value, u64),
 }
 
 impl Facts {
-    /// Nothing is known yet but the types.
+    /// Knows only the types.
     pub fn of(graph: &Graph) -> Self {
         let max = |ty: &Type| if *ty == Type::Bool { 1 } else { u64::MAX };
         Self {
@@ -52,7 +52,7 @@ impl Facts {
         }
     }
 
-    /// Remembers what an instruction defines.
+    /// Records the definition of an instruction's result.
     pub fn learn(&mut self, graph: &Graph, inst: &Inst) {
         let [result] = inst.results[..] else { return };
         let definition = match inst.op {
@@ -73,7 +73,7 @@ impl Facts {
         self.max[result.index()] = self.max_of(graph, &inst.op);
     }
 
-    /// The number that a value is.
+    /// The number of a constant value.
     pub fn constant(&self, value: Value) -> Option<u64> {
         match self.definition(value) {
             Definition::Constant(n) => Some(n),
@@ -81,7 +81,7 @@ impl Facts {
         }
     }
 
-    /// What a bool is the contrary of.
+    /// The operand of a `not`.
     pub fn negated(&self, value: Value) -> Option<Value> {
         match self.definition(value) {
             Definition::Not(inner) => Some(inner),
@@ -89,7 +89,7 @@ impl Facts {
         }
     }
 
-    /// The largest number that a value can be.
+    /// The upper bound of a value.
     pub fn max(&self, value: Value) -> u64 {
         self.max.get(value.index()).copied().unwrap_or(u64::MAX)
     }
@@ -130,12 +130,12 @@ impl Facts {
     }
 }
 
-/// The least number of the form 2^n - 1 that is not less.
+/// The least number of the form 2^n - 1 that is not less than `n`.
 fn ones(n: u64) -> u64 {
     if n == 0 { 0 } else { u64::MAX >> n.leading_zeros() }
 }
 
-/// Takes one step.
+/// Applies one rule.
 pub(super) fn simplify(graph: &Graph, facts: &Facts, op: &Op) -> Step {
     match *op {
         Op::Binary(op, a, b) if graph.type_of(a) == Type::Bool => logic(facts, op, a, b),
@@ -152,7 +152,7 @@ pub(super) fn simplify(graph: &Graph, facts: &Facts, op: &Op) -> Step {
     }
 }
 
-/// Arithmetic on bools.
+/// Simplifies arithmetic on bools.
 fn logic(facts: &Facts, op: BinaryOp, a: Value, b: Value) -> Step {
     if let Some(n) = facts.constant(a) {
         return match (op, n) {
@@ -209,7 +209,7 @@ fn arithmetic(facts: &Facts, op: BinaryOp, a: Value, b: Value) -> Step {
         Add | Sub | SubSat | Or | Xor | Shl | Shr | Max if n == 0 => Step::Same(a),
         And | Mul | Min if n == 0 => Step::Constant(0),
         Mul if n == 1 => Step::Same(a),
-        // A mask that takes nothing away.
+        // A mask that clears no bit.
         And if ones(max) & n == ones(max) => Step::Same(a),
         Min if max <= n => Step::Same(a),
         Max if max <= n => Step::Constant(n),
@@ -220,12 +220,12 @@ fn arithmetic(facts: &Facts, op: BinaryOp, a: Value, b: Value) -> Step {
     }
 }
 
-/// Two numbers, one after the other: one number.
+/// Combines two constants in nested arithmetic into one.
 fn chain(facts: &Facts, op: BinaryOp, a: Value, n: u64) -> Step {
     let Definition::Binary(inner, x, y) = facts.definition(a) else { return Step::Keep };
     let Some(m) = facts.constant(y) else { return Step::Keep };
     match (inner, op) {
-        // Where the inner sum may wrap, a check on it says something that one on `x` could not.
+        // If the inner sum may wrap, a check on it proves something that a check on `x` does not.
         (BinaryOp::Add, BinaryOp::Add) if facts.max(x) < EXACT && m < EXACT && n < EXACT => {
             Step::With(BinaryOp::Add, x, m + n)
         }
@@ -260,7 +260,7 @@ fn compare(graph: &Graph, facts: &Facts, op: CompareOp, a: Value, b: Value) -> S
         Lt if max < n => Step::Constant(1),
         Le if max <= n => Step::Constant(1),
         Eq | Ne => match facts.definition(a) {
-            // n is 0 or 1: what is larger was dealt with.
+            // Here `n` is 0 or 1: larger numbers were handled above.
             Definition::FromBool(x) if (op == Eq) == (n == 1) => Step::Same(x),
             Definition::FromBool(x) => Step::Instead(Op::Not(x)),
             Definition::Select(c, x, y) => select_is(graph, facts, op == Eq, (c, x, y), n),
@@ -270,7 +270,7 @@ fn compare(graph: &Graph, facts: &Facts, op: CompareOp, a: Value, b: Value) -> S
     }
 }
 
-/// Whether one of two numbers is (or is not) `n`.
+/// Whether a select of two numbers equals `n`, or differs from it.
 fn select_is(graph: &Graph, facts: &Facts, is: bool, (c, x, y): (Value, Value, Value), n: u64) -> Step {
     debug_assert_eq!(graph.type_of(c), Type::Bool);
     let (Some(x), Some(y)) = (facts.constant(x), facts.constant(y)) else { return Step::Keep };

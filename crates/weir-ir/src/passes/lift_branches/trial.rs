@@ -1,4 +1,4 @@
-//! Tries a condition: takes it to be true, or false, and follows what that decides.
+//! Tries a condition: assumes it true or false, and propagates what follows.
 
 use super::super::edit::Place;
 use super::super::evaluate::evaluate;
@@ -7,43 +7,43 @@ use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, Graph, Op, Target, Terminator, Value};
 use crate::range::Ranges;
 
-/// Sums of smaller numbers than this cannot wrap.
+/// Sums of numbers below this cannot wrap.
 const EXACT: u64 = 1 << 48;
-/// Instructions that are looked at to tell what a value from above is.
+/// Depth to which the definition of a value from above is evaluated.
 const DEPTH_MAX: u32 = 4;
 
-/// What is known if a condition is true, or if it is false.
+/// The consequences of assuming a condition true, or false.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Values that are known then.
+    /// Values that become known.
     pub known: Vec<(Value, u64)>,
-    /// Blocks in which something is known then, and the first instruction that is.
+    /// Blocks in which a value becomes known, and the first such instruction.
     pub touched: Vec<(Block, usize)>,
-    /// Ends of blocks that only have one way then, of blocks that are still reached.
+    /// Number of reached blocks whose branch becomes unconditional.
     pub decided: usize,
-    /// Instructions whose results are known then, in these blocks.
+    /// Number of instructions in these blocks whose results become known.
     pub known_insts: usize,
 }
 
 impl Outcome {
-    /// Instructions that a packet is spared: at most, for it takes one way only.
+    /// Upper bound of the instructions that a packet saves: it takes only one path.
     pub fn gain(&self) -> usize {
         self.known_insts + self.decided
     }
 }
 
-/// What is tried upon.
+/// The state of trials on one graph.
 pub(super) struct Trial<'a> {
     graph: &'a Graph,
     flow: &'a ControlFlow,
     places: &'a [Place],
     constants: &'a [Option<u64>],
     ranges: &'a Ranges,
-    /// By block: its place in the order.
+    /// By block: its position in the order.
     position: Vec<u32>,
-    /// By value: the run in which it was found, and its number; a run is one condition, true or false.
+    /// By value: the run that found its number, and the number. A run is one condition, assumed true or false.
     found: Vec<(u32, Option<u64>)>,
-    /// By block: the last run that comes to it.
+    /// By block: the last run that reached it.
     reached: Vec<u32>,
     run: u32,
     condition: Condition,
@@ -77,7 +77,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// What is so where the condition is true, and where it is false, in a part of the graph.
+    /// The consequences of the condition, true and false, in a part of the graph.
     pub fn both(&mut self, condition: Condition, part: &[Block]) -> [Outcome; 2] {
         [true, false].map(|truth| self.one(condition, truth, part))
     }
@@ -117,7 +117,7 @@ impl<'a> Trial<'a> {
         outcome
     }
 
-    /// Goes where a block's end may go; whether it has one way only, and had several.
+    /// Marks the successors that a terminator may take. Returns whether only one remains of several.
     fn leave(&mut self, terminator: &Terminator) -> bool {
         match terminator {
             Terminator::Branch { condition, then, otherwise } => {
@@ -138,7 +138,7 @@ impl<'a> Trial<'a> {
         false
     }
 
-    /// A parameter is what all arguments are; of those that come back to a loop nothing is known yet.
+    /// A parameter is known if all arguments agree; arguments of back edges are not known yet.
     fn arrive(&mut self, target: &Target) {
         let (graph, to) = (self.graph, target.block);
         let is_first = std::mem::replace(&mut self.reached[to.index()], self.run) != self.run;
@@ -161,7 +161,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The number that a value is. Values from above are computed when they are first asked for.
+    /// The number of a value, if known. Values from above are evaluated on demand.
     fn number(&mut self, value: Value) -> Option<u64> {
         self.number_within(value, DEPTH_MAX)
     }
@@ -196,7 +196,7 @@ impl<'a> Trial<'a> {
         n
     }
 
-    /// A value is this number: so are others from which it was made.
+    /// Records that a value is this number, and derives the values from which it was computed.
     fn learn(&mut self, value: Value, n: u64) {
         if self.constants[value.index()].is_some() || self.found[value.index()].0 == self.run {
             return;
@@ -214,7 +214,7 @@ impl<'a> Trial<'a> {
             Op::Binary(BinaryOp::Or | BinaryOp::Max, a, b) if n == 0 => {
                 [a, b].iter().for_each(|&v| self.learn(v, 0));
             }
-            // Where the sum cannot wrap.
+            // Only if the sum cannot wrap.
             Op::Binary(BinaryOp::Add, a, b)
                 if n == 0 && [a, b].iter().all(|&v| self.ranges.max(v) < EXACT) =>
             {
@@ -228,7 +228,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// A value is not this number: of two that it can be it is the other.
+    /// Records that a value differs from `n`: a value with two possible numbers is the other one.
     fn differs(&mut self, value: Value, n: u64) {
         if self.ranges.max(value) == 1 && n <= 1 {
             self.learn(value, 1 - n);
