@@ -12,21 +12,21 @@ use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 use weir_ir::graph::Graph;
 
-/// One function's code. It lies in the [`Memory`] that it was compiled into, and is gone with it.
+/// The code of one function. It is in the [`Memory`] into which it was compiled, and valid as long as that.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code {
-    /// Where it starts.
+    /// Address of the first byte.
     pub address: *const u8,
-    /// Its length.
+    /// Size of the code.
     pub bytes: usize,
 }
 
-// SAFETY: the code is never written to once it is made; calling it is up to the caller.
+// SAFETY: the code is never written to after it is compiled; calls are the caller's responsibility.
 unsafe impl Send for Code {}
 // SAFETY: as above.
 unsafe impl Sync for Code {}
 
-/// The memory of a program's functions. Freed with it: what owns it owns all [`Code`] in it.
+/// The memory of a program's functions. It is freed when dropped, so its owner also owns all [`Code`] in it.
 pub(crate) struct Memory {
     module: ManuallyDrop<Mutex<JITModule>>,
     isa: OwnedTargetIsa,
@@ -34,22 +34,22 @@ pub(crate) struct Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: taken once, here.
+        // SAFETY: taken only here, once.
         let module = unsafe { ManuallyDrop::take(&mut self.module) };
         let module = module.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: nobody runs the code, for that takes a reference to the program that owns this.
+        // SAFETY: no thread runs the code, because that takes a reference to the program that owns this memory.
         unsafe { module.free_memory() };
     }
 }
 
 impl Memory {
-    /// Reserves address space for `parts` functions of `graph`; pages are taken as code fills them.
+    /// Reserves address space for `parts` functions of `graph`; pages are allocated as code fills them.
     ///
     /// # Errors
-    /// What the system has against it.
+    /// If the system refuses the memory.
     pub fn reserve(graph: &Graph, parts: usize, isa: OwnedTargetIsa) -> Result<Self, CompileError> {
         let mut builder = JITBuilder::with_isa(isa.clone(), cranelift_module::default_libcall_names());
-        // An instruction is some tens of bytes.
+        // An instruction takes some tens of bytes.
         let things: usize = graph.blocks.iter().map(|block| 4 + block.insts.len() + block.params.len()).sum();
         let sets: usize = graph.sets.iter().map(Vec::len).sum();
         let reserve = (1 << 20) + 512 * (things + sets) * parts;
@@ -59,10 +59,10 @@ impl Memory {
         Ok(Self { module: ManuallyDrop::new(Mutex::new(JITModule::new(builder))), isa })
     }
 
-    /// Compiles `part`, once; several parts at the same time where several threads ask.
+    /// Compiles `part` once. Several threads may compile different parts at the same time.
     ///
     /// # Errors
-    /// What the code generator or the system has against it.
+    /// If the code generator or the system fails.
     pub fn compile(&self, part: Part, source: Source<'_>) -> Result<Code, CompileError> {
         let mut context = Context::new();
         let mut scratch = FunctionBuilderContext::new();

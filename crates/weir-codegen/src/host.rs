@@ -1,12 +1,11 @@
-//! What native code calls: searching, sets, and the engine behind [`Host`].
+//! The functions that native code calls: searching, sets, and the engine behind [`Host`].
 //!
-//! Every function here is called by native code with the [`Env`] that `native.rs` made for this one
-//! run. A panic of the host can't unwind through native code, which has no unwind tables: it is
-//! caught and kept in [`Env::fault`], everything that is called after it does nothing and yields 0 (so
-//! the packet's work, which the graph bounds, comes to its end), and `native.rs` lets it go on.
+//! Native code calls every function here with the [`Env`] that `native.rs` created for the current run. A panic of the
+//! host cannot unwind through native code, which has no unwind tables. So the panic is caught and stored in
+//! [`Env::fault`]; all later calls do nothing and return 0, until the packet's work ends (the graph bounds it); then
+//! `native.rs` resumes the panic.
 //!
-//! Host functions find their arguments in an array of words and leave their results in it, from the
-//! start.
+//! Host functions receive their arguments in an array of words and write their results to its start.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +16,7 @@ use weir_ir::graph::{Event, Graph, Pattern, Sequence, Set, Table};
 use weir_ir::patterns::Patterns;
 use weir_packet::Direction;
 
-/// Bytes as native code reads them.
+/// A byte string in the layout of native code.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Bytes {
@@ -25,12 +24,12 @@ pub(crate) struct Bytes {
     pub length: usize,
 }
 
-/// The world of one run.
+/// The environment of one run.
 #[repr(C)]
 pub(crate) struct Env<'a> {
-    /// The numbers of a residual filter; native code reads them.
+    /// The numbers of a deferred predicate; read by native code.
     pub numbers: *const u64,
-    /// Its bytes; native code reads them.
+    /// Its byte strings; read by native code.
     pub bytes: *const Bytes,
     pub graph: &'a Graph,
     pub patterns: &'a Patterns,
@@ -39,17 +38,17 @@ pub(crate) struct Env<'a> {
     pub flow_data: *mut u8,
     pub flow_bytes: usize,
     pub k: *mut Continuation,
-    /// What a callee panicked with.
+    /// The payload of a caught panic.
     pub fault: Option<Box<dyn Any + Send>>,
 }
 
 impl<'a> Env<'a> {
-    /// Calls `f`, keeps what it panics with. Does nothing after a fault.
+    /// Calls `f` and catches its panic. Does nothing after a fault.
     fn guard<T: Default>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         if self.fault.is_some() {
             return T::default();
         }
-        // The run is over once something has panicked: nobody looks at what it left half done.
+        // After a panic the run is abandoned: nothing reads its half-finished state.
         match catch_unwind(AssertUnwindSafe(|| f(self))) {
             Ok(result) => result,
             Err(fault) => {
@@ -59,74 +58,74 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// The host and the flow.
+    /// Borrows the host and the flow.
     fn split(&mut self) -> (&mut dyn Host, FlowRecord<'_>) {
-        // SAFETY: the two describe the `data` of the flow record that `resume` was given, which it
-        // borrows until native code has returned; native code waits for us, so nobody else uses it.
+        // SAFETY: both fields describe the `data` of the flow record that `resume` was given and borrows until native
+        // code returns; native code waits for this call, so nothing else uses the record.
         let data = unsafe { slice_mut(self.flow_data, self.flow_bytes) };
         let host = self.host.as_deref_mut().expect("a program asks for the host before its first lookup");
         (host, FlowRecord { id: self.flow_id, data })
     }
 
-    /// Keeps a slice until the packet is done; its bytes as native code reads them.
+    /// Keeps a slice until the packet is finished. Returns its bytes in the layout of native code.
     fn keep(&mut self, slice: Slice) -> Bytes {
         let bytes = slice.bytes();
         let bytes = Bytes { address: bytes.as_ptr(), length: bytes.len() };
-        // SAFETY: `k` is the continuation that the program was called with, borrowed until it returns.
+        // SAFETY: `k` is the continuation with which the program was called, borrowed until it returns.
         unsafe { (*self.k).keep(slice) };
         bytes
     }
 }
 
 /// # Safety
-/// `address` is that of `length` bytes that nobody else uses for as long as `'a`.
+/// `address` must point to `length` bytes that nothing else uses during `'a`.
 unsafe fn slice_mut<'a>(address: *mut u8, length: usize) -> &'a mut [u8] {
     if length == 0 {
         return &mut [];
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts_mut(address, length) }
 }
 
-/// `offset .. offset + length` of a buffer, cut to it.
+/// The range `offset .. offset + length` of a buffer, clipped to the buffer.
 ///
 /// # Safety
-/// `address` is that of `bytes` bytes that nobody writes to for as long as `'a`.
+/// `address` must point to `bytes` bytes that nothing writes to during `'a`.
 unsafe fn cut<'a>(address: u64, bytes: u64, offset: u64, length: u64) -> &'a [u8] {
     let start = offset.min(bytes);
     let length = length.min(bytes - start);
     if length == 0 {
         return &[];
     }
-    // SAFETY: within the buffer, as the caller promises.
+    // SAFETY: the range is inside the buffer; the caller guarantees the buffer.
     unsafe { std::slice::from_raw_parts((address as *const u8).add(start as usize), length as usize) }
 }
 
-/// Words that the array of a host function has at least, however few arguments are in it.
+/// Minimum size of the word array of a host function, for its results.
 pub(crate) const WORDS_MIN: usize = NEXT_WORDS + METAS_MAX;
-/// Of these what comes before the metas of what `seq_next` yields.
+/// Number of result words of `seq_next` before the metas.
 const NEXT_WORDS: usize = 7;
 
-/// The array of words of a host function that leaves results in it.
+/// The word array of a host function that returns results in it.
 ///
 /// # Safety
-/// `words` is that of native code, which waits for us, and has `count` words or [`WORDS_MIN`].
+/// `words` must be the array of native code, which waits for this call, with at least `count` and [`WORDS_MIN`] words.
 unsafe fn array<'a>(words: *mut u64, count: u64) -> &'a mut [u64] {
-    // SAFETY: as the caller promises; words that nobody has written yet hold some number.
+    // SAFETY: guaranteed by the caller; words not yet written hold arbitrary numbers.
     unsafe { std::slice::from_raw_parts_mut(words, (count as usize).max(WORDS_MIN)) }
 }
 
-/// A direction as a word of native code: 0 is the originator's.
+/// A direction from its word in native code: 0 is the originator's.
 fn direction(word: u64) -> Direction {
     Direction::responder_if(word != 0)
 }
 
-/// The direction of a sequence that a host function was called for.
+/// The sequence direction for which a host function was called.
 fn seq_side(sequence: u64, flow: FlowRecord<'_>, side: u64) -> SeqSide<'_> {
     SeqSide { sequence: Sequence(sequence as u32), flow, direction: direction(side) }
 }
 
-/// Whether a pattern occurs.
+/// Whether a pattern matches.
 pub(crate) unsafe extern "C" fn search(
     env: *mut Env<'_>,
     pattern: u64,
@@ -135,30 +134,30 @@ pub(crate) unsafe extern "C" fn search(
     offset: u64,
     length: u64,
 ) -> u64 {
-    // SAFETY: native code passes on the `env` that it was called with.
+    // SAFETY: native code passes the `env` with which it was called.
     let env = unsafe { &mut *env };
-    // SAFETY: a buffer is the frame, an input, or a slice in `k.buffers`: alive and unchanged until the
-    // packet is done.
+    // SAFETY: a buffer is the frame, an input, or a slice in `k.buffers`: valid and unchanged until the packet is
+    // finished.
     let bytes = unsafe { cut(address, bytes, offset, length) };
     env.guard(|env| u64::from(env.patterns.search(Pattern(pattern as u32), bytes)))
 }
 
-/// The sum of a part of a buffer and a number. It can't panic: nothing is to be caught.
+/// The sum of a range of a buffer and a number. Cannot panic, so nothing is caught.
 pub(crate) unsafe extern "C" fn sum16(address: u64, bytes: u64, offset: u64, length: u64, first: u64) -> u64 {
     // SAFETY: as in `search`.
     let all = unsafe { cut(address, bytes, 0, bytes) };
     weir_ir::checksum::sum16(all, offset, length, first)
 }
 
-/// The first bytes of a part of a buffer. It can't panic either.
+/// The first bytes of a range of a buffer as a number. Cannot panic either.
 pub(crate) unsafe extern "C" fn excerpt(address: u64, bytes: u64, offset: u64, length: u64) -> u64 {
     // SAFETY: as in `search`.
     weir_ir::excerpt::excerpt(unsafe { cut(address, bytes, offset, length) })
 }
 
-/// Whether a number lies in a set.
+/// Whether a number is in a set.
 pub(crate) unsafe extern "C" fn member(env: *mut Env<'_>, set: u64, high: u64, low: u64) -> u64 {
-    // SAFETY: native code passes on the `env` that it was called with.
+    // SAFETY: native code passes the `env` with which it was called.
     let env = unsafe { &mut *env };
     env.guard(|env| {
         let number = u128::from(high) << 64 | u128::from(low);
@@ -168,9 +167,9 @@ pub(crate) unsafe extern "C" fn member(env: *mut Env<'_>, set: u64, high: u64, l
     })
 }
 
-/// Of `side, at, address, bytes, offset, length, span, metas …` makes `status, skip`.
+/// Arguments `side, at, address, bytes, offset, length, span, metas …`; results `status, skip`.
 pub(crate) unsafe extern "C" fn seq_insert(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
-    // SAFETY: native code passes on the `env` that it was called with, and an array on its stack.
+    // SAFETY: native code passes the `env` with which it was called, and an array on its stack.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
     let SeqInserted { status, skip_bytes } = env.guard(|env| {
         let [side, at, address, bytes, offset, length, span] = *words.first_chunk().expect("seven words");
@@ -195,7 +194,7 @@ pub(crate) unsafe extern "C" fn seq_insert(env: *mut Env<'_>, words: *mut u64, i
     words[1] = skip_bytes;
 }
 
-/// Of `side, at` makes nothing.
+/// Arguments `side, at`; no results.
 pub(crate) unsafe extern "C" fn seq_acknowledge(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -205,7 +204,7 @@ pub(crate) unsafe extern "C" fn seq_acknowledge(env: *mut Env<'_>, words: *mut u
     });
 }
 
-/// Of `side` makes `there, gap, address, bytes, offset, length, of the other, metas …`.
+/// Argument `side`; results `there, gap, address, bytes, offset, length, of the other, metas …`.
 pub(crate) unsafe extern "C" fn seq_next(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -222,7 +221,7 @@ pub(crate) unsafe extern "C" fn seq_next(env: *mut Env<'_>, words: *mut u64, id:
     words[NEXT_WORDS..WORDS_MIN].copy_from_slice(&metas);
 }
 
-/// Of `side` makes `address, bytes`.
+/// Argument `side`; results `address, bytes`.
 pub(crate) unsafe extern "C" fn seq_assemble(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -235,7 +234,7 @@ pub(crate) unsafe extern "C" fn seq_assemble(env: *mut Env<'_>, words: *mut u64,
     words[..2].copy_from_slice(&bytes);
 }
 
-/// Of `side, gap, address, bytes, offset, length` makes nothing.
+/// Arguments `side, gap, address, bytes, offset, length`; no results.
 pub(crate) unsafe extern "C" fn deliver(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -249,7 +248,7 @@ pub(crate) unsafe extern "C" fn deliver(env: *mut Env<'_>, words: *mut u64, id: 
     });
 }
 
-/// Of `side, gap, address, bytes, offset, length, whole …` makes nothing.
+/// Arguments `side, gap, address, bytes, offset, length, whole …`; no results.
 pub(crate) unsafe extern "C" fn collect(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -264,14 +263,14 @@ pub(crate) unsafe extern "C" fn collect(env: *mut Env<'_>, words: *mut u64, id: 
     });
 }
 
-/// The value of that number of the whole at hand; `id` is the number.
+/// Result: value number `id` of the current chunked message.
 pub(crate) unsafe extern "C" fn whole_value(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
     words[0] = env.guard(|env| env.host.as_mut().map_or(0, |host| host.whole_value(id as usize)));
 }
 
-/// Of `side` makes `address, bytes`.
+/// Argument `side`; results `address, bytes`.
 pub(crate) unsafe extern "C" fn messages(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -285,7 +284,7 @@ pub(crate) unsafe extern "C" fn messages(env: *mut Env<'_>, words: *mut u64, id:
     words[..2].copy_from_slice(&bytes);
 }
 
-/// Of `done, wanted` makes `address, bytes`.
+/// Arguments `done, wanted`; results `address, bytes`.
 pub(crate) unsafe extern "C" fn next_messages(env: *mut Env<'_>, words: *mut u64, _: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -298,7 +297,8 @@ pub(crate) unsafe extern "C" fn next_messages(env: *mut Env<'_>, words: *mut u64
     words[..2].copy_from_slice(&bytes);
 }
 
-/// Of `address, bytes, offset, length` makes the number by which columns name these bytes: 0 before any flow.
+/// Arguments `address, bytes, offset, length`; result: the number by which columns refer to these bytes, 0 before the
+/// first lookup.
 pub(crate) unsafe extern "C" fn keep(env: *mut Env<'_>, words: *mut u64, _: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -310,7 +310,7 @@ pub(crate) unsafe extern "C" fn keep(env: *mut Env<'_>, words: *mut u64, _: u64,
     });
 }
 
-/// An event of a flow. Of its columns makes nothing.
+/// Emits an event of a flow. Arguments: its columns; no results.
 pub(crate) unsafe extern "C" fn emit_of_flow(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`; the columns are `count` words.
     let (env, words) = unsafe { (&mut *env, std::slice::from_raw_parts(words, count as usize)) };
@@ -320,7 +320,7 @@ pub(crate) unsafe extern "C" fn emit_of_flow(env: *mut Env<'_>, words: *mut u64,
     });
 }
 
-/// An event without a flow: of the one found last, and of none before any. Of its columns makes nothing.
+/// Emits an event of the flow of the last lookup; does nothing before any lookup. Arguments: its columns; no results.
 pub(crate) unsafe extern "C" fn emit(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`; the columns are `count` words.
     let (env, words) = unsafe { (&mut *env, std::slice::from_raw_parts(words, count as usize)) };

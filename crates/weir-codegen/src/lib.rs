@@ -1,23 +1,23 @@
-//! Graph to native code: one module of machine code per program, made by Cranelift while Weir runs.
+//! Compiles graphs to native code: one module of machine code per program, compiled by Cranelift at run time.
 //!
-//! * [`compile`] makes a [`NativeProgram`], which keeps the contract of [`weir_ir::abi`].
-//! * `plan`: which blocks make up the head and the tail, what is saved between them.
-//! * `lower`: instructions to Cranelift's.  `native`: the module, its memory, calling it.
-//!   `host`: what native code calls.
+//! * [`compile`] creates a [`NativeProgram`], which implements the contract of [`weir_ir::abi`].
+//! * `plan`: the blocks of the head and of each tail, and the values saved between them.
+//! * `lower`: translates instructions to Cranelift's. `native`: the module, its memory, calls into it. `host`: the
+//!   functions that native code calls.
 //!
-//! # Why it is sound
-//! Native code loads without checking, so what it may load is settled before:
-//! * Every graph is verified first: a load is dominated by a check that its bytes are in the buffer.
-//! * A buffer is the frame, an input of a residual filter, or a slice in
-//!   the continuation's buffers ([`weir_ir::abi::Continuation::keep`]), which hold their blocks; all live
-//!   unchanged until the packet is done. A run is resumed only with the frame that its head was given: the
-//!   continuation is bound to program and frame, nobody else can bind it or change what it goes on with, and
-//!   `resume` refuses any other.
-//! * What lives across a lookup, or is needed where a tail enters the head, lies where one plan says to all parts. After a
-//!   panic of the host nothing goes on with it.
-//! * Variables lie where [`Layout`](weir_ir::abi::Layout) says; `resume` refuses a shorter flow record. The
+//! # Soundness
+//! Native code loads without bounds checks, so everything that it loads is proven beforehand:
+//! * Every graph is verified first: a check that the bytes are in the buffer dominates each load.
+//! * A buffer is the frame, an input of a deferred predicate, or a slice in the continuation's buffers
+//!   ([`weir_ir::abi::Continuation::keep`]), which hold their blocks. All are valid and unchanged until the packet is
+//!   finished. A run resumes only with the frame that its head was given: the continuation is bound to program and
+//!   frame, other code can neither bind it nor change the state that the run resumes from, and `resume` refuses other
+//!   bindings.
+//! * Values that are live across a lookup, or where a tail enters the head, have one location for all parts, fixed by
+//!   the plan. After a panic of the host nothing resumes from them.
+//! * Variables have the locations of [`Layout`](weir_ir::abi::Layout); `resume` refuses a shorter flow record. The
 //!   count of letters is bounded before use.
-//! * Code lives until the program is dropped, which nobody can do while calling it.
+//! * Code is valid until the program is dropped, which cannot happen during a call.
 //! * No panic crosses native code (see `host`).
 
 mod code;
@@ -32,22 +32,22 @@ use std::fmt;
 use weir_ir::abi::LIVE_VALUES_MAX;
 use weir_ir::graph::{Block, Graph, Value};
 
-/// How to compile.
+/// The optimization level of compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effort {
-    /// With the register allocator that goes through the code once: half the time.
+    /// With the single-pass register allocator: half the compile time.
     Least,
-    /// So at first; as `Quick` what many packets run through, once they have (`Program::note_packets`).
+    /// `Least` at first; parts that many packets run are recompiled as `Quick` (`Program::note_packets`).
     Growing,
-    /// As fast as possible: the graph has been through its passes.
+    /// Without Cranelift's own optimizer, because the graph has been through the passes.
     #[default]
     Quick,
-    /// Cranelift's own optimiser on top.
+    /// With Cranelift's own optimizer.
     Thorough,
 }
 
 impl Effort {
-    /// The effort for what runs for the first time.
+    /// The effort of the first compilation.
     fn first(self) -> Self {
         if self == Effort::Growing { Effort::Least } else { self }
     }
@@ -56,35 +56,35 @@ impl Effort {
 /// Why a graph was not compiled.
 #[derive(Debug)]
 pub enum CompileError {
-    /// The system forbids memory that is written and then executed: interpret instead.
+    /// The system forbids memory that is written and then executed: use the interpreter.
     NoExecutableMemory(String),
-    /// Cranelift knows no code for this processor: interpret instead.
+    /// Cranelift does not support this processor: use the interpreter.
     UnknownProcessor(String),
     /// The graph breaks an invariant.
     Unverified(String),
-    /// A flow is read after the lookup of another.
+    /// A flow is used after the lookup of another flow.
     FlowAcrossLookup(Value),
-    /// More loops than a continuation counts.
+    /// More loops than a continuation can count.
     TooManyLoops(usize),
-    /// More lives across a lookup than a continuation holds.
+    /// More live values than a continuation can hold.
     TooManyLive {
-        /// Words.
+        /// Number of words.
         words: usize,
         /// The block that ends in the lookup.
         block: Block,
     },
-    /// A key of more words than a continuation holds.
+    /// A key with more words than a continuation can hold.
     KeyTooLong(Block),
-    /// A slot of the record beyond those of a continuation.
+    /// A slot of the packet's record that a continuation does not have.
     TooManyOuts(Block),
-    /// A pattern can't be compiled.
+    /// A pattern does not compile.
     Pattern(String),
     /// Cranelift failed.
     Backend(String),
 }
 
 impl CompileError {
-    /// The interpreter runs what native code can't, for reasons that are neither the graph's nor ours.
+    /// Whether the cause is the environment, not the graph. If so, use the interpreter.
     pub fn is_environment(&self) -> bool {
         matches!(self, Self::NoExecutableMemory(_) | Self::UnknownProcessor(_))
     }
@@ -117,13 +117,12 @@ impl std::error::Error for CompileError {}
 /// Compiles a graph. Takes some microseconds per block; see `examples/compile_time.rs`.
 ///
 /// # Errors
-/// Where [`CompileError::is_environment`] holds, interpret the graph. The others are mistakes of lowering
-/// or of a pass.
+/// If [`CompileError::is_environment`] holds, interpret the graph. All other errors are bugs in lowering or in a pass.
 pub fn compile(graph: Graph) -> Result<NativeProgram, CompileError> {
     compile_with(graph, Effort::default())
 }
 
-/// As [`compile`], with a choice of effort.
+/// As [`compile`], with this effort.
 ///
 /// # Errors
 /// As [`compile`].
@@ -131,7 +130,8 @@ pub fn compile_with(graph: Graph, effort: Effort) -> Result<NativeProgram, Compi
     NativeProgram::new(graph, None, effort)
 }
 
-/// As [`compile`], of a graph and its straight graph ([`weir_ir::straight`]) after its own passes.
+/// As [`compile`], for a graph and its straight graph ([`weir_ir::straight`]), which has been through the passes
+/// itself.
 ///
 /// # Errors
 /// As [`compile`].

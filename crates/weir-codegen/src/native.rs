@@ -1,4 +1,4 @@
-//! The module of machine code, its memory, and calling it.
+//! The module of machine code, its memory, and calls into it.
 
 use crate::code::{Code, Memory};
 use crate::host::{Bytes, Env};
@@ -36,35 +36,35 @@ type Tail = unsafe extern "C" fn(
     u64,
 ) -> u64;
 
-/// Packets after which what they ran through is compiled again, better: by then a run is no short one.
+/// Number of packets after which the parts they ran are recompiled with more effort: only long runs get this far.
 const WARM_PACKETS: usize = 8_192;
 
-/// Inputs of a residual filter that are handed over without allocation.
+/// Number of inputs of a deferred predicate that are passed without allocation.
 const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 
-/// A compiled question. See the crate's documentation for why calling it is sound.
+/// A compiled question. The crate's documentation explains why calls are sound.
 ///
-/// Parts are compiled when a packet first needs them: the straight head at once, the whole one when a
-/// packet leaves the straight way, a tail when a flow of its table is first met. Most captures never need most. First
-/// that is done with least effort; what thousands of packets run through is compiled once more, beside the run.
+/// Parts are compiled on demand: the straight head at once, the whole head when a packet first leaves the straight
+/// graph, a tail when a packet first reaches its lookup. Most captures need few parts. The first compilation uses the
+/// least effort; parts that thousands of packets run are recompiled in the background.
 pub struct NativeProgram {
     graph: Graph,
     layout: Layout,
     plan: Plan,
     patterns: Patterns,
     effort: Effort,
-    /// Binds continuations to this program. Nobody else knows it.
+    /// The secret for binding continuations to this program. No other code knows it.
     secret: u64,
     straight: Option<Straight>,
     head: PartCode,
     /// By lookup.
     tails: Vec<TailPart>,
     memory: Memory,
-    /// Of what is compiled again; `None` where there was no more memory.
+    /// Memory of recompiled parts; `None` if it could not be reserved.
     again: OnceLock<Option<Memory>>,
-    /// Packets so far, of a program that is compiled again: some more than [`WARM_PACKETS`] at most.
+    /// Packets so far, for a program that is recompiled. Counting stops soon after twice [`WARM_PACKETS`].
     packets: AtomicUsize,
-    /// Nanoseconds that compiling for the first time took so far.
+    /// Time of first compilations so far, in nanoseconds.
     compiling: AtomicU64,
 }
 
@@ -76,21 +76,21 @@ struct PartCode {
 }
 
 impl PartCode {
-    /// The best there is.
+    /// The recompiled code, or else the first one.
     #[inline]
     fn best(&self) -> Option<&Code> {
         self.again.get().or_else(|| self.first.get())
     }
 }
 
-/// What goes on behind a lookup.
+/// The tail after a lookup.
 struct TailPart {
     code: PartCode,
-    /// Bytes of the variables of the flow that it is given.
+    /// Size of the variables of the flow record that the tail receives.
     data_bytes: usize,
 }
 
-/// The straight graph with its code.
+/// The straight graph and its code.
 struct Straight {
     graph: Graph,
     plan: Plan,
@@ -112,8 +112,7 @@ impl NativeProgram {
         probe_executable_memory()?;
         let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
         let plan = verified_plan(&graph)?;
-        // A graph whose layers are not built one above the other may have no straight one that holds: then
-        // nothing is lost but time.
+        // A graph whose layers are not nested may have no valid straight graph, which only costs speed.
         let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
         let parts = 2 + plan.crossings.len();
         let layout = Layout::of(&graph);
@@ -127,7 +126,7 @@ impl NativeProgram {
             memory: Memory::reserve(&graph, parts, isa(effort.first())?)?,
             tails: plan.crossings.iter().map(tail).collect(),
             layout,
-            // Never 0, which binds to nothing.
+            // Never 0, which means unbound.
             secret: RandomState::new().build_hasher().finish() | 1,
             head: PartCode::default(),
             compiling: AtomicU64::new(0),
@@ -143,15 +142,14 @@ impl NativeProgram {
         Ok(program)
     }
 
-    /// Makes the code of a part for which there is none yet.
+    /// Compiles a part that has no code yet.
     fn make(&self, part: Part) -> Result<(), CompileError> {
         let code = self.memory.compile(part, self.source(part))?;
         let _ = self.place(part).first.set(code);
         Ok(())
     }
 
-    /// Whether a part is compiled again where many packets run: not where the straight way leads past it, so that few
-    /// packets need it.
+    /// Whether a part is worth recompiling. Not if the straight graph bypasses it, because few packets need it then.
     fn is_worth_more(&self, part: Part) -> bool {
         self.effort == Effort::Growing
             && match (part, &self.straight) {
@@ -161,12 +159,12 @@ impl NativeProgram {
             }
     }
 
-    /// The effort that a part is compiled with at last.
+    /// The final effort of a part.
     fn effort(&self, part: Part) -> Effort {
         if self.is_worth_more(part) { Effort::Quick } else { self.effort.first() }
     }
 
-    /// Where the code of a part is kept.
+    /// The code of a part.
     fn place(&self, part: Part) -> &PartCode {
         match (part, &self.straight) {
             (Part::Straight, Some(straight)) => &straight.code,
@@ -183,10 +181,11 @@ impl NativeProgram {
         Source { graph, plan, layout: &self.layout, whole: &self.plan.crossings }
     }
 
-    /// The code of a part, made where nobody needed it before.
+    /// The code of a part, compiled on demand.
     ///
     /// # Panics
-    /// Where it can't be compiled although the first part could: no graph that passed the verifier and the
+    /// If the part does not compile although the first part did. That cannot happen: the graph passed the verifier and
+    /// the plan, and the memory is reserved.
     /// plan is such, and the memory for it was reserved.
     #[inline]
     fn code(&self, part: Part) -> &Code {
@@ -203,7 +202,7 @@ impl NativeProgram {
         })
     }
 
-    /// Compiles again, better, what has been run so far and is worth it. Where it can't be it stays as it is.
+    /// Recompiles all parts that have run and are worth it. A part that fails to recompile keeps its old code.
     pub fn compile_again(&self) {
         let reserve = || {
             let parts = 1 + self.tails.len();
@@ -226,27 +225,27 @@ impl NativeProgram {
         straight.into_iter().chain([Part::Head]).chain((0..self.tails.len()).map(Part::Tail))
     }
 
-    /// The straight graph, where there is one.
+    /// The straight graph, if there is one.
     pub fn straight(&self) -> Option<&Graph> {
         self.straight.as_ref().map(|straight| &straight.graph)
     }
 
-    /// How long verifying and compiling took so far.
+    /// Time spent on verification and compilation so far.
     pub fn compile_time(&self) -> Duration {
         Duration::from_nanos(self.compiling.load(Ordering::Relaxed))
     }
 
-    /// Bytes of machine code so far.
+    /// Size of the machine code so far, in bytes.
     pub fn code_bytes(&self) -> usize {
         self.parts().filter_map(|part| self.place(part).best()).map(|code| code.bytes).sum()
     }
 
-    /// All functions as Cranelift saw them and as it compiled them. Compiles them once more.
+    /// The Cranelift input and the machine code of all functions. Compiles them again.
     pub fn code_text(&self) -> String {
         let mut text = String::new();
         for part in self.parts() {
             if let Err(error) = self.write_code(&mut text, part) {
-                // It compiled before: with the same graph, processor and effort it does so again.
+                // It compiled before; the same graph, processor and effort give the same result.
                 unreachable!("{}: {error}", part.name());
             }
         }
@@ -300,18 +299,18 @@ impl NativeProgram {
         self.run((Part::Head, 0), &mut self.env(k), packet, frame)
     }
 
-    /// Runs a head, from one of its entries on.
+    /// Runs a head from one of its entries.
     #[inline]
     fn run(&self, (part, entry): (Part, u64), env: &mut Env<'_>, packet: &PacketMeta, frame: &[u8]) -> u64 {
         let (code, k) = (self.code(part), env.k);
-        // SAFETY: the code was compiled with the signature of `Head` in the host's calling convention and
-        // lives as long as the program. `packet`, `frame` and what `env` refers to are borrowed until the
-        // call returns; the graph was verified, so that nothing is loaded beyond them.
+        // SAFETY: the code was compiled with the signature of `Head` in the host's calling convention and is valid as
+        // long as the program. `packet`, `frame` and all references in `env` are borrowed until the call returns. The
+        // graph was verified, so no load is outside them.
         let status = unsafe {
             let head = std::mem::transmute::<*const u8, Head>(code.address);
             head(env, packet, frame.as_ptr(), frame.len(), k, entry)
         };
-        // SAFETY: `k` was borrowed for the whole of this call, and native code has returned.
+        // SAFETY: `k` was borrowed for this whole call, and native code has returned.
         unsafe { raise(env, k) };
         status
     }
@@ -366,8 +365,8 @@ impl Program for NativeProgram {
             Env { host: Some(host), flow_id: flow.id, flow_data, flow_bytes: flow.data.len(), ..self.env(k) };
         let flags = u64::from(direction.is_responder()) | u64::from(is_new) << 1;
         let k: *mut Continuation = env.k;
-        // SAFETY: as in `run_head`; what the continuation holds was saved by this program for this frame,
-        // and its buffers are kept in it. The flow record is long enough for all its variables.
+        // SAFETY: as in `run_head`. The state in the continuation was saved by this program for this frame, and the
+        // continuation keeps its buffers. The flow record is long enough for all its variables.
         let status = unsafe {
             let tail = std::mem::transmute::<*const u8, Tail>(tail.address);
             tail(&mut env, packet, frame.as_ptr(), frame.len(), k, flow_data, flags)
@@ -375,11 +374,11 @@ impl Program for NativeProgram {
         // SAFETY: as in `run`.
         unsafe { raise(&mut env, k) };
         let status = match status.checked_sub(ENTER) {
-            // What the head needs there was saved as is what crosses a lookup.
+            // The values that the head needs there were saved as for a lookup.
             Some(entry) => self.run((Part::Head, 1 + entry), &mut env, packet, frame),
             None => status,
         };
-        // SAFETY: `k` was borrowed for the whole of this call, and native code has returned.
+        // SAFETY: `k` was borrowed for this whole call, and native code has returned.
         self.step(status, frame, unsafe { &mut *k })
     }
 
@@ -388,16 +387,16 @@ impl Program for NativeProgram {
             return;
         }
         let before = self.packets.fetch_add(packets, Ordering::Relaxed);
-        // Once when many have run; and once more, for what they needed only then.
+        // Recompiles once after many packets, and once more for the parts that were first needed in between.
         if [WARM_PACKETS, 2 * WARM_PACKETS].iter().any(|&warm| before < warm && before + packets >= warm) {
-            // Without another thread it stays as it is.
+            // If no thread can be started, the code stays as it is.
             let name = "compile".to_string();
             let _ = std::thread::Builder::new().name(name).spawn(move || self.compile_again());
         }
     }
 
     fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64 {
-        // What is not there is 0 or empty.
+        // Missing inputs are 0 or empty.
         let (numbers_max, bytes_max) = self.plan.inputs;
         let as_native = |bytes: &&[u8]| Bytes { address: bytes.as_ptr(), length: bounded(bytes).len() };
         let none = Bytes { address: ptr::null(), length: 0 };
@@ -405,7 +404,7 @@ impl Program for NativeProgram {
         let bytes = Inputs::of(bytes.iter().map(as_native), bytes_max, none);
         k.release();
         let mut env = Env { numbers: numbers.as_ptr(), bytes: bytes.as_ptr(), ..self.env(k) };
-        // What is asked has no stack, and so no straight way.
+        // A deferred predicate has no stack, and so no straight graph.
         let status = self.run((Part::Head, 0), &mut env, &PacketMeta::default(), &[]);
         // There are no flows to look up.
         if status >= LOOKUP { 0 } else { k.terms }
@@ -413,7 +412,7 @@ impl Program for NativeProgram {
 }
 
 impl Straight {
-    /// Whether packets on it go on in the tail behind this lookup.
+    /// Whether packets of the straight graph continue in the tail after this lookup.
     fn leads_to(&self, lookup: usize) -> bool {
         self.graph.blocks.iter().any(|block| match block.terminator {
             Terminator::Rejoin { lookup: Some(number), .. } => number as usize == lookup,
@@ -421,7 +420,7 @@ impl Straight {
         })
     }
 
-    /// Verified, and held against the whole graph: what tails load must be what was saved.
+    /// Verifies the straight graph and compares it with the whole graph: tails must load exactly the saved values.
     fn new(graph: Graph, whole: &Graph, plan: &Plan) -> Result<Self, CompileError> {
         let own = verified_plan(&graph)?;
         for block in graph.block_ids() {
@@ -437,20 +436,20 @@ impl Straight {
     }
 }
 
-/// Lets a panic of the host go on. What was saved may be half another's then: nothing goes on with it.
+/// Resumes a caught panic. The saved values may be inconsistent then, so the continuation is released.
 ///
 /// # Safety
-/// `k` is a continuation that nobody else uses.
+/// Nothing else may use `k`.
 #[inline]
 unsafe fn raise(env: &mut Env<'_>, k: *mut Continuation) {
     if let Some(fault) = env.fault.take() {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { (*k).release() };
         std::panic::resume_unwind(fault);
     }
 }
 
-/// As many inputs as native code reads, on the stack where they are few.
+/// As many inputs as native code reads; on the stack if they are few.
 enum Inputs<T> {
     Few([T; INPUTS_WITHOUT_ALLOCATION]),
     Many(Vec<T>),
@@ -474,7 +473,7 @@ impl<T: Copy> Inputs<T> {
     }
 }
 
-/// The target, once per process and effort.
+/// The target, created once per process and effort.
 fn isa(effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
     static ISAS: [OnceLock<Result<OwnedTargetIsa, String>>; 4] = [const { OnceLock::new() }; 4];
     let make = || {
@@ -496,19 +495,19 @@ fn isa(effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
     ISAS[effort as usize].get_or_init(make).clone().map_err(CompileError::UnknownProcessor)
 }
 
-/// Whether memory that was written may be executed: systems that are locked down forbid it, and the
-/// module would not survive learning of it.
+/// Checks that written memory may be executed. Hardened systems forbid it, and the module would abort instead of
+/// returning an error.
 fn probe_executable_memory() -> Result<(), CompileError> {
     let forbidden = |error: region::Error| CompileError::NoExecutableMemory(error.to_string());
     let mut page = region::alloc(1, region::Protection::READ_WRITE).map_err(forbidden)?;
     let bytes = page.as_mut_ptr::<u8>();
-    // SAFETY: the page is ours, and was just made writable.
+    // SAFETY: the page belongs to this function, and was just made writable.
     unsafe { bytes.write(0) };
-    // SAFETY: nothing refers to the page.
+    // SAFETY: there is no reference to the page.
     unsafe { region::protect(bytes, 1, region::Protection::READ_EXECUTE) }.map_err(forbidden)
 }
 
-/// The plan of a graph that keeps all invariants.
+/// The plan of a graph, after verification.
 fn verified_plan(graph: &Graph) -> Result<Plan, CompileError> {
     let verified = verify(graph).map_err(|violations| CompileError::Unverified(lines(&violations)))?;
     Plan::of(graph, verified)
@@ -518,7 +517,7 @@ fn lines(violations: &[Violation]) -> String {
     violations.iter().map(|violation| format!("\n  {violation}")).collect()
 }
 
-/// What the proofs about loads take for granted of a buffer: its length is a number of 32 bits.
+/// Truncates a buffer to the length that the proofs about loads assume: at most 32 bits.
 fn bounded(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(BUFFER_BYTES_MAX as usize)]
 }

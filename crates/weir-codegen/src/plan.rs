@@ -1,10 +1,10 @@
-//! What is settled before a line of code is emitted: which blocks belong to which part, which values
-//! cross a lookup and in which slots, and what is known of numbers.
+//! The decisions before code generation: the blocks of each part, the values that cross a lookup and their slots, and
+//! constants and upper bounds.
 //!
-//! The head holds the blocks reachable from the entry without crossing a lookup; every lookup has a tail
-//! with those reachable from where it goes on. Where a tail goes on to bytes behind which another lookup is reachable, as
-//! the head does elsewhere (there is a packet in the packet, say), it leaves, and the head is entered there: else every
-//! tail would hold most of the head. What else they share is in each of them.
+//! The head contains the blocks reachable from the entry without crossing a lookup. Every lookup has a tail with the
+//! blocks reachable from the block after it. If a tail continues parsing at a block of the head from which another
+//! lookup is reachable (at an encapsulated packet, say), the tail ends there and enters the head; otherwise every tail
+//! would contain most of the head. Other common blocks are duplicated in each part.
 
 use crate::CompileError;
 use weir_ir::abi::{FUELS_MAX, LIVE_VALUES_MAX, OUTS_MAX};
@@ -14,7 +14,7 @@ use weir_ir::liveness::{Crossing, Kept, live_words};
 use weir_ir::range::Ranges;
 use weir_ir::verify::Verified;
 
-/// A value that needs no place of its own: it is made anew wherever it is read.
+/// A value that is rematerialized at each use instead of being stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     /// An int.
@@ -28,27 +28,27 @@ pub(crate) enum Known {
 /// The plan of a graph.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The head's blocks, every one after those that dominate it.
+    /// The head's blocks, each after its dominators.
     pub head: Vec<Block>,
-    /// Where tails go on in the head.
+    /// The blocks at which tails enter the head.
     pub entries: Entries,
-    /// The lookups; a continuation's `resume` is an index into them.
+    /// The lookups; a continuation's `resume` is an index into this list.
     pub crossings: Vec<Crossing>,
-    /// Loop counters up to this one are used.
+    /// Number of loop counters in use.
     pub fuels: usize,
-    /// By value: what it always is.
+    /// By value: its constant.
     pub known: Vec<Option<Known>>,
-    /// How large values get.
+    /// Upper bounds of values.
     pub ranges: Ranges,
-    /// How many numbers and byte strings a residual filter reads.
+    /// Number of numbers and of byte strings that a deferred predicate reads.
     pub inputs: (usize, usize),
 }
 
 impl Plan {
-    /// Plans a graph, with what its proof found.
+    /// Plans a graph, using the results of its verification.
     ///
     /// # Errors
-    /// Where the graph exceeds a bound of the contract.
+    /// If the graph exceeds a limit of the contract.
     pub(crate) fn of(graph: &Graph, Verified { ranges, kept }: Verified) -> Result<Self, CompileError> {
         let crossings = kept.as_ref().map(|kept| kept.crossings(graph)).unwrap_or_default();
         let head = order(graph, graph.entry, &|_| false);
@@ -65,12 +65,12 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The blocks of the tail after crossing `number`, every one after those that dominate it in the tail.
+    /// The blocks of the tail after crossing `number`, each after its dominators in the tail.
     pub(crate) fn tail(&self, graph: &Graph, number: usize) -> Vec<Block> {
         order(graph, self.crossings[number].then, &|block| self.entries.number(block).is_some())
     }
 
-    /// What `value` always is, if it is a number.
+    /// The constant of `value`, if it is a number.
     pub(crate) fn int(&self, value: Value) -> Option<u64> {
         match self.known[value.index()] {
             Some(Known::Int(number)) => Some(number),
@@ -120,35 +120,35 @@ fn known_values(graph: &Graph) -> Vec<Option<Known>> {
     known
 }
 
-/// Where tails enter the head.
+/// The entries from tails into the head.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
     /// By number.
     pub list: Vec<Entry>,
     /// By block.
     numbers: Vec<Option<usize>>,
-    /// What is needed at one or another: these values live in the continuation's [`live`](LIVE_VALUES_MAX), in this order,
-    /// wherever the head makes and reads them. The parameters of the block that is entered stand behind them.
+    /// The values that are live at any entry. They stay in the continuation's [`live`](LIVE_VALUES_MAX), in this order,
+    /// wherever the head defines and uses them. The parameters of the entered block follow them.
     pub values: Vec<Value>,
 }
 
-/// A block of the head.
+/// A block of the head that tails enter.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub block: Block,
-    /// What it needs, its parameters excepted.
+    /// Its live values, except its parameters.
     pub values: Vec<Value>,
 }
 
 impl Entries {
-    /// The entry at a block.
+    /// The number of the entry at a block.
     pub(crate) fn number(&self, block: Block) -> Option<usize> {
         *self.numbers.get(block.index())?
     }
 
     fn of(graph: &Graph, head: &[Block], crossings: &[Crossing], kept: &Kept) -> Self {
         let leads_on = leads_on(graph, head);
-        // What only chooses by numbers that are there is short; mostly it chooses that nothing follows.
+        // A block that only branches on available numbers is short, and usually leads to the end, so it is duplicated.
         let leaves = |block: Block| leads_on[block.index()] && reads_on(graph, block);
         let mut entries = Self { numbers: vec![None; graph.blocks.len()], ..Self::default() };
         for crossing in crossings {
@@ -167,12 +167,12 @@ impl Entries {
         entries.values.dedup();
         let params = |entry: &Entry| live_words(graph, &graph.block(entry.block).params);
         let words = live_words(graph, &entries.values) + entries.list.iter().map(params).max().unwrap_or(0);
-        // What does not fit is in each tail, as what leads no further.
+        // If the values do not fit, each tail contains the blocks itself.
         if words > LIVE_VALUES_MAX { Self::default() } else { entries }
     }
 }
 
-/// Whether a block is about bytes that were not yet looked at.
+/// Whether a block accesses bytes that were not parsed before.
 fn reads_on(graph: &Graph, block: Block) -> bool {
     let data = graph.block(block);
     match data.terminator {
@@ -181,7 +181,7 @@ fn reads_on(graph: &Graph, block: Block) -> bool {
     }
 }
 
-/// By block: whether it is one of the head's from which a lookup is reachable.
+/// By block: whether it belongs to the head and a lookup is reachable from it.
 fn leads_on(graph: &Graph, head: &[Block]) -> Vec<bool> {
     let mut leads_on = vec![false; graph.blocks.len()];
     loop {
@@ -199,8 +199,7 @@ fn leads_on(graph: &Graph, head: &[Block]) -> Vec<bool> {
     }
 }
 
-/// The blocks reachable from `root` without crossing a lookup, in reverse postorder; what lies behind those that are left
-/// out is not.
+/// The blocks reachable from `root` without crossing a lookup or a left-out block, in reverse postorder.
 fn order(graph: &Graph, root: Block, is_left_out: &dyn Fn(Block) -> bool) -> Vec<Block> {
     let mut seen = vec![false; graph.blocks.len()];
     let mut order = Vec::new();

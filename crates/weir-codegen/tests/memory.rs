@@ -1,4 +1,4 @@
-//! Programs give their memory back. Alone in its process: other tests would count as growth.
+//! Dropped programs free their memory. The only test of its process, because others would count as growth.
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! Ladders: one graph each, written by hand, and what its native program does.
+//! Ladders: hand-written graphs, and the behaviour of their native programs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use weir_ir::engine_var::VarName;
 use weir_ir::graph::*;
 use weir_packet::{Direction, DropReason, LinkType, PacketMeta, Timestamp};
 
-/// Notes down what it is asked, answers what it was told to.
+/// Records requests and returns prepared answers.
 #[derive(Default)]
 struct Notes {
     notes: Vec<String>,
@@ -88,7 +88,7 @@ fn flow_side(of: &FlowSide<'_>) -> String {
     format!("{} flow {} {}", of.table, of.flow.id, of.direction.is_responder())
 }
 
-/// A packet of a flow: whether the responder sent it, and whether the flow is new.
+/// A packet of a flow. `of`: whether the responder sent it, and whether the flow is new.
 fn resume<'a>(packet: &'a PacketMeta, frame: &'a [u8], flow: FlowRecord<'a>, of: [bool; 2]) -> Resume<'a> {
     let [responder, is_new] = of;
     Resume { packet, frame, flow, direction: Direction::responder_if(responder), is_new }
@@ -104,7 +104,7 @@ fn by_effort(graph: &Graph) -> [NativeProgram; 3] {
         .map(|effort| compile_with(graph.clone(), effort).expect("the graph compiles"))
 }
 
-/// The outcome of a graph without lookups, which must not depend on the effort.
+/// The result of a graph without lookups, which must not depend on the effort.
 fn head(graph: &Graph, frame: &[u8]) -> (Step, u64, Vec<u64>) {
     let packet = PacketMeta {
         time: Timestamp(1_234),
@@ -115,7 +115,7 @@ fn head(graph: &Graph, frame: &[u8]) -> (Step, u64, Vec<u64>) {
         link: LinkType::ETHERNET,
         interface: 2,
     };
-    // At the end of its own allocation, where reading on would be noticed by a memory checker.
+    // At the end of an allocation of its own, so that a memory checker detects a read past the end.
     let frame = frame.to_vec().into_boxed_slice();
     let [least, quick, thorough] = by_effort(graph).map(|program| {
         let mut k = Continuation::default();
@@ -126,7 +126,7 @@ fn head(graph: &Graph, frame: &[u8]) -> (Step, u64, Vec<u64>) {
     quick
 }
 
-/// A graph of one block that stores what `f` makes.
+/// A graph of one block that stores the values returned by `f`.
 fn outs(f: impl FnOnce(&mut Builder) -> Vec<Value>) -> Graph {
     let mut b = Builder::new(Graph::default());
     let values = f(&mut b);
@@ -143,7 +143,7 @@ fn from_bool(b: &mut Builder, value: Value) -> Value {
     b.one(Op::FromBool(value))
 }
 
-/// Something that the compiler can't know: number `n` of the frame's eight-byte numbers.
+/// Runs `f` on values that the compiler cannot know: the frame's eight-byte numbers.
 fn checked(frame: &[u64], f: impl FnOnce(&mut Builder, &[Value]) -> Vec<Value>) -> Vec<u64> {
     let mut b = Builder::new(Graph::default());
     let buf = b.one(Op::Frame);
@@ -453,7 +453,7 @@ fn var(b: &mut Builder, table: Table, kind: VarKind, each_side: bool) -> Var {
     Var(number)
 }
 
-/// Ends the block with a lookup; goes on after it: flow, responder, new.
+/// Ends the block with a lookup and continues after it. Returns flow, responder, new.
 fn lookup(b: &mut Builder, table: Table, key: Vec<Value>) -> [Value; 3] {
     let then = b.block();
     let swap = b.bool(true);
@@ -475,7 +475,7 @@ fn values_buffers_and_loops_live_across_lookups_and_variables_are_kept() {
     let narrow = b.one(Op::Narrow(buf, four));
     let short = b.compare(CompareOp::Lt, length, four);
     let [flow, responder, new] = lookup(&mut b, tcp, vec![length, two]);
-    // The originator's or the responder's: + 300, cut to 8 bits.
+    // The originator's or the responder's variable: + 300, truncated to 8 bits.
     let before = b.one(Op::Get { flow, var: narrow_var, side: Some(responder) });
     let by = b.int(300);
     let after = b.binary(BinaryOp::Add, before, by);
@@ -517,7 +517,7 @@ fn values_buffers_and_loops_live_across_lookups_and_variables_are_kept() {
     }
 }
 
-/// `again(3) { lookup; count += 1 }`: loops may cross lookups, and their fuel counts on.
+/// `again(3) { lookup; count += 1 }`: loops may cross lookups, and their fuel keeps counting.
 #[test]
 fn a_loop_around_a_lookup_is_bounded_per_packet() {
     let mut b = Builder::new(Graph { fuels: 1, ..Graph::default() });
@@ -553,7 +553,7 @@ fn a_loop_around_a_lookup_is_bounded_per_packet() {
     }
 }
 
-/// Restarts where the flow is old: the same lookup is answered twice.
+/// Restarts if the flow is old: the same lookup is answered twice.
 #[test]
 fn a_restarted_program_goes_on_with_the_new_flow() {
     let mut b = Builder::new(Graph::default());
@@ -756,7 +756,7 @@ fn what_many_packets_run_through_is_compiled_again_beside_the_run() {
     Arc::clone(&program).note_packets(8_191);
     assert_eq!(program.code_bytes(), bytes, "these were not many");
     Arc::clone(&program).note_packets(1);
-    // Another thread does it; nobody waits for that but this test.
+    // Another thread recompiles; only this test waits for it.
     while Arc::strong_count(&program) > 1 {
         std::thread::yield_now();
     }

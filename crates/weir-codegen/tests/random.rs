@@ -1,5 +1,5 @@
-//! Native code does what the interpreter does: on random graphs and random packets, to the last word of
-//! every answer and every question to the engine.
+//! Native code equals the interpreter on random graphs and random packets, in every word of every result and of every
+//! call to the engine.
 //!
 //! `WEIR_SEED` sets the first seed; a failure prints its own.
 
@@ -32,7 +32,7 @@ fn native_code_does_what_the_interpreter_does() {
     }
 }
 
-/// With any loops called usual, in any order.
+/// With random loops marked as usual, in random order.
 #[test]
 fn a_straight_graph_changes_nothing_but_speed() {
     let first = std::env::var("WEIR_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);

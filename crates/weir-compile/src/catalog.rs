@@ -1,5 +1,5 @@
-//! The fields that filters can name: those of a stack's layers, of the capture, of connections, of
-//! sessions. All are generated from definitions; none is written down a second time.
+//! The fields that filters can name: of a stack's layers, of the capture, of connections, of sessions. All are
+//! generated from definitions, which are the only source.
 
 use crate::events::{StackEvent, events};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -9,7 +9,7 @@ use weir_lang::model::{FieldId, FieldType, LayerId, LetId, PresenceId, Protocol,
 use weir_packet::{Column, ValueType};
 use weir_sessions::{Field, ProtocolSet, SessionProtocol, SessionRegistry};
 
-/// What a field of the catalogue is.
+/// The kind of a field of the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldKey {
     /// A layer as a whole.
@@ -20,17 +20,17 @@ pub enum FieldKey {
     Let(LayerId, LetId),
     /// Several fields under one name.
     Alias(LayerId, u16),
-    /// Whether a run item was there.
+    /// Whether a run item was present.
     Presence(LayerId, PresenceId),
-    /// The bytes after its header.
+    /// The bytes after the layer's header.
     Payload(LayerId),
-    /// Whether an event happened on the packet.
+    /// Whether an event occurred on the packet.
     Event(LayerId, u16),
-    /// A column of an event that happened on the packet.
+    /// A column of an event that occurred on the packet.
     EventColumn(LayerId, u16, u16),
     /// The packet's bytes.
     Frame,
-    /// What the capture says of the packet.
+    /// Metadata of the packet.
     Meta(Meta),
     /// Column of the connection's record.
     Connection(u16),
@@ -41,7 +41,7 @@ pub enum FieldKey {
 }
 
 impl FieldKey {
-    /// The layer that it belongs to.
+    /// The layer of the field, if it has one.
     pub fn layer(self) -> Option<LayerId> {
         match self {
             FieldKey::Layer(layer)
@@ -57,12 +57,12 @@ impl FieldKey {
     }
 }
 
-/// The columns of a log of parts of sessions, as fields.
+/// The columns of a log of session parts, as fields.
 #[derive(Debug, Clone, Copy)]
 pub struct PartFields {
     /// The log's name.
     pub name: &'static str,
-    /// One line of meaning.
+    /// One-line description.
     pub doc: &'static str,
     /// The fields.
     pub fields: &'static [Field],
@@ -73,11 +73,11 @@ pub struct PartFields {
 pub struct StackCatalog {
     fields: Vec<FieldInfo>,
     keys: Vec<FieldKey>,
-    /// By layer: the events of those before it.
+    /// By layer: number of events of the layers before it.
     events_before: Vec<usize>,
-    /// Names and aliases of the fields so far that events and sessions may clash with.
+    /// Names and aliases of the fields so far, with which those of events and sessions may collide.
     names: FxHashSet<String>,
-    /// Fields by name and alias.
+    /// Index of each field by name and alias.
     by_name: FxHashMap<String, usize>,
     /// By session protocol: the layers that may carry it.
     session_transports: Vec<&'static [&'static str]>,
@@ -99,18 +99,18 @@ impl StackCatalog {
         Self::new(stack, crate::CONNECTION_COLUMNS, sessions.protocols())
     }
 
-    /// As [`of`](Self::of), with the session protocols that are built in: for checks that run before any registry is made.
+    /// As [`of`](Self::of), with the built-in session protocols: for checks before a registry exists.
     pub fn with_builtin_sessions(stack: &Stack) -> Self {
         Self::of(stack, SessionRegistry::builtin())
     }
 
-    /// As [`of`](Self::of), with the columns of a log of parts behind: [`FieldKey::SessionField`]s whose protocol is the number that
-    /// the registry would give next.
+    /// As [`of`](Self::of), followed by the columns of a log of session parts: [`FieldKey::SessionField`]s whose
+    /// protocol is the next free number of the registry.
     pub fn with_parts(stack: &Stack, sessions: &SessionRegistry, parts: Option<PartFields>) -> Self {
         Self::collect(stack, crate::CONNECTION_COLUMNS, sessions.protocols(), parts)
     }
 
-    /// Collects the fields of `stack`, of connections (`conn.` before each column's name) and of sessions.
+    /// Collects the fields of `stack`, of connections (column names prefixed with `conn.`) and of sessions.
     pub fn new(stack: &Stack, connection: &[Column], sessions: &[&SessionProtocol]) -> Self {
         Self::collect(stack, connection, sessions, None)
     }
@@ -158,7 +158,7 @@ impl StackCatalog {
         catalog
     }
 
-    /// The other names of events and of their columns, where nothing else has them.
+    /// Adds the aliases of events and of their columns that are not taken.
     fn name_events(&mut self, stack: &Stack) {
         for event in events(stack) {
             for alias in &event.aliases {
@@ -189,10 +189,10 @@ impl StackCatalog {
         }
     }
 
-    /// A session protocol with its fields. What a layer of the stack has of that name comes first.
+    /// Adds a session protocol and its fields. Fields of the stack's layers with the same names take precedence.
     fn add_session(&mut self, index: u16, protocol: &SessionProtocol) {
         if self.add_session_name(index, protocol.name, protocol.doc) {
-            // As `conn.service` says it: `ssl`.
+            // The name in `conn.service`, such as `ssl`.
             if self.names.insert(protocol.service.to_string()) && protocol.service != protocol.name {
                 self.last().aliases.push(protocol.service.to_string());
             }
@@ -200,7 +200,7 @@ impl StackCatalog {
         self.add_session_fields(index, protocol.fields);
     }
 
-    /// The name of a session protocol, where nothing else has it.
+    /// Adds the name of a session protocol, unless it is taken.
     fn add_session_name(&mut self, index: u16, name: &str, doc: &str) -> bool {
         if self.is_taken(name) {
             return false;
@@ -220,17 +220,17 @@ impl StackCatalog {
         }
     }
 
-    /// Whether there is a field of this name.
+    /// Whether a field has this name or alias.
     fn is_taken(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// What field `index` is.
+    /// The kind of field `index`.
     pub fn key(&self, index: usize) -> FieldKey {
         self.keys[index]
     }
 
-    /// The number that a layer's event has in a program.
+    /// The number of a layer's event in a program.
     pub fn event_number(&self, layer: LayerId, event: u16) -> usize {
         self.events_before[usize::from(layer.0)] + usize::from(event)
     }
@@ -246,7 +246,7 @@ impl StackCatalog {
         numbered.filter(|(_, transports)| transports.contains(&layer)).map(|(number, _)| number).collect()
     }
 
-    /// Whether field `index` is an address of either version.
+    /// Whether field `index` is an IPv4 or IPv6 address.
     pub fn is_address(&self, index: usize) -> bool {
         self.fields[index].value_type == ValueType::Address
     }
@@ -333,7 +333,7 @@ impl StackCatalog {
         }
     }
 
-    /// An event, and its columns. What a header has of that name comes first.
+    /// Adds an event and its columns. Header fields with the same names take precedence.
     fn add_event(&mut self, event: &StackEvent) {
         if self.is_taken(&event.name) {
             return;
@@ -353,7 +353,7 @@ impl StackCatalog {
     }
 }
 
-/// The type of a field's values in filters and records, and its bits where it is a number.
+/// The type of a field's values in filters and records, and its size in bits if it is a number.
 pub fn field_value_type(ty: &FieldType) -> (ValueType, u32) {
     match ty {
         FieldType::Unsigned { bits, .. } => (ValueType::Unsigned, *bits),

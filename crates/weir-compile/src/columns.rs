@@ -1,5 +1,5 @@
 //! The columns of a connection's record, with the names and meanings of Zeek's `conn.log`
-//! (<https://docs.zeek.org/en/master/logs/conn.html>): filters name them, whoever keeps records fills them in.
+//! (<https://docs.zeek.org/en/master/logs/conn.html>): filters refer to them, and producers of records fill them in.
 
 use weir_packet::{Column, ValueType};
 

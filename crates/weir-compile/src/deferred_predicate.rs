@@ -1,5 +1,5 @@
-//! DeferredPredicate predicates: what only a connection's record or a session can tell. All that are asked of one field
-//! become a small graph that is asked one value at a time; on a list, any element may fulfil them.
+//! Deferred predicates: predicates that only a connection's record or a session can decide. All predicates on one field
+//! form a small graph, which is evaluated on one value at a time; a list matches if any element does.
 
 use crate::lower::{compare_part, compare_words};
 use weir_ir::build::Builder;
@@ -7,12 +7,12 @@ use weir_ir::graph::{BinaryOp, Graph, Op, Value};
 use weir_lang::filter::{Op as FilterOp, Predicate};
 use weir_packet::ValueType;
 
-/// Predicates that one graph answers at most: the bits of its terms.
+/// Maximum number of predicates in one graph: the bits of its terms.
 pub const PREDICATES_MAX: usize = 64;
 
-/// Lowers predicates on values of `value_type`, [`PREDICATES_MAX`] at most: numbers are inputs 0 (high word) and 1
-/// (low word), bytes are input 0. Bit `i` of the answer says whether the `i`-th holds; `!=` and negation are left to
-/// the caller.
+/// Lowers predicates on values of `value_type`, at most [`PREDICATES_MAX`]: numbers are inputs 0 (high word) and 1 (low
+/// word), bytes are input 0. Bit `i` of the result says whether predicate `i` holds; `!=` and negation are left to the
+/// caller.
 pub fn lower_deferred(predicates: &[&Predicate], value_type: ValueType) -> Graph {
     let mut b = Builder::new(Graph { name: "predicate".into(), ..Graph::default() });
     let is_bytes = matches!(value_type, ValueType::Text | ValueType::Texts | ValueType::Bytes);
@@ -42,7 +42,7 @@ fn lower_predicate(
     [first, second, length]: [Value; 3],
 ) -> Value {
     let is_bytes = matches!(value_type, ValueType::Text | ValueType::Texts | ValueType::Bytes);
-    // A flag that stands alone asks for truth, not for being there; so does a part of a number.
+    // A flag alone tests for true, not for presence; so does a masked number.
     let asks_for_presence = predicate.op == FilterOp::Exists
         && predicate.slice.is_none()
         && predicate.mask.is_none()

@@ -1,12 +1,12 @@
-//! Whether a stack's `dispatch` keeps the packets of every instance on one worker.
+//! Whether a stack's `dispatch` assigns all packets of each instance to one worker.
 
 use crate::types::{field_named, givers};
 use weir_lang::model::{Expr, FieldId, LayerId, Stack};
 
-/// The first layer whose instances may have packets on several workers: its key lacks what packets are spread by.
+/// The first layer whose instances may have packets on several workers, because its key lacks the fields of `dispatch`.
 ///
-/// Instances whose packets have no layer that `dispatch` names are together: all such packets have one worker. In a tunnel
-/// packets are spread by the outermost layer that it names, which is taken to be the same for both directions.
+/// Instances without a layer named in `dispatch` stay together, because all such packets go to one worker. In a tunnel
+/// the outermost layer named in `dispatch` decides, which is assumed to be the same for both directions.
 pub fn scattered(stack: &Stack) -> Option<&str> {
     let layers = (0..stack.layers.len() as u16).map(LayerId);
     let mut scattered = layers.filter(|&id| {
@@ -21,7 +21,7 @@ pub fn scattered(stack: &Stack) -> Option<&str> {
     Some(&stack.layers[usize::from(first.0)].protocol.name)
 }
 
-/// The key has both values of a pair of `dispatch`, one on each side where there are two.
+/// Whether the key contains both fields of a `dispatch` pair, one on each side if the key has two sides.
 fn is_kept_together(stack: &Stack, id: LayerId) -> bool {
     let Some(instance) = &stack.layers[usize::from(id.0)].protocol.instance else { return true };
     let of = |parts: &[Expr], field: fn(&(LayerId, FieldId, FieldId)) -> FieldId| {
@@ -32,7 +32,7 @@ fn is_kept_together(stack: &Stack, id: LayerId) -> bool {
     of(source, |pair| pair.1) && of(others, |pair| pair.2)
 }
 
-/// Whether a part of a key is, on every way to the layer, the `field` of what packets are spread by.
+/// Whether a part of a key is the `field` of a `dispatch` pair on every path to the layer.
 fn is_dispatched(
     stack: &Stack,
     id: LayerId,
@@ -42,7 +42,7 @@ fn is_dispatched(
     let pair_of = |layer: LayerId| stack.dispatch.iter().find(|pair| pair.0 == layer);
     let protocol = &stack.layers[usize::from(id.0)].protocol;
     match part {
-        // What is computed from an address is another number.
+        // A number computed from an address is a different number.
         Expr::Let(value) => is_dispatched(stack, id, &protocol.lets[usize::from(value.0)].value, field),
         Expr::Field(own) => pair_of(id).is_some_and(|pair| field(pair) == *own),
         Expr::Below(name) => {
@@ -57,7 +57,7 @@ fn is_dispatched(
     }
 }
 
-/// Whether a packet with layer `from` may have `to` above it.
+/// Whether a packet with layer `from` may have layer `to` above it.
 fn reaches(stack: &Stack, from: LayerId, to: LayerId) -> bool {
     let (mut open, mut seen) = (vec![from], vec![from]);
     while let Some(at) = open.pop() {

@@ -1,10 +1,10 @@
-//! The events that a stack declares, as they can be asked for.
+//! The events that a stack declares, with the names that questions use.
 
 use crate::types::value_type;
 use weir_lang::model::{EVENTS_MAX, Layer, LayerId, Stack};
 use weir_packet::{FixedSet, ValueType};
 
-/// Events of a stack, by their number in the graph of a program.
+/// A set of a stack's events, by their number in the graph of a program.
 pub type EventSet = FixedSet<StackEvent, { EVENTS_MAX.div_ceil(64) }>;
 
 /// An event of a stack.
@@ -12,22 +12,23 @@ pub type EventSet = FixedSet<StackEvent, { EVENTS_MAX.div_ceil(64) }>;
 pub struct StackEvent {
     /// Its layer.
     pub layer: LayerId,
-    /// Its number among those of its layer.
+    /// Index among the events of its layer.
     pub index: u16,
-    /// `layer.event`, the layer as filters name it: `tcp.aborted`.
+    /// `layer.event`, with the name of the layer in filters: `tcp.aborted`.
     pub name: String,
-    /// Other names: by the layer's own name, where that is another, and alone, where no other layer has such an event.
+    /// Aliases: with the layer's declared name, if that differs, and without a layer, if no other layer has such an
+    /// event.
     pub aliases: Vec<String>,
-    /// One line of meaning.
+    /// One-line description.
     pub doc: String,
-    /// Its columns: name and type. Of each the program yields two words, the high one first; where packets may lack some,
-    /// another word behind all, in which bit `n` says that column `n` is there (of the first 64). Of bytes (`Bytes`, `Text`)
-    /// the low word is the number by which the engine keeps them.
+    /// Columns: name and type. The program emits two words per column, the high one first. If packets may lack some
+    /// columns, another word follows all columns: bit `n` says that column `n` is present (of the first 64). For bytes
+    /// (`Bytes`, `Text`) the low word is the number by which the engine keeps them.
     pub columns: Vec<(String, ValueType)>,
 }
 
 impl StackEvent {
-    /// Whether it goes by this name.
+    /// Whether this is a name or an alias of the event.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.aliases.iter().any(|alias| alias == name)
     }
@@ -43,7 +44,7 @@ fn aliases(stack: &Stack, layer: &Layer, event: &str) -> Vec<String> {
     aliases
 }
 
-/// All events, in the order in which the graph of a program numbers them.
+/// All events, in the order of their numbers in the graph of a program.
 pub fn events(stack: &Stack) -> Vec<StackEvent> {
     let mut events = vec![];
     for (index, layer) in stack.layers.iter().enumerate() {

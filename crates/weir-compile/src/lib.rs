@@ -1,10 +1,9 @@
-//! A question (stack, filters, wanted types) lowered to one graph.
+//! Lowers a question (stack, filters, wanted types) to one graph.
 //!
-//! [`catalog`] says which fields filters can name, [`columns`] those of connections, [`events`] what events a stack has; [`question`] holds what is asked; [`trie`] shares what
-//! several questions demand; [`lower`] turns a
-//! stack and its questions into a graph in which nothing is left out yet: what the questions don't need
-//! is removed by the passes of `weir-ir`, not here. [`deferred_predicate`] lowers what can only be told from a
-//! connection or a session.
+//! [`catalog`] lists the fields that filters can name, [`columns`] those of connections, [`events`] the events of a
+//! stack; [`question`] defines questions; [`trie`] shares the common predicates of several questions; [`lower`] turns a
+//! stack and its questions into a complete graph: code that the questions do not need is removed later, by the passes
+//! of `weir-ir`. [`deferred_predicate`] lowers predicates that only a connection or a session can decide.
 #![forbid(unsafe_code)]
 
 pub mod catalog;

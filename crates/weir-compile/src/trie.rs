@@ -1,11 +1,12 @@
-//! The trie of all questions' terms: what several demand stands, and is asked, once.
+//! The trie of all questions' terms: common predicates are stored and evaluated once.
 //!
-//! A path from the root is a conjunction: first what a packet tells, outer layers first, then what only the
-//! connection's record tells, then what only a session does (Retina §4.1). Lowering walks the packet part; where it
-//! ends on a path, the node carries the bit of the remainder below.
+//! A path from the root is a conjunction: first predicates on the packet, outer layers first, then those on the
+//! connection's record, then those on a session (Retina §4.1). Lowering walks the packet part; a node at which the
+//! packet part of a path ends has the bit of the remainder.
 //!
-//! Columns of events are a packet's where packets, connections or sessions are asked for: it has them if any of its events
-//! does. Of a question about events each row is asked for itself; of its packet, what a row that fulfils it leaves no doubt of.
+//! For questions about packets, connections or sessions, columns of events belong to the packet: a predicate holds if
+//! it holds for any of the packet's events. For questions about events, each row is tested by itself; of the packet,
+//! the trie only tests what every matching row implies.
 
 use crate::catalog::{FieldKey, StackCatalog};
 use crate::question::{Decides, Question, TermBit};
@@ -14,36 +15,36 @@ use weir_lang::diag::{Diagnostic, Span};
 use weir_lang::filter::{Op, Predicate, Stage};
 use weir_packet::BitSet;
 
-/// The most remainders (question, predicates on connection, session and row) that one program tells apart.
+/// Maximum number of remainders (question, predicates on connection, session and row) of one program.
 pub const REMAINDERS_MAX: usize = 4_096;
-/// The most classes of packets: sets of remainders that they come to. A flow's record has up to two bits for each.
+/// Maximum number of classes of packets: sets of remainders. A flow's record has up to two bits for each.
 pub const CLASSES_MAX: usize = 4_096;
-/// The most nodes of a trie. Every one may be asked on every edge of the parse tree.
+/// Maximum number of nodes of a trie. Every node may be tested on every edge of the parse tree.
 pub const NODES_MAX: usize = 4_096;
 
 /// A node's number in [`Trie::nodes`].
 pub type NodeId = usize;
 
-/// The remainders, by index into [`Trie::bits`], that packets of a class come to.
+/// The remainders of the packets of a class, by index into [`Trie::bits`].
 pub type Class = Vec<usize>;
 
 /// Classes of packets, by index into [`Trie::classes`].
 pub type ClassSet = BitSet<Class>;
 
-/// A predicate, and what follows where it holds.
+/// A predicate, and the nodes that follow if it holds.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
-    /// Index into [`Trie::predicates`]; none at the root.
+    /// Index into [`Trie::predicates`]; `None` for the root.
     pub predicate: Option<usize>,
-    /// When the predicate is known.
+    /// The stage at which the predicate is known.
     pub stage: Option<Stage>,
-    /// What is wanted of the packets that come here; nodes are shared among questions of the same mode.
+    /// Whether packets or connections are decided; questions of the same mode share nodes.
     pub mode: Decides,
-    /// What else is demanded.
+    /// Further predicates of the conjunctions.
     pub children: Vec<NodeId>,
-    /// Indices into [`Trie::bits`]: the packet part of these is over here. In order.
+    /// Indices into [`Trie::bits`] of the remainders whose packet part ends here, ascending.
     pub bits: Vec<usize>,
-    /// Index into [`Trie::classes`], where there are such.
+    /// Index into [`Trie::classes`], if any packet part ends here.
     pub class: Option<usize>,
     /// Questions that are answered here.
     pub questions: Vec<usize>,
@@ -54,12 +55,12 @@ pub struct Node {
 pub struct Trie {
     /// The predicates, each once.
     pub predicates: Vec<Predicate>,
-    /// The root first; children come after their parents.
+    /// The root first; children follow their parents.
     pub nodes: Vec<Node>,
-    /// What remains to be asked of connections and sessions: remainders.
+    /// The remainders: predicates to be evaluated on connections and sessions.
     pub bits: Vec<TermBit>,
-    /// The sets of remainders that packets come to: a packet's terms have a bit for each. Where many questions ask the same
-    /// of packets there is one.
+    /// The sets of remainders that packets satisfy: a packet's terms have one bit for each. Questions with the same
+    /// packet predicates share a class.
     pub classes: Vec<Class>,
 }
 
@@ -67,13 +68,13 @@ impl Trie {
     /// Builds the trie.
     ///
     /// # Errors
-    /// Where there are more remainders than [`REMAINDERS_MAX`], more classes than [`CLASSES_MAX`], or more nodes than
+    /// If there are more remainders than [`REMAINDERS_MAX`], more classes than [`CLASSES_MAX`], or more nodes than
     /// [`NODES_MAX`].
     pub fn of(questions: &[Question], catalog: &StackCatalog) -> Result<Self, Diagnostic> {
         let mut builder = Builder { trie: Self::default(), indices: FxHashMap::default(), catalog };
         builder.trie.nodes.push(Node::default());
         for (index, question) in questions.iter().enumerate() {
-            // The whole of a filter is at fault, where there is but one.
+            // If there is only one filter, the error points at all of it.
             let whole = Span { source: 0, start: 0, end: question.filter.text.len() as u32 };
             let alone = questions.len() == 1;
             builder.question(index, question).map_err(|wrong| if alone { wrong.at(whole) } else { wrong })?;
@@ -85,12 +86,12 @@ impl Trie {
     /// The root.
     pub const ROOT: NodeId = 0;
 
-    /// Whether every packet comes to some remainder by itself, and no predicate on packets is needed.
+    /// Whether every packet satisfies some remainder, so no predicate on packets is needed.
     pub fn is_unconditional(&self) -> bool {
         self.nodes.iter().skip(1).all(|node| node.bits.is_empty())
     }
 
-    /// Gives each set of remainders at which a packet part ends its number.
+    /// Assigns a number to each set of remainders at which a packet part ends.
     fn classify(&mut self) -> Result<(), Diagnostic> {
         let mut numbers = FxHashMap::default();
         for node in self.nodes.iter_mut().filter(|node| !node.bits.is_empty()) {
@@ -112,24 +113,24 @@ impl Trie {
         Ok(())
     }
 
-    /// Whether a predicate that holds of a packet as far as it has been parsed may not hold of all of it.
+    /// Whether a predicate that holds for the parsed part of a packet may be false for the whole packet.
     pub fn may_be_undone(&self, predicate: usize) -> bool {
         let Predicate { op, negated, .. } = self.predicates[predicate];
         negated || op == Op::Ne
     }
 
-    /// Whether a predicate that does not hold of a packet as far as it has been parsed may hold of all of it.
+    /// Whether a predicate that does not hold for the parsed part of a packet may hold for the whole packet.
     pub fn may_come_to_hold(&self, predicate: usize) -> bool {
         let Predicate { op, negated, .. } = self.predicates[predicate];
         !negated || op == Op::Ne
     }
 
-    /// Words of a packet's terms, of 64 classes each.
+    /// Number of words of a packet's terms, with 64 classes each.
     pub fn words(&self) -> usize {
         self.classes.len().div_ceil(64).max(1)
     }
 
-    /// Classes of connections' packets that hang on predicates of which `is` holds.
+    /// Classes of connections' packets that depend on a predicate for which `is` holds.
     pub fn classes_with(&self, is: &dyn Fn(usize) -> bool) -> ClassSet {
         let mut classes = ClassSet::EMPTY;
         self.add_classes_below(Self::ROOT, false, is, &mut classes);
@@ -149,7 +150,7 @@ impl Trie {
         children.iter().for_each(|&child| self.add_classes_below(child, hangs, is, classes));
     }
 
-    /// Whether something remains to be asked of connections or sessions.
+    /// Whether predicates remain for connections or sessions.
     pub fn has_residue(&self) -> bool {
         self.bits.iter().any(TermBit::has_residue)
     }
@@ -280,11 +281,11 @@ impl Builder<'_> {
     }
 }
 
-/// What a packet fulfils one of whose rows fulfils `predicate`; `None`: perhaps nothing.
+/// The packet predicate that `predicate` on any of its rows implies; `None`: nothing.
 fn of_any_row(predicate: &Predicate) -> Option<Predicate> {
     match predicate.op {
         _ if predicate.negated => None,
-        // Other rows of the packet may well have that value.
+        // Other rows of the packet may have that value.
         Op::Ne => {
             Some(Predicate { op: Op::Exists, literals: vec![], slice: None, mask: None, ..predicate.clone() })
         }
@@ -300,7 +301,7 @@ fn stage_of(catalog: &StackCatalog, predicate: &Predicate) -> Stage {
     }
 }
 
-/// How far out the predicate's layer is, by the order in which the stack names layers.
+/// Depth of the predicate's layer, by the order of layers in the stack; outer layers are less deep.
 fn depth_of(catalog: &StackCatalog, predicate: &Predicate) -> usize {
     catalog.key(predicate.field).layer().map_or(0, |layer| usize::from(layer.0) + 1)
 }
@@ -328,7 +329,7 @@ mod tests {
     #[test]
     fn what_several_demand_stands_once_outer_layers_first() {
         let trie = trie(&["tcp.port == 80 and ip.ttl > 9", "ip.ttl > 9 and udp"]).expect("it is small");
-        // The root, ip.ttl, and below it tcp.port and udp.
+        // The root, ip.ttl, and the children tcp.port and udp of that.
         assert_eq!(trie.nodes.len(), 4);
         let [first] = trie.nodes[Trie::ROOT].children[..] else { panic!("one way from the root") };
         assert_eq!(trie.nodes[first].children.len(), 2);
@@ -344,7 +345,7 @@ mod tests {
         let port = trie.nodes[Trie::ROOT].children[0];
         assert_eq!(trie.nodes[port].bits.len(), 1, "the bit that waits for the session");
         assert_eq!(trie.nodes[port].children.len(), 2);
-        // Questions about packets that need no connection are asked apart from those that do.
+        // Questions about packets that need no connection do not share nodes with those that do.
         assert!(trie.nodes.iter().skip(1).all(|node| node.mode == Decides::Connections));
     }
 
@@ -354,7 +355,7 @@ mod tests {
         let stack = library.stack("internet").expect("it is shipped");
         let catalog = StackCatalog::new(stack, &[], weir_sessions::SessionRegistry::builtin().protocols());
         let display = |predicate: &Predicate| predicate.display(&catalog).to_string();
-        // By question: what packets are asked, and what rows.
+        // By question: the predicates on packets, and those on rows.
         let asked = |text: &str, events: EventSet| {
             let filter = weir_lang::filter::compile(text, &catalog).expect("a filter");
             let need = Need { events, packets: events.is_empty(), ..Need::default() };

@@ -1,11 +1,10 @@
-//! Which type the value of an expression has, as people are shown it.
+//! The type of an expression's value, for display.
 
 use weir_lang::model::{EdgeKind, Expr, Field, FieldId, FieldType, LayerId, Protocol, Stack};
 use weir_packet::ValueType;
 
-/// The type of `expr` in a layer: an address's, where it is one on every way down; that of bytes, where it is a field of
-/// these; else a number's. Of two words of
-/// 64 bits an IPv6 address needs both.
+/// The type of `expr` in a layer: an address if it is one on every path down; bytes if it is a field of bytes; else a
+/// number. An IPv6 address needs two words of 64 bits.
 pub fn value_type(stack: &Stack, layer: LayerId, expr: &Expr) -> ValueType {
     match expr {
         Expr::Field(field) | Expr::Ordered(field) => {
@@ -39,7 +38,7 @@ fn of_below(stack: &Stack, layer: LayerId, name: &str) -> ValueType {
     let types: Vec<ValueType> = types.collect();
     let is_address = |ty: &ValueType| matches!(ty, ValueType::Ipv4 | ValueType::Ipv6);
     match types.split_first() {
-        // IPv4 addresses are mapped into IPv6 where either may lie below; so are numbers, and MAC addresses.
+        // IPv4 addresses are mapped into IPv6 if either version may be below; so are numbers and MAC addresses.
         Some(_) if types.iter().any(is_address) => ValueType::Address,
         Some((first, rest)) if rest.iter().all(|other| other == first) => *first,
         _ => ValueType::Unsigned,
@@ -51,7 +50,7 @@ pub(crate) fn field_named(protocol: &Protocol, name: &str) -> Option<FieldId> {
     protocol.fields.iter().position(is).map(|index| FieldId(index as u16))
 }
 
-/// The layers that `below.NAME` may mean: the nearest ones that have the name, on every way down.
+/// The layers that `below.NAME` may refer to: on every path down, the nearest with that name.
 pub(crate) fn givers(stack: &Stack, id: LayerId, name: &str) -> Vec<LayerId> {
     let (mut open, mut seen, mut found) = (vec![id], vec![], vec![]);
     while let Some(at) = open.pop() {

@@ -1,5 +1,5 @@
-//! Leaving for a lookup and going on after it: what lives across it is saved in the continuation, the
-//! values in the crossing's order. And leaving a tail for the head, with what is needed there.
+//! Suspends for a lookup and resumes after it: live values are saved in the continuation, in the order of the crossing.
+//! Also enters the head from a tail, with the values that are live there.
 
 use super::{ENTER, Lowering, Parts, of_run};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
@@ -10,7 +10,7 @@ use weir_ir::graph::{Block, Fuel, Graph, Target, Terminator, Type, Value};
 use weir_ir::liveness::{live_words, words_of_bools};
 
 impl Lowering<'_> {
-    /// A tail goes on after its lookup.
+    /// Resumes a tail after its lookup.
     pub(super) fn resume(&mut self, number: usize, flags: ir::Value) {
         let crossing = &self.plan.crossings[number];
         self.keep(&crossing.values);
@@ -22,7 +22,7 @@ impl Lowering<'_> {
         self.b.ins().jump(then, &[BlockArg::Value(responder), BlockArg::Value(new)]);
     }
 
-    /// These values live in the continuation.
+    /// Assigns these values their slots in the continuation.
     pub(super) fn keep(&mut self, values: &[Value]) {
         let mut slots = Slots::of(self.graph, values);
         for &value in values {
@@ -31,7 +31,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The head starts at the graph's entry, or where a tail goes on in it.
+    /// Starts the head at the graph's entry, or at the block where a tail enters it.
     pub(super) fn enter(&mut self, entry: ir::Value) {
         let entries = &self.plan.entries;
         if entries.list.is_empty() {
@@ -63,12 +63,12 @@ impl Lowering<'_> {
         }
     }
 
-    /// A tail goes on at a block of the head.
+    /// Leaves a tail for a block of the head.
     pub(super) fn leave_for_head(&mut self, target: &Target) {
         let entries = &self.plan.entries;
         let number = entries.number(target.block).expect("a block that is in no tail is an entry");
         let entry = &entries.list[number];
-        // All of them first: they may lie where others are going to.
+        // Reads all values before writing: a target slot may hold a value that is still needed.
         let needed: Vec<Parts> = entry.values.iter().map(|&value| self.read(value)).collect();
         let arguments: Vec<Parts> = target.args.iter().map(|&value| self.read(value)).collect();
         let mut slots = Slots::of(self.graph, &entries.values);
@@ -87,7 +87,7 @@ impl Lowering<'_> {
         self.leave(ENTER + number as u64);
     }
 
-    /// Loads what was saved `at` bytes into the continuation.
+    /// Loads a value saved at offset `at` of the continuation.
     fn load_live(&mut self, value: Value, at: i32) -> Parts {
         let k = self.arguments.k;
         let mut load = |ty, at| self.b.ins().load(ty, of_run(), k, at);
@@ -99,8 +99,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// What was saved stays in the continuation, and each block loads what it needs: most ways through a tail need little
-    /// of it, and what is loaded at the start is kept by all of them.
+    /// A saved value stays in the continuation, and each block loads the values that it needs: most paths through a
+    /// tail need few of them, and values loaded at the start would occupy registers on all paths.
     pub(super) fn read_saved(&mut self, value: Value) -> Option<Parts> {
         let Saved { at, held } = self.saved[value.index()]?;
         let block = self.b.current_block();
@@ -112,14 +112,15 @@ impl Lowering<'_> {
         Some(parts)
     }
 
-    /// A loop makes anew what was saved.
+    /// Stores a new definition, in a loop, of a value that was saved.
     pub(super) fn define_saved(&mut self, value: Value, at: i32, parts: Parts) {
         self.store_live(parts, at);
         let held = self.b.current_block().map(|block| (parts, block));
         self.saved[value.index()] = Some(Saved { at, held });
     }
 
-    /// Saves what lives across the lookup that ends `from` and goes on at `then`; the lookup's number.
+    /// Saves the values that are live across the lookup that ends `from` and continues at `then`. Returns the lookup's
+    /// number.
     pub(super) fn save_live(&mut self, from: Block, then: Block) -> usize {
         let graph = self.graph;
         if let Terminator::Rejoin { lookup: Some(number), values, entered } = &graph.block(then).terminator {
@@ -138,7 +139,7 @@ impl Lowering<'_> {
     }
 
     fn save(&mut self, values: &[Value]) {
-        // All of them first: they may lie where others are going to.
+        // Reads all values before writing: a target slot may hold a value that is still needed.
         let parts: Vec<Parts> = values.iter().map(|&value| self.read(value)).collect();
         let mut slots = Slots::of(self.graph, values);
         for (&value, parts) in values.iter().zip(parts) {
@@ -167,16 +168,16 @@ impl Lowering<'_> {
     }
 }
 
-/// A value that lives in the continuation.
+/// A value in the continuation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Saved {
-    /// Where in it.
+    /// Offset in the continuation.
     pub at: i32,
-    /// As a block loaded or made it last.
+    /// The value as last loaded or computed, and the block of that.
     held: Option<(Parts, ir::Block)>,
 }
 
-/// Where values lie that live across a lookup, one after the other: bytes for bools, then words.
+/// Assigns slots to values that are live across a lookup, one after the other: bytes for bools, then words.
 struct Slots {
     bools: usize,
     words: usize,
@@ -187,13 +188,13 @@ impl Slots {
         Self { bools: 0, words: words_of_bools(graph, values) }
     }
 
-    /// Of what stands behind others.
+    /// Slots for `values` after those of `others`.
     fn behind(graph: &Graph, others: &[Value], values: &[Value]) -> Self {
         let words = live_words(graph, others);
         Self { bools: 8 * words, words: words + words_of_bools(graph, values) }
     }
 
-    /// Where the next value lies in the continuation.
+    /// The offset of the next value in the continuation.
     fn next(&mut self, ty: Type) -> i32 {
         let at = match ty {
             Type::Bool => self.bools,

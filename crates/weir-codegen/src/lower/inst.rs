@@ -9,7 +9,7 @@ use weir_ir::abi::Continuation;
 use weir_ir::graph::{BinaryOp, CompareOp, Inst, Meta, Op, Type, Value, Var, VarKind, Width};
 use weir_packet::PacketMeta;
 
-/// A host function that takes its arguments in an array of words.
+/// A host function that receives its arguments in an array of words.
 type HostFunction = unsafe extern "C" fn(*mut host::Env<'_>, *mut u64, u64, u64);
 
 impl Lowering<'_> {
@@ -54,7 +54,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What the engine does.
+    /// Lowers instructions that the engine executes.
     fn asks_host(&mut self, inst: &Inst) {
         match &inst.op {
             Op::SeqInsert { sequence, side, at, buf, offset, length, span, metas, .. } => {
@@ -118,14 +118,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// What the engine is told of bytes in order.
+    /// The words that describe in-order bytes to the engine.
     fn bytes_in_order(&mut self, side: Value, gap: Value, buf: Value, place: [Value; 2]) -> Vec<ir::Value> {
         let (address, bytes) = self.buf(buf);
         let [offset, length] = place.map(|value| self.one(value));
         vec![self.word(side), self.one(gap), address, bytes, offset, length]
     }
 
-    /// The number of a flow's table.
+    /// Number of a flow's table.
     fn table_of(&self, flow: Value) -> u32 {
         let Type::Flow(table) = self.graph.type_of(flow) else { unreachable!("{flow} is a flow") };
         table.0
@@ -194,7 +194,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// What goes over many bytes is called.
+    /// Lowers instructions over byte ranges to calls.
     fn over_bytes(&mut self, op: &Op) -> ir::Value {
         match op {
             Op::Search { pattern, buf, offset, length } => {
@@ -325,7 +325,7 @@ impl Lowering<'_> {
         (self.b.ins().iadd(data, distance), offset)
     }
 
-    /// Letters are few: a loop over those that are there.
+    /// Compares the letter with each letter present, in a loop; there are few.
     fn append(&mut self, flow: Value, var: Var, letter: ir::Value) {
         let VarKind::Letters(max) = self.graph.vars[var.index()].kind else {
             unreachable!("{var} has letters")
@@ -335,7 +335,7 @@ impl Lowering<'_> {
         let letter = self.b.ins().ireduce(types::I8, letter);
         let count = self.b.ins().load(types::I8, of_flow(), start, 0);
         let count = self.b.ins().uextend(types::I64, count);
-        // Whoever else writes to the record can't make us leave it.
+        // Bounds the count, so that a corrupted record cannot cause an access outside it.
         let max = self.b.ins().iconst(types::I64, i64::from(max));
         let count = self.b.ins().umin(count, max);
 
@@ -369,7 +369,7 @@ impl Lowering<'_> {
         self.b.switch_to_block(out);
     }
 
-    /// Calls a host function with `words`; what it leaves is read by `results`.
+    /// Calls a host function with `words`; `results` reads the returned words.
     fn host(&mut self, function: HostFunction, id: u32, words: &[ir::Value]) {
         let count = words.len().max(WORDS_MIN);
         let slot = match self.words {
@@ -390,7 +390,7 @@ impl Lowering<'_> {
         self.call(function as *const () as usize, &[self.arguments.env, address, id, count], false);
     }
 
-    /// Defines `results` as the words that the host function just called has left.
+    /// Defines `results` as the words that the last host function returned.
     fn results(&mut self, results: &[Value]) {
         let (slot, _) = self.words.expect("a host function was called");
         let address = self.b.ins().stack_addr(types::I64, slot, 0);

@@ -1,4 +1,4 @@
-//! Membership in a set: comparisons where the ranges are few, else a call.
+//! Membership in a set: inline comparisons for few ranges, else a call.
 
 use super::Lowering;
 use crate::host;
@@ -6,9 +6,9 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use weir_ir::graph::{Set, Value};
 
-/// Ranges that are compared in place.
+/// Maximum number of ranges compared inline.
 const INLINE_RANGES_MAX: usize = 4;
-/// Ranges of 64-bit numbers that are compared in place: they take half the instructions.
+/// Maximum number of 64-bit ranges compared inline; they take half the instructions.
 const INLINE_NARROW_RANGES_MAX: usize = 8;
 
 impl Lowering<'_> {
@@ -78,7 +78,7 @@ impl Lowering<'_> {
         self.b.ins().band(at_least, at_most)
     }
 
-    /// The comparison that `strict` is the strict form of, or equality.
+    /// The non-strict form of the comparison `strict`, or equality.
     fn wide_compare(
         &mut self,
         strict: IntCC,
@@ -99,7 +99,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The numbers of a range whose upper half is `high`, as their lower halves.
+/// The numbers of a range whose upper half is `high`, as a range of lower halves.
 fn within((first, last): (u128, u128), high: u64) -> Option<(u64, u64)> {
     let base = u128::from(high) << 64;
     let (first, last) = (first.max(base), last.min(base | u128::from(u64::MAX)));

@@ -1,12 +1,13 @@
-//! A graph's head, or what follows one of its lookups, as one function of Cranelift's.
+//! Lowers a graph's head, or the tail after one of its lookups, to one Cranelift function.
 //!
-//! Types: a bool is an `i8` of 0 or 1, an int an `i64`, a buffer two `i64`s (address, length). A flow is
-//! nothing: the only one that can be read is that of the lookup the tail was resumed after, which is
-//! an argument. Constants and the frame are made anew wherever they are read.
+//! Types: a bool is an `i8` of 0 or 1, an int is an `i64`, a buffer is two `i64`s (address, length). A flow has no
+//! representation: the only usable flow is that of the lookup after which the tail resumes, and it is an argument.
+//! Constants and the frame are rematerialized at each use.
 //!
-//! A value that crosses a tail's lookup lives in the continuation, where it was saved, as does in the head what is needed
-//! where tails enter it: it may be made elsewhere, too, if a tunnel leads there again. All other values are
-//! dominated by their one definition in the same part, for a path around it would have made them cross.
+//! A value that crosses a tail's lookup stays in the continuation, where it was saved. In the head, so do values that
+//! are live where tails enter it; such a value may have several definitions if a tunnel leads to the same block again.
+//! All other values are dominated by their only definition in the same part, because a path around the definition would
+//! make them cross a lookup.
 
 mod crossing;
 mod inst;
@@ -25,33 +26,34 @@ use weir_ir::graph::{Block, Graph, Target, Terminator, Type, Value};
 use weir_ir::liveness::Crossing;
 use weir_packet::DropReason;
 
-/// What a function returns: through, without a reason.
+/// Return value of a function: the packet ended without a reason.
 pub(crate) const DONE: u64 = 0;
-/// Through, with a reason: this plus its number.
+/// The packet ended with a reason: this plus the number of the reason.
 pub(crate) const DONE_WITH: u64 = 1;
-/// A lookup is wanted.
+/// A lookup is requested.
 pub(crate) const LOOKUP: u64 = 256;
-/// The flow is to end first.
+/// A restart is requested: the flow ends first.
 pub(crate) const RESTART: u64 = 257;
-/// The whole graph's head is to run.
+/// The whole graph's head must run.
 pub(crate) const REJOIN: u64 = 258;
-/// The head is to be entered: this plus the entry's number.
+/// The head must be entered: this plus the number of the entry.
 pub(crate) const ENTER: u64 = 259;
 
-/// Which function.
+/// A function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Env, packet, frame, its length, continuation, 0 for the graph's entry or 1 plus the number of one of the plan's.
+    /// Arguments: environment, packet, frame, frame length, continuation, and 0 for the graph's entry or 1 plus the
+    /// number of one of the plan's entries.
     Head,
-    /// The same, of a straight graph.
+    /// The head of a straight graph; same arguments.
     Straight,
-    /// What follows the lookup of that number. The same, then the flow's variables, then 1 for the
-    /// responder's packet plus 2 for a new flow.
+    /// The tail after the lookup with this number. Arguments: the first five of the head, then the flow's variables,
+    /// then flags: 1 for a packet of the responder, plus 2 for a new flow.
     Tail(usize),
 }
 
 impl Part {
-    /// Its name in texts.
+    /// Name in printed code.
     pub(crate) fn name(self) -> String {
         match self {
             Part::Head => "head".into(),
@@ -73,7 +75,7 @@ impl Part {
     }
 }
 
-/// One, two or no values of Cranelift's.
+/// The Cranelift values of one value: two, one or none.
 #[derive(Debug, Clone, Copy)]
 enum Parts {
     None,
@@ -101,22 +103,22 @@ struct Arguments {
     frame: ir::Value,
     frame_bytes: ir::Value,
     k: ir::Value,
-    /// In the tail only.
+    /// Only in tails.
     flow_data: Option<ir::Value>,
 }
 
-/// Bytes that nobody writes to while the program runs. They are not aligned; and they may not be moved
-/// above the check that proves them.
+/// Memory flags of bytes that nothing writes to during the run. They are unaligned, and loads must not move above the
+/// check that proves them.
 fn of_packet() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly()
 }
 
-/// Memory of the continuation, the environment or the stack: aligned.
+/// Memory flags of the continuation, the environment and the stack: aligned.
 fn of_run() -> MemFlagsData {
     MemFlagsData::trusted()
 }
 
-/// Variables of a flow; the engine may have put them anywhere.
+/// Memory flags of a flow's variables, which may be unaligned.
 fn of_flow() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -126,32 +128,32 @@ pub(crate) struct Lowering<'a> {
     plan: &'a Plan,
     layout: &'a Layout,
     order: Vec<Block>,
-    /// In a straight graph: what its whole graph saves across lookups.
+    /// In a straight graph: the values that its whole graph saves across lookups.
     whole: &'a [Crossing],
     b: FunctionBuilder<'a>,
     arguments: Arguments,
     blocks: Vec<Option<ir::Block>>,
     values: Vec<Parts>,
-    /// What lives in the continuation.
+    /// By value: its slot in the continuation.
     saved: Vec<Option<Saved>>,
-    /// Where a tail leaves for the head, and what for.
+    /// Edges from a tail to the head.
     leaving: Vec<(ir::Block, Target)>,
-    /// The array of words for calls of the host, and its size.
+    /// The word array for host calls, and its size.
     words: Option<(ir::StackSlot, usize)>,
 }
 
-/// What all functions of a graph share.
+/// The inputs common to all functions of a graph.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub graph: &'a Graph,
     pub plan: &'a Plan,
     pub layout: &'a Layout,
-    /// Of a straight graph: what its whole graph saves across lookups.
+    /// For a straight graph: the values that its whole graph saves across lookups.
     pub whole: &'a [Crossing],
 }
 
 impl<'a> Source<'a> {
-    /// Fills `function` with the code of `part`.
+    /// Generates the code of `part` into `function`.
     pub(crate) fn lower(
         self,
         part: Part,
@@ -203,7 +205,7 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Makes the blocks with their parameters.
+    /// Creates the blocks with their parameters.
     fn declare(&mut self) {
         for &block in &self.order {
             let made = self.b.create_block();
@@ -220,7 +222,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The head starts at the graph's entry.
+    /// Starts the head at the graph's entry.
     fn start(&mut self) {
         if self.plan.fuels > 0 {
             let zero = self.b.ins().iconst(types::I64, 0);
@@ -309,7 +311,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Where control goes, with its arguments.
+    /// The block and the arguments of an edge.
     fn edge(&mut self, target: &Target) -> (ir::Block, Vec<BlockArg>) {
         let Some(made) = self.blocks[target.block.index()] else {
             let block = self.b.create_block();
@@ -333,12 +335,12 @@ fn clif_types(ty: Type) -> &'static [ir::Type] {
     }
 }
 
-/// The status of a packet that is through.
+/// The return value for a packet that ended.
 fn done(reason: Option<DropReason>) -> u64 {
     reason.map_or(DONE, |reason| DONE_WITH + reason as u64)
 }
 
-/// Where native code finds the inputs of a residual filter.
+/// Offsets of the inputs of a deferred predicate in the environment.
 fn env_offsets() -> (i32, i32) {
     (offset_of!(Env<'_>, numbers) as i32, offset_of!(Env<'_>, bytes) as i32)
 }

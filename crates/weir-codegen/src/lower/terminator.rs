@@ -1,4 +1,4 @@
-//! How blocks end.
+//! Lowers the terminators of blocks.
 
 use super::{DONE, LOOKUP, Lowering, REJOIN, RESTART, done, of_run};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -9,7 +9,7 @@ use std::mem::offset_of;
 use weir_ir::abi::{Continuation, REVERSED};
 use weir_ir::graph::{Block, Target, Terminator, Value};
 
-/// From this many cases on, a search tree with tables instead of one comparison after the other.
+/// From this number of cases on, a switch becomes a search tree with jump tables instead of a chain of comparisons.
 const TREE_CASES_MIN: usize = 5;
 
 impl Lowering<'_> {
@@ -28,7 +28,7 @@ impl Lowering<'_> {
                 }
             }
             Terminator::Again { fuel, max, then, otherwise } => {
-                // Counted in memory: as values, every block of every loop would carry every counter.
+                // The counter is in memory: as a value, every block of every loop would have it as a parameter.
                 let at = (offset_of!(Continuation, fuels) + 4 * fuel.index()) as i32;
                 let k = self.arguments.k;
                 let spent = self.b.ins().load(types::I32, of_run(), k, at);
@@ -93,7 +93,7 @@ impl Lowering<'_> {
         self.b.ins().brif(condition, then, &then_arguments, otherwise, &otherwise_arguments);
     }
 
-    /// Whether `offset + bytes` bytes are in `buf`; nothing where they can't be.
+    /// Whether `offset + bytes` bytes are in `buf`; `None` if that is impossible.
     fn fits(&mut self, buf: Value, offset: Value, bytes: u32) -> Option<ir::Value> {
         let (_, length) = self.buf(buf);
         if let Some(offset) = self.plan.int(offset) {
@@ -127,7 +127,7 @@ impl Lowering<'_> {
             }
             return self.jump(otherwise);
         }
-        // The tree leads to blocks without arguments.
+        // The search tree only supports target blocks without arguments.
         let mut tree = Switch::new();
         let mut edges = Vec::new();
         for (number, target) in cases {

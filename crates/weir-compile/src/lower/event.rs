@@ -1,4 +1,4 @@
-//! A layer's events: what makes them happen, which happen with others, and which are told after others.
+//! Lowers a layer's events: their triggers, events that occur with others, and events that are emitted after others.
 
 use super::Lower;
 use super::show::may_lack;
@@ -9,18 +9,18 @@ use weir_ir::graph::{BinaryOp, Event, EventDecl, Op, Type, Value};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate};
 use weir_lang::model::{self, FieldId, FieldType, LayerId, Trigger};
 
-/// What events of a packet are told of.
+/// The state of a packet's events.
 #[derive(Debug, Clone)]
 pub(super) struct Telling {
-    /// The layer's own; `None`: the flow that was found last.
+    /// The layer's own flow; `None`: the flow of the last lookup.
     pub flow: Option<Value>,
-    /// Set where a transition's event hands the instance's bytes to the next layer.
+    /// True if a transition's event passes the instance's bytes to the next layer.
     pub assembled: Variable,
-    /// Events that are told late, for others are told before them.
+    /// Events whose emission is delayed, because others must be emitted before them.
     late: Vec<LateEvent>,
 }
 
-/// An event that is told late: whether it happened, and its columns as they were then.
+/// An event with delayed emission: whether it occurred, and its columns at that time.
 #[derive(Debug, Clone)]
 pub(super) struct LateEvent {
     /// Index among the protocol's events.
@@ -31,7 +31,7 @@ pub(super) struct LateEvent {
 }
 
 impl Lower<'_> {
-    /// Some filter asks whether an event of this layer happened, or for its columns.
+    /// Whether a filter tests an event of this layer or one of its columns.
     pub(super) fn is_asked_for_events(&self, id: LayerId) -> bool {
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
         keys.any(|key| {
@@ -39,7 +39,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Nothing is told yet.
+    /// The initial state: no event has occurred.
     pub(super) fn telling(&mut self, id: LayerId, flow: Option<Value>) -> Telling {
         let (assembled, no) = (self.b.variable(Type::Bool), self.b.bool(false));
         self.b.write(assembled, no);
@@ -56,7 +56,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Events of a layer without an instance are told of the one that was found last. What is quoted tells of nothing.
+    /// Lowers the events of a layer without an instance: they belong to the flow of the last lookup. Quoted packets
+    /// have no events.
     pub(super) fn lower_events_alone(&mut self, id: LayerId) {
         self.declare_events(id);
         if self.layer(id).protocol.events.is_empty() {
@@ -74,7 +75,8 @@ impl Lower<'_> {
         );
     }
 
-    /// The events that `trigger` makes happen, in the order of the text. Where nobody heeds any, those that assemble.
+    /// Lowers the events with trigger `trigger`, in the order of the text. If no event is used, only those that
+    /// assemble.
     pub(super) fn lower_events(&mut self, id: LayerId, telling: &Telling, trigger: Trigger) {
         let events = &self.layer(id).protocol.events;
         let are_heeded = !self.need.events.is_empty() || self.is_asked_for_events(id);
@@ -86,7 +88,7 @@ impl Lower<'_> {
         }
     }
 
-    /// An event happens, if its condition holds, and with it others do.
+    /// Lowers an event: if its condition holds, it occurs, and so do the events declared `with` it.
     fn lower_event(&mut self, id: LayerId, telling: &Telling, index: usize, assembles: bool) {
         let event = &self.layer(id).protocol.events[index];
         match &event.condition {
@@ -119,13 +121,13 @@ impl Lower<'_> {
             }
             None => self.tell(id, telling, index, columns),
         }
-        // The checker has seen to it that this ends, and soon.
+        // The checker guarantees that this recursion ends and is shallow.
         for (other, _) in events.iter().enumerate().filter(|(_, other)| other.with.contains(&index)) {
             self.lower_event(id, telling, other, false);
         }
     }
 
-    /// The words of a column: a number, or one by which the engine knows the bytes of a field, which it keeps.
+    /// The words of a column: a number, or the number by which the engine keeps the bytes of a field.
     fn column(&mut self, id: LayerId, column: &model::Expr) -> super::Pair {
         let Some(field) = field_of_bytes(&self.layer(id).protocol, column) else {
             return self.pair(id, column);
@@ -135,7 +137,7 @@ impl Lower<'_> {
         (self.b.int(0), self.b.one(Op::Keep { buf, offset, length }))
     }
 
-    /// Behind an event's columns, where packets may lack some: bits that say which are there.
+    /// The word after an event's columns that says which are present, if packets may lack some.
     fn known_columns(&mut self, id: LayerId, index: usize) -> Option<super::Pair> {
         let lacking = self.lacking_columns(id, index);
         if lacking.is_empty() {
@@ -155,7 +157,8 @@ impl Lower<'_> {
         Some((known, self.b.int(0)))
     }
 
-    /// The columns that packets may lack. What `ordered.` names is another packet's: nobody knows what that one lacked.
+    /// The columns that packets may lack. Columns with `ordered.` belong to another packet, whose missing fields are
+    /// not known.
     fn lacking_columns(&self, id: LayerId, index: usize) -> Vec<usize> {
         let protocol = &self.layer(id).protocol;
         let columns = protocol.events[index].columns.iter().take(64).enumerate();
@@ -171,11 +174,11 @@ impl Lower<'_> {
         self.b.push(Op::Emit { event: Event(index as u32), flow: telling.flow, values });
     }
 
-    /// The events that wait for others, each behind those that it waits for. None of them happened yet.
+    /// The delayed events, each after those that it waits for. None has occurred yet.
     fn late_events(&mut self, id: LayerId) -> Vec<LateEvent> {
         let events = &self.layer(id).protocol.events;
         let mut order: Vec<usize> = vec![];
-        // The checker has seen to it that they do not wait for each other.
+        // The checker guarantees that they do not wait for each other in a cycle.
         while let Some(next) = (0..events.len()).find(|&at| {
             let waits = events[at].after.iter().filter(|&&other| !events[other].after.is_empty());
             !events[at].after.is_empty()
@@ -202,7 +205,7 @@ impl Lower<'_> {
             .collect()
     }
 
-    /// Tells the events that waited.
+    /// Emits the delayed events.
     pub(super) fn lower_late_events(&mut self, id: LayerId, telling: &Telling) {
         for late in &telling.late {
             let happened = self.b.read(late.happened);
@@ -218,7 +221,7 @@ impl Lower<'_> {
         }
     }
 
-    /// What filters ask about an event that happens here.
+    /// Evaluates the filters' predicates on an event that occurs here.
     fn lower_event_predicates(&mut self, id: LayerId, index: usize, columns: &[super::Pair]) {
         for p in 0..self.trie.predicates.len() {
             let predicate = &self.trie.predicates[p];
@@ -255,14 +258,14 @@ impl Lower<'_> {
     }
 }
 
-/// The field of bytes that a column is.
+/// The field that a column consists of, if that is bytes.
 fn field_of_bytes(protocol: &model::Protocol, column: &model::Expr) -> Option<FieldId> {
     let model::Expr::Field(field) = column else { return None };
     let ty = &protocol.fields[usize::from(field.0)].ty;
     matches!(ty, FieldType::Bytes(_) | FieldType::Text(_)).then_some(*field)
 }
 
-/// With IPv4 addresses as keys have them: mapped into IPv6 (RFC 4291, 2.5.5.2). What may be of either has them so.
+/// Maps IPv4 addresses into IPv6 (RFC 4291, 2.5.5.2), as in keys. Fields that may hold either version use this form.
 pub fn as_key(predicate: &Predicate) -> Predicate {
     let mapped = |word: u32| Ipv6Addr::from(0xffff_0000_0000 | u128::from(word));
     let literals = predicate.literals.iter().map(|literal| match *literal {

@@ -1,4 +1,4 @@
-//! Expressions of the protocol language, as values.
+//! Lowers expressions of the protocol language to values.
 
 use super::Lower;
 use weir_ir::graph::{BinaryOp, CompareOp, Op, Value};
@@ -69,8 +69,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether an expression is not 0, where that does not depend on packets: what strict reassembly does is no part of
-    /// programs that are not.
+    /// Whether an expression is not 0, if that is independent of packets: code for strict reassembly is not generated
+    /// for programs without it.
     pub(super) fn known(&self, expr: &Expr) -> Option<bool> {
         match expr {
             Expr::Number(n) => Some(*n != 0),
@@ -152,7 +152,7 @@ impl Lower<'_> {
         self.b.compare(CompareOp::Le, above, width)
     }
 
-    /// An operator on two ints, as an int.
+    /// Applies an operator to two ints; the result is an int.
     pub(super) fn apply(&mut self, op: model::BinaryOp, a: Value, b: Value) -> Value {
         let arithmetic = match op {
             model::BinaryOp::Add => BinaryOp::Add,
@@ -188,8 +188,8 @@ impl Lower<'_> {
         self.b.read(variable)
     }
 
-    /// Whether all that `expr` reads of the header is there: what is not counts as 0, and what comes of that is nobody's
-    /// value. Of a derived value that was asked before.
+    /// Whether all header fields that `expr` reads are present: a missing field counts as 0, and a result computed from
+    /// it is invalid. For a derived value this was evaluated before.
     pub(super) fn is_known(&mut self, id: LayerId, expr: &Expr) -> Value {
         match expr {
             Expr::Field(field) | Expr::Ordered(field) => {
@@ -211,7 +211,7 @@ impl Lower<'_> {
                 }
                 all
             }
-            // The second operand is not looked at where the first one decides.
+            // The second operand is not evaluated if the first one decides.
             Expr::Binary(model::BinaryOp::LogicalAnd, a, b) => self.is_known_of(id, a, b, &Expr::Number(0)),
             Expr::Binary(model::BinaryOp::LogicalOr, a, b) => self.is_known_of(id, a, &Expr::Number(1), b),
             Expr::Choose(condition, then, otherwise) => self.is_known_of(id, condition, then, otherwise),
@@ -246,7 +246,7 @@ impl Lower<'_> {
     }
 }
 
-/// Whether the value of `expr` is true or false, and no other number.
+/// Whether the value of `expr` is always 0 or 1.
 pub(super) fn is_truth(protocol: &Protocol, expr: &Expr) -> bool {
     match expr {
         Expr::Not(_)
@@ -270,7 +270,7 @@ fn is_logic(op: model::BinaryOp) -> bool {
     matches!(op, Eq | Ne | Lt | Le | Gt | Ge | LogicalAnd | LogicalOr)
 }
 
-/// Calls `f` on every expression of a protocol, inner ones included.
+/// Calls `f` on every expression of a protocol, including nested ones.
 pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
     items(&protocol.header, f);
     for field in &protocol.fields {
@@ -317,7 +317,7 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
     }
 }
 
-/// Calls `f` on an expression, what is inside it, and the derived values that it names, each once.
+/// Calls `f` on an expression, its subexpressions, and the derived values that it names, each once.
 pub(super) fn walk_through_lets(protocol: &Protocol, expr: &Expr, f: &mut dyn FnMut(&Expr)) {
     let mut seen = vec![false; protocol.lets.len()];
     let mut open = vec![expr];

@@ -1,4 +1,4 @@
-//! Where packets end: one block per reason; there the predicates' values become terms.
+//! The ends of packets: one block per reason, in which the values of the predicates become terms.
 
 use super::Lower;
 use super::messages::MessageVars;
@@ -13,18 +13,18 @@ use weir_packet::DropReason;
 #[derive(Debug, Clone, Default)]
 pub(super) struct FinishBlocks {
     blocks: FxHashMap<Option<DropReason>, Block>,
-    /// Where packets end well while it is not asked yet whether their messages did.
+    /// The end of packets without a reason, before it is checked whether their messages had one.
     pending: Option<Block>,
-    /// All messages of the packet were taken apart.
+    /// The end of a packet's messages: all are parsed.
     through: Option<Block>,
-    /// Those of layers in messages: there the next message may begin.
+    /// The ends for layers inside messages, after which the next message may begin.
     in_messages: FxHashMap<Option<DropReason>, Block>,
-    /// The layer at hand is one of these.
+    /// Whether the current layer is inside a message.
     is_inside: bool,
 }
 
 impl FinishBlocks {
-    /// The final block for `reason`, of the layer at hand.
+    /// The final block for `reason`, for the current layer.
     pub fn of(&self, reason: Option<DropReason>) -> Block {
         match (self.pending, reason) {
             _ if self.is_inside => self.in_messages[&reason],
@@ -33,33 +33,33 @@ impl FinishBlocks {
         }
     }
 
-    /// Packets go on behind their messages: where they end well, it is asked whether these did.
+    /// Sets the end of packets whose parsing continues after their messages; that block checks how the messages ended.
     pub fn set_pending(&mut self, block: Block) {
         self.pending = Some(block);
     }
 
-    /// Whether the layer at hand is a message, or in one.
+    /// Sets whether the current layer is a message, or inside one.
     pub fn set_inside(&mut self, is_inside: bool) {
         self.is_inside = is_inside;
     }
 
-    /// Messages may go on where packets end.
+    /// Sets the block to continue at when all messages are parsed.
     pub fn set_through(&mut self, block: Block) {
         self.through = Some(block);
     }
 
-    /// Where a packet goes whose messages are through.
+    /// The block to continue at when all messages of a packet are parsed.
     pub fn through(&self) -> Block {
         self.through.expect("declared with the others")
     }
 
-    /// The place of a reason in the list of them.
+    /// The index of a reason in [`REASONS`].
     pub fn number_of(&self, reason: DropReason) -> u64 {
         REASONS.iter().position(|one| *one == Some(reason)).expect("programs find it") as u64
     }
 }
 
-/// Reasons that a program can find by itself; the engine has further ones.
+/// The reasons that a program itself can report; the engine has others.
 const REASONS: [Option<DropReason>; 6] = [
     None,
     Some(DropReason::Truncated),
@@ -111,7 +111,7 @@ impl Lower<'_> {
         }
     }
 
-    /// In the final blocks of layers in messages: while a packet's messages are taken apart, the next one begins.
+    /// Lowers the final blocks of layers inside messages: while a packet's messages are parsed, the next one begins.
     pub(super) fn lower_ends(&mut self, messages: &MessageVars) {
         for (number, reason) in (0..).zip(REASONS) {
             let (block, end) = (self.finish.in_messages[&reason], self.finish.blocks[&reason]);
@@ -130,7 +130,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Messages are through: the packet ends for the last reason for which one of them could not be followed.
+    /// Lowers the end of messages: the packet ends with the last reason for which a message could not be parsed to its
+    /// end.
     pub(super) fn lower_through(&mut self, reason: Variable) {
         let value = self.b.read(reason);
         let end = |reason| to(self.finish.blocks[&reason]);
@@ -139,13 +140,13 @@ impl Lower<'_> {
         self.b.end(Terminator::Switch { value, cases, otherwise });
     }
 
-    /// A bit for every class of remainders one of whose terms has all its packet predicates fulfilled here, in
-    /// [as many words](Trie::words) as that takes.
+    /// One bit for every class of remainders with a term whose packet predicates all hold here, in [as many
+    /// words](Trie::words) as needed.
     pub(super) fn terms_value(&mut self) -> Vec<Value> {
         self.terms_where(&|_| None)
     }
 
-    /// As [`terms_value`](Self::terms_value), where it is known of some predicates what to take them for.
+    /// As [`terms_value`](Self::terms_value), with assumed values for some predicates.
     pub(super) fn terms_where(&mut self, known: &dyn Fn(usize) -> Option<bool>) -> Vec<Value> {
         let none = self.b.int(0);
         let mut all = vec![none; self.trie.words()];
@@ -153,7 +154,7 @@ impl Lower<'_> {
         all
     }
 
-    /// Adds to `all` the bits of the terms that pass `node`, where `holds` says whether this path does.
+    /// Adds to `all` the bits of the terms that pass `node`; `holds` says whether this path holds.
     fn add_terms_below(
         &mut self,
         node: NodeId,

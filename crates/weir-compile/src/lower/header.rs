@@ -1,5 +1,5 @@
-//! A layer's header: one check for each stretch of bytes whose size is known, loads, constraints,
-//! conditional parts, runs; then payload and derived values.
+//! Lowers a layer's header: one check per stretch of bytes of constant size, loads, constraints, conditional parts,
+//! runs; then payload and derived values.
 
 use super::{LayerVars, Lower, Pair};
 use crate::catalog::FieldKey;
@@ -9,17 +9,17 @@ use weir_ir::range::BUFFER_BYTES_MAX;
 use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
 use weir_packet::DropReason;
 
-/// Items of a run that are looked at.
+/// Maximum number of parsed items of a run.
 pub const RUN_ITEMS_MAX: u32 = 64;
 
-/// Where the header is read: a base value, bytes after it, bits after those; and what was checked.
+/// The read position (a base value, bytes after it, bits after those), and the checked size.
 #[derive(Clone, Copy)]
 struct Cursor {
     base: Value,
     bits: u32,
-    /// Bytes from the base that are known to be there.
+    /// Number of bytes from the base that are proven present.
     checked: u32,
-    /// Where to go when bytes are missing, or a constraint is broken.
+    /// Where to continue if bytes are missing or a constraint fails.
     fail: Fail,
 }
 
@@ -27,7 +27,7 @@ struct Cursor {
 enum Fail {
     /// The packet ends: truncated or malformed.
     Packet,
-    /// The message waits for its bytes, or is none.
+    /// The message waits for more bytes, or is invalid.
     Message,
     /// The run ends.
     Run(Block),
@@ -63,7 +63,7 @@ impl Lower<'_> {
         vars
     }
 
-    /// Reads the header of layer `id` at `offset`.
+    /// Lowers the header of layer `id` at `offset`.
     pub(super) fn lower_header(&mut self, id: LayerId) {
         let layer = self.layer(id);
         let vars = self.vars(id);
@@ -82,7 +82,7 @@ impl Lower<'_> {
         self.b.write(vars.payload_at.expect("declared"), end);
     }
 
-    /// What a layer's earlier occurrence in the packet left must not show through.
+    /// Clears the fields, because the layer may have occurred earlier in the packet.
     fn reset(&mut self, vars: &LayerVars) {
         let (zero, no) = (self.b.int(0), self.b.bool(false));
         for (index, present) in vars.field_present.iter().enumerate() {
@@ -105,8 +105,8 @@ impl Lower<'_> {
         self.add(cursor.base, cursor.bits / 8)
     }
 
-    /// So many bytes on, a number from the packet: one so large that the sum would wrap, and lead back into the layers
-    /// below, leads beyond every buffer.
+    /// Adds a length from the packet to an offset. A length so large that the sum would wrap, and lead back into the
+    /// layers below, is limited to an offset beyond every buffer.
     fn beyond(&mut self, at: Value, bytes: Value) -> Value {
         let most = self.b.int(BUFFER_BYTES_MAX + 1);
         let bytes = self.b.binary(BinaryOp::Min, bytes, most);
@@ -148,7 +148,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Bits up to the next item whose place or presence is not known.
+    /// Number of bits up to the next item whose position or presence is not constant.
     fn static_bits(&self, id: LayerId, items: &[HeaderItem]) -> u32 {
         let mut bits = 0;
         for item in items {
@@ -169,7 +169,7 @@ impl Lower<'_> {
         &self.stack.layers[id.0 as usize].protocol.fields[field.0 as usize]
     }
 
-    /// Makes sure that `bits` more are there.
+    /// Ensures that `bits` more bits are present.
     fn check_bits(&mut self, cursor: &mut Cursor, bits: u32) {
         let bytes = (cursor.bits + bits).div_ceil(8);
         if bytes <= cursor.checked {
@@ -188,7 +188,8 @@ impl Lower<'_> {
                 self.lower_short(end);
             }
             Fail::Packet => {
-                // Bytes that the enclosing layer claims are missing from the capture; others never were.
+                // Missing bytes inside the enclosing layer's length were truncated by the capture; bytes beyond it
+                // never existed.
                 let wanted = self.add(cursor.base, bytes);
                 let end = self.b.read(self.end);
                 let claimed = self.b.compare(CompareOp::Le, wanted, end);
@@ -227,7 +228,8 @@ impl Lower<'_> {
             FieldType::Bytes(bytes) | FieldType::Text(bytes) => {
                 self.note_cursor(id, here);
                 let bytes = self.int(id, bytes);
-                // What the layer below does not have, nobody has; what the capture lacks of that is claimed.
+                // Bytes beyond the enclosing layer's length do not exist; bytes inside it that the capture lacks still
+                // count.
                 let end = self.b.read(self.end);
                 let there = self.b.binary(BinaryOp::SubSat, end, here);
                 let held = self.b.binary(BinaryOp::Min, bytes, there);
@@ -267,7 +269,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Where it goes on when something can't be as it is.
+    /// The block to continue at if a constraint fails.
     fn broken(&self, fail: Fail) -> Block {
         match (fail, &self.messages) {
             (Fail::Run(exit), _) => exit,
@@ -276,14 +278,14 @@ impl Lower<'_> {
         }
     }
 
-    /// Expressions of the header that follow may ask how far it was read.
+    /// Records how far the header is read, for the expressions that follow in the header.
     fn note_cursor(&mut self, id: LayerId, here: Value) {
         let start = self.vars(id).start.expect("declared");
         let start = self.b.read(start);
         self.cursor = Some(self.b.binary(BinaryOp::SubSat, here, start));
     }
 
-    /// A number of so many bytes, each of which is looked for; of more than eight there is none.
+    /// Loads a number of `bytes` bytes, each of which is checked; more than eight bytes are invalid.
     fn load_counted(&mut self, at: Value, bytes: Value, fail: Fail) -> Value {
         let result = self.b.variable(Type::Int);
         let zero = self.b.int(0);
@@ -312,7 +314,7 @@ impl Lower<'_> {
         self.b.read(result)
     }
 
-    /// A number of `bits` at the cursor, most significant bit first. The bytes were checked.
+    /// Loads a number of `bits` bits at the cursor, most significant bit first. The bytes were checked.
     fn load_bits(&mut self, cursor: &mut Cursor, bits: u32, little: bool) -> Value {
         let buf = self.b.read(self.buf);
         let (first, last) = (cursor.bits / 8, (cursor.bits + bits).div_ceil(8));
@@ -338,7 +340,7 @@ impl Lower<'_> {
             let mask = self.b.int(if bits >= 64 { u64::MAX } else { (1 << bits) - 1 });
             return self.b.binary(BinaryOp::And, shifted, mask);
         }
-        // Wider than what is checked around it: in two halves on a byte border.
+        // Too wide for one load inside the checked bytes: split in two halves at a byte boundary.
         let upper = (bits / 2).next_multiple_of(8).min(bits - 1);
         let (high_bits, low_bits) = (upper, bits - upper);
         let high = self.load_bits(cursor, high_bits, little);
@@ -349,7 +351,7 @@ impl Lower<'_> {
         self.b.binary(BinaryOp::Or, high, low)
     }
 
-    /// A field that may lie beyond the packet's end: then it is 0.
+    /// Lowers a field that may be beyond the packet's end; it is 0 then.
     fn lower_peek(&mut self, id: LayerId, field: FieldId, cursor: &mut Cursor) {
         let vars = self.vars(id);
         let (low, high) = vars.fields[field.0 as usize];
@@ -406,7 +408,7 @@ impl Lower<'_> {
         *cursor = Cursor { base: self.b.read(base), bits: 0, checked: 0, ..*cursor };
     }
 
-    /// `while cursor < until`: tag, then the item's layout. What is malformed ends the run, not the packet.
+    /// `while cursor < until`: tag, then the item's layout. A malformed item ends the run, not the packet.
     fn lower_run(&mut self, id: LayerId, run: &Run, cursor: &mut Cursor) {
         let here = self.cursor_value(cursor);
         self.note_cursor(id, here);
@@ -457,8 +459,8 @@ impl Lower<'_> {
         *cursor = Cursor { base: run_end, bits: 0, checked: 0, ..*cursor };
     }
 
-    /// An item of a run, behind its tag; where it ends. One that is broken, or reaches beyond the run's end, was not
-    /// there: its fields are what they were before it, and the run is over.
+    /// Lowers an item of a run, after its tag. Returns its end. An item that is invalid, or exceeds the run, counts as
+    /// absent: its fields keep their earlier values, and the run ends.
     fn lower_run_item(
         &mut self,
         id: LayerId,
@@ -495,7 +497,7 @@ impl Lower<'_> {
         next
     }
 
-    /// Where the payload ends; the buffer is narrowed to it.
+    /// Computes the end of the payload, and narrows the buffer to it.
     pub(super) fn lower_payload(&mut self, id: LayerId) {
         let vars = self.vars(id);
         let at = self.b.read(vars.payload_at.expect("declared"));
@@ -507,7 +509,8 @@ impl Lower<'_> {
         self.b.write(vars.layer_bytes.expect("declared"), all);
         let length = match &self.layer(id).protocol.payload {
             payload if self.is_message(id) || payload.as_ref().is_some_and(|p| p.length.is_some()) => {
-                // A message without a payload ends with its header; one with all of the rest is in a whole.
+                // A message without a payload ends with its header; a payload without a length takes the rest of a
+                // chunked message.
                 let length = match payload.as_ref().map(|payload| &payload.length) {
                     Some(Some(length)) => self.int(id, length),
                     payload => payload.map_or_else(|| self.b.int(0), |_| rest),
@@ -540,7 +543,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Some filter asks for a derived value of the layer, or the packet's line or its events may.
+    /// Whether a filter, the packet's line or its events may use a derived value of the layer.
     fn asks_for_lets(&self, id: LayerId) -> bool {
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
         let shows = self.outs.iter().any(|out| out.layer == id && out.known.is_some());
@@ -565,7 +568,7 @@ impl Lower<'_> {
     }
 }
 
-/// Bits of a field whose size does not depend on the packet.
+/// Size in bits of a field of constant size.
 pub(super) fn static_field_bits(ty: &FieldType) -> Option<u32> {
     match ty {
         FieldType::Unsigned { bits, .. } => Some(*bits),
@@ -576,14 +579,14 @@ pub(super) fn static_field_bits(ty: &FieldType) -> Option<u32> {
     }
 }
 
-/// Fields that a packet of the protocol may lack: those of conditional parts and runs, and what is peeked at.
+/// Fields that a packet of the protocol may lack: those of conditional parts and runs, and peeked ones.
 pub(super) fn conditional_fields(items: &[HeaderItem]) -> Vec<FieldId> {
     let may_lack =
         |item: &&HeaderItem| matches!(item, HeaderItem::If { .. } | HeaderItem::Run(_) | HeaderItem::Peek(_));
     items.iter().filter(may_lack).flat_map(|item| fields_of(std::slice::from_ref(item))).collect()
 }
 
-/// All fields of these items, whatever they are in.
+/// All fields of these items, including nested ones.
 fn fields_of(items: &[HeaderItem]) -> Vec<FieldId> {
     let of_item = |item: &HeaderItem| match item {
         HeaderItem::Field(f) | HeaderItem::Peek(f) | HeaderItem::Whole(f) => vec![*f],

@@ -1,4 +1,4 @@
-//! A layer's instance: lookup, preparation, states, events, timeouts. Its sequence is in `sequence`.
+//! Lowers a layer's instance: lookup, preparation, states, events, timeouts. `sequence` lowers its sequence.
 
 use super::Lower;
 use super::event::Telling;
@@ -14,32 +14,32 @@ use weir_ir::graph::{
 use weir_lang::model::{self, Held, LayerId, Side, Stmt, Target, Trigger, VarId};
 use weir_packet::DropReason;
 
-/// What lowering knows of the flow at hand.
+/// The current flow during lowering.
 #[derive(Clone)]
 pub(super) struct FlowContext {
     pub table: Table,
     pub flow: Value,
     pub responder: Value,
-    /// The instance was made for this packet.
+    /// Whether the instance was created for this packet.
     pub new: Value,
     pub two_sided: bool,
-    /// The state machine's state.
+    /// The current state of the state machine.
     pub state: Variable,
-    /// How its events are told.
+    /// The state of the packet's events.
     pub telling: Telling,
-    /// Fields of the packet that became in order: those that `ordered.` reads, and their variables.
+    /// The fields read with `ordered.` of the packet that became in order, and their variables.
     pub ordered: Vec<(model::FieldId, Variable)>,
-    /// What that packet is of a whole, and the values that go with it: their variables.
+    /// The variables for the chunk of that packet: its flags, and the values of its chunked message.
     pub whole: Vec<Variable>,
-    /// Variables of the packet, by [`VarId`]; `None` for those that flows hold.
+    /// Per-packet variables, by [`VarId`]; `None` for variables of flows.
     packet_vars: Vec<Option<Variable>>,
-    /// A transition was taken; milliseconds of its own time-out and one more, 0 where it has none.
+    /// Whether a transition was taken; its own timeout in milliseconds plus one, 0 if it has none.
     taken: Variable,
     own_timeout: Variable,
 }
 
 impl FlowContext {
-    /// The same, for bytes of this side.
+    /// The same context, for bytes of this side.
     pub(super) fn of_side(&self, responder: Value) -> Self {
         Self { responder, ..self.clone() }
     }
@@ -78,7 +78,7 @@ impl Lower<'_> {
         self.flow = Some(context.clone());
         let work_done = self.b.block();
         self.lower_first_values(id, &context);
-        // Before all else, and also where nobody wants anything of the flow any longer: another may begin here.
+        // A restart comes first, even if nobody wants anything of the old flow any more: another flow may begin here.
         if !protocol.states.is_empty() {
             let var = self.engine_var(context.table, EngineVar::State);
             let state = self.b.one(Op::Get { flow: context.flow, var, side: None });
@@ -88,7 +88,7 @@ impl Lower<'_> {
         if context.two_sided {
             self.lower_terms(id, &context, false);
         }
-        // What happens is part of what filters ask: it happens whether somebody waits for the flow or not.
+        // If filters test events, or messages are wanted, the work is done even for flows of which nothing is wanted.
         let is_asked = self.asked[usize::from(id.0)];
         if context.two_sided && !is_asked {
             self.lower_wants(&context, work_done);
@@ -112,7 +112,7 @@ impl Lower<'_> {
         true
     }
 
-    /// What is known of a flow that was just found; nothing has happened on it yet.
+    /// The context of a flow that was just looked up, before any work.
     fn flow_context(&mut self, id: LayerId, table: Table, [flow, responder, new]: [Value; 3]) -> FlowContext {
         let context = FlowContext {
             table,
@@ -134,14 +134,14 @@ impl Lower<'_> {
         context
     }
 
-    /// Its instances have two directions: they are connections, or parts of some.
+    /// Whether the layer's instances have two directions: they are connections, or parts of connections.
     pub(super) fn is_two_sided(&self, id: LayerId) -> bool {
         self.layer(id).protocol.instance.as_ref().is_some_and(|instance| !instance.destination.is_empty())
     }
 
-    /// The layer's bytes, put together, are the payload of the layers above it: those of one-sided
-    /// instances with a sequence, as fragments have. What is above a two-sided instance is parsed packet by
-    /// packet; its bytes in order go to sessions.
+    /// Whether the layer's reassembled bytes are the payload of the layers above: true for one-sided instances with a
+    /// sequence, such as fragments. The layers above a two-sided instance are parsed packet by packet; its in-order
+    /// bytes go to sessions.
     pub(super) fn hands_up(&self, id: LayerId) -> bool {
         let protocol = &self.layer(id).protocol;
         let one_sided = protocol.instance.as_ref().is_some_and(|i| i.destination.is_empty());
@@ -149,7 +149,7 @@ impl Lower<'_> {
         one_sided && assembles && self.stack.edges.iter().any(|e| e.from == id)
     }
 
-    /// Somebody wants the bytes in order that a layer of this name carries.
+    /// Whether the in-order bytes of a layer with this name are wanted.
     fn bytes_wanted(&self, layer: &str) -> bool {
         self.need.streams || !(self.need.sessions & self.catalog.sessions_over(layer)).is_empty()
     }
@@ -216,7 +216,7 @@ impl Lower<'_> {
             for var in [EngineVar::SeqNext, EngineVar::SeqHigh, EngineVar::SeqMissing] {
                 vars.push(var.declare(table, connections));
             }
-            // Only programs and the engine read the flags: no row shows them.
+            // Only programs and the engine read the flags; no row contains them.
             vars.push(EngineVar::SeqFlags.declare(table, false));
         }
         self.declare_chosen(id, table);
@@ -228,7 +228,8 @@ impl Lower<'_> {
         table
     }
 
-    /// Words of a flow's verdict: a bit for each remainder that sessions may fulfil, and two for what is known of them as a whole.
+    /// Number of words of a flow's verdict: one bit for each remainder that sessions may satisfy, and two flags for all
+    /// sessions together.
     fn verdict_words(&self) -> u16 {
         let is_remembered =
             |bit: &&TermBit| !bit.session.is_empty() && self.questions[bit.question].need.verdicts;
@@ -236,7 +237,7 @@ impl Lower<'_> {
         bits.div_ceil(64) as u16
     }
 
-    /// The variable of a table's layer called `name`.
+    /// The variable `name` of a table's layer.
     pub(super) fn layer_var(&self, table: Table, name: &str) -> Var {
         self.b.graph.find_var(table, name).expect("declared with its table")
     }
@@ -246,12 +247,12 @@ impl Lower<'_> {
         self.engine_word(table, var, 0)
     }
 
-    /// One of the words of an engine variable of a table.
+    /// One word of an engine variable of a table.
     pub(super) fn engine_word(&self, table: Table, var: EngineVar, word: usize) -> Var {
         self.b.graph.find_var(table, &var.word(word as u16)).expect("declared with its table")
     }
 
-    /// A flow that nobody wants anything of is left alone.
+    /// Skips the work on a flow of which nothing is wanted.
     fn lower_wants(&mut self, context: &FlowContext, done: Block) {
         let var = self.engine_var(context.table, EngineVar::Wants);
         let wants = self.b.one(Op::Get { flow: context.flow, var, side: None });
@@ -263,8 +264,8 @@ impl Lower<'_> {
         self.b.switch_to(work);
     }
 
-    /// Counting, preparation, transitions, events, sequence, timeout: in this order. A packet that is not admitted is
-    /// counted, and its events happen; it keeps its instance alive.
+    /// Lowers counting, preparation, transitions, events, sequence, timeout, in this order. A packet that is not
+    /// admitted is still counted, its events still occur, and it keeps its instance alive.
     fn lower_work(&mut self, id: LayerId, context: &FlowContext) {
         let protocol = &self.layer(id).protocol;
         self.lower_statements(id, &protocol.count);
@@ -291,7 +292,7 @@ impl Lower<'_> {
         self.lower_timeout(id, context);
     }
 
-    /// What `work` does, where the condition holds; always without one.
+    /// Lowers `work` under a condition; unconditionally if there is none.
     pub(super) fn lower_where(&mut self, condition: Option<Value>, work: impl FnOnce(&mut Self)) {
         match condition {
             Some(condition) => self.lower_either(condition, work, |_| {}),
@@ -299,7 +300,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The variables of the packet, with their first values.
+    /// Creates the per-packet variables, with their initial values.
     fn packet_vars(&mut self, id: LayerId) -> Vec<Option<Variable>> {
         let vars = &self.layer(id).protocol.vars;
         vars.iter()
@@ -318,14 +319,14 @@ impl Lower<'_> {
             .collect()
     }
 
-    /// Cut to the variable's bits, as those of flows are.
+    /// Truncates to the variable's bits, like variables of flows.
     fn write_packet_var(&mut self, variable: Variable, bits: u32, value: Value) {
         let mask = self.b.int(u64::MAX >> (64 - bits));
         let value = self.b.binary(BinaryOp::And, value, mask);
         self.b.write(variable, value);
     }
 
-    /// A new instance's variables get their first values, those of sides on both.
+    /// Sets the initial values of a new instance's variables, on both sides for variables with sides.
     fn lower_first_values(&mut self, id: LayerId, context: &FlowContext) {
         let vars = &self.layer(id).protocol.vars;
         if vars.iter().all(|v| v.first.is_none() || v.held == Held::Packet) {
@@ -350,7 +351,7 @@ impl Lower<'_> {
         );
     }
 
-    /// Transitions to `restart` come first: preparation must not touch the instance that ends.
+    /// Lowers transitions to `restart` first: preparation must not modify the instance that ends.
     fn lower_restart(&mut self, id: LayerId, context: &FlowContext) {
         for transition in &self.layer(id).protocol.transitions {
             if transition.to != Target::Restart || self.known(&transition.condition) == Some(false) {
@@ -358,7 +359,7 @@ impl Lower<'_> {
             }
             let (take, next) = (self.b.block(), self.b.block());
             let fires = self.fires(id, context, transition);
-            // What this packet began it does not end: it would begin again and again.
+            // A packet does not end an instance that it created, or it would restart endlessly.
             let old = self.b.one(Op::Not(context.new));
             let fires = self.b.binary(BinaryOp::And, old, fires);
             self.b.branch(fires, take, next);
@@ -385,7 +386,7 @@ impl Lower<'_> {
         fires
     }
 
-    /// The first transition that fires is taken.
+    /// Lowers the transitions: the first that fires is taken.
     pub(super) fn lower_transitions(&mut self, id: LayerId, context: &FlowContext, ordered: bool) {
         let join = self.b.block();
         for (index, transition) in self.layer(id).protocol.transitions.iter().enumerate() {
@@ -461,7 +462,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Two sides of a condition, joined.
+    /// Lowers both branches of a condition, and joins them.
     pub(super) fn lower_either(
         &mut self,
         condition: Value,
@@ -482,7 +483,7 @@ impl Lower<'_> {
         self.b.switch_to(join);
     }
 
-    /// The time-out, where it is the same in every state.
+    /// The timeout, if it is the same in every state.
     fn same_timeout(&self, id: LayerId) -> Option<u32> {
         let timeouts = &self.layer(id).protocol.timeouts;
         let same = timeouts.iter().all(|t| t.states.is_empty()) && !self.transitions_have_timeouts(id);
@@ -513,7 +514,7 @@ impl Lower<'_> {
             self.b.push(Op::Set { flow, var, side: None, value });
             return;
         }
-        // What a transition says holds until another one is taken.
+        // The timeout of a transition is valid until another one is taken.
         let own = self.b.read(context.own_timeout);
         let has_own = self.b.truth(own);
         let one = self.b.int(1);
@@ -524,7 +525,7 @@ impl Lower<'_> {
         self.lower_either(anew, |l| drop(l.b.push(Op::Set { flow, var, side: None, value })), |_| {});
     }
 
-    /// Whole: the layers above parse the bytes put together. Not yet: the packet ends here.
+    /// If the bytes are complete, the layers above parse the reassembled bytes; otherwise the packet ends here.
     fn lower_hand_up(&mut self, id: LayerId, context: &FlowContext) {
         let (whole, waiting) = (self.b.block(), self.finish.of(Some(DropReason::FragmentWaiting)));
         let assembled = self.b.read(context.telling.assembled);
@@ -575,7 +576,7 @@ impl Lower<'_> {
         self.b.one(Op::Get { flow: context.flow, var, side })
     }
 
-    /// Whether the instance is in a state.
+    /// Whether the instance is in this state.
     pub(super) fn is_in_state(&mut self, state: usize) -> Value {
         let now = self.b.read(self.context().state);
         let state = self.b.int(state as u64);
@@ -583,7 +584,7 @@ impl Lower<'_> {
     }
 }
 
-/// What holds in states that are not named.
+/// The timeout of states that are not named.
 fn otherwise_ms(timeouts: &[model::Timeout]) -> u32 {
     timeouts.iter().find(|t| t.states.is_empty()).map_or(TIMEOUT_MS, millis)
 }
@@ -596,7 +597,7 @@ fn duration_ms(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// How many different letters a history may get from one direction.
+/// Maximum number of different letters that one direction may add to a history.
 fn history_letters(blocks: [&[Stmt]; 2]) -> u8 {
     fn collect(statements: &[Stmt], letters: &mut Vec<char>) {
         for statement in statements {

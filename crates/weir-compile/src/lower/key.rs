@@ -1,4 +1,5 @@
-//! Keys of instances: their layout, their words, and whose part an instance is by its key.
+//! Keys of instances: their layout, their words, and the connection of which an instance is a part according to its
+//! key.
 
 use super::Lower;
 use crate::types::value_type;
@@ -20,13 +21,13 @@ struct PlannedPart {
     role: KeyRole,
     /// Only used for one-sided keys.
     side: KeySide,
-    /// The part is the address of a side of a two-sided key. IPv4 addresses are mapped into IPv6 there.
+    /// Whether the part is the address of a side of a two-sided key. IPv4 addresses are mapped into IPv6 there.
     is_end_of_two: bool,
 }
 
 impl Lower<'_> {
-    /// The protocol whose connections the instances are part of: those are kept for the same ends, which are those
-    /// of a layer below both. So chunks of an association are no connections beside it.
+    /// The protocol of the connections of which the instances are parts: both have the same endpoints, from a layer
+    /// below both. So chunks of an association do not form a second connection.
     pub(super) fn whole_of(&self, id: LayerId) -> Option<String> {
         let instance = self.layer(id).protocol.instance.as_ref()?;
         let mut names = vec![];
@@ -40,8 +41,8 @@ impl Lower<'_> {
         names.iter().find_map(|name| self.instance_before(id, name, instance.source.len()))
     }
 
-    /// The fields that the key of a layer's connections consists of, and whose they are: its own, and those of the nearest
-    /// layer below.
+    /// The fields of the key of a layer's connections, with their layers: its own, and those of the nearest layer
+    /// below.
     pub(super) fn find_key_fields(&self, id: LayerId) -> Vec<(LayerId, FieldId)> {
         let protocol = &self.layer(id).protocol;
         let Some(instance) = protocol.instance.as_ref().filter(|i| !i.destination.is_empty()) else {
@@ -75,8 +76,8 @@ impl Lower<'_> {
         found
     }
 
-    /// The layer with a two-sided instance, with as many parts in its key, that comes on every way down from a layer
-    /// before what has `name`: the first found.
+    /// A layer below `id` that has a two-sided instance with `parts` key parts per side. `None` if some path down
+    /// reaches a layer with `name` before such a layer.
     fn instance_before(&self, id: LayerId, name: &str, parts: usize) -> Option<String> {
         let (mut open, mut seen, mut found) = (vec![id], vec![id], None);
         while let Some(at) = open.pop() {
@@ -305,7 +306,7 @@ impl Lower<'_> {
         words
     }
 
-    /// A part of a key. What is calculated is cut to the bits that it takes there, or it would reach into others.
+    /// A part of a key. A computed number is truncated to its bits in the key, so that it cannot overlap other parts.
     fn key_part(&mut self, id: LayerId, part: &Expr) -> super::Pair {
         let (high, low) = self.pair(id, part);
         match part {
@@ -317,7 +318,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A wide part of a two-sided key: addresses of IPv4 are mapped into IPv6, as rows read them.
+    /// A wide part of a two-sided key: IPv4 addresses are mapped into IPv6, as rows expect.
     fn key_pair(&mut self, id: LayerId, part: &Expr) -> super::Pair {
         match part {
             Expr::Field(field) => self.field_pair(id, *field),

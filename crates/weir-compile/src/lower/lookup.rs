@@ -1,8 +1,8 @@
-//! Which packets' connections are looked up: not those of a connection that no question is answered with, unless another
-//! may run inside (a question about TCP finds UDP's connections only where they may be tunnels).
+//! Decides which packets' connections are looked up. A connection that answers no question is skipped, unless another
+//! one may run inside it (a question about TCP looks up only those UDP connections that may be tunnels).
 //!
-//! What decides is the same for all packets of a connection, in both directions: one that is looked up is so from its first
-//! packet on, and is what it would be if all were.
+//! The decision is the same for all packets of a connection, in both directions: a connection that is looked up is
+//! looked up from its first packet on, and is the same as if all connections were.
 
 use super::Lower;
 use super::predicate::Above;
@@ -12,7 +12,7 @@ use weir_lang::filter::Predicate;
 use weir_lang::model::{self, EdgeKind, Expr, FieldId, Instance, LayerId};
 
 impl Lower<'_> {
-    /// Of a packet whose instance is not needed nothing follows, either: it is through.
+    /// If a packet's instance is not needed, nothing after the lookup is, either: the packet ends.
     pub(super) fn lower_need_of_lookup(&mut self, id: LayerId, table: Table, instance: &Instance) {
         if let Some(needed) = self.is_lookup_needed(id, table, instance) {
             let (lookup, done) = (self.b.block(), self.finish.of(None));
@@ -22,8 +22,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether the packet's instance is needed; `None` where it always may be, or where nobody wants anything of the table,
-    /// for the passes take such lookups out whole.
+    /// Whether the packet's instance is needed; `None` if it may always be, or if nothing of the table is wanted,
+    /// because the passes remove such lookups.
     fn is_lookup_needed(&mut self, id: LayerId, table: Table, instance: &Instance) -> Option<Value> {
         let is_observed = self.b.graph.tables[table.index()].observed;
         if !is_observed || self.in_messages.contains(&id) || self.is_asked_above(id) {
@@ -34,14 +34,14 @@ impl Lower<'_> {
         Some(self.b.binary(BinaryOp::Or, wanted, carries))
     }
 
-    /// A question about flows only concerns packets that have one.
+    /// A question about flows only concerns packets that have a flow.
     pub(super) fn flow_constraint(&mut self, bit: usize, layer: LayerId, above: Above) -> Option<Value> {
         let bit = &self.trie.bits[bit];
         let need = self.questions[bit.question].need;
         if above == Above::Nothing && !bit.has_residue() && !need.flows() {
             return Some(self.b.bool(false));
         }
-        // What asks for the absence of a session also holds for packets without a flow.
+        // A predicate on the absence of a session also holds for packets without a flow.
         let absence = bit.session.iter().chain(&bit.connection).all(|p| p.negated);
         if need.packets && absence || !bit.has_residue() && (need.packets || !need.flows()) {
             return None;
@@ -65,7 +65,7 @@ impl Lower<'_> {
         Some(any)
     }
 
-    /// What may carry the session that a predicate asks for.
+    /// The transport protocols of the session that a predicate tests.
     fn transports_of(&self, predicate: &Predicate) -> Option<&'static [&'static str]> {
         match self.catalog.key(predicate.field) {
             FieldKey::Session(p) | FieldKey::SessionField(p, _) => Some(self.catalog.transports_of(p)),
@@ -73,7 +73,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether a layer may follow in some packet of the instance, as far as its key tells; `None` where it tells nothing.
+    /// Whether another layer may follow in some packet of the instance, according to its key; `None` if the key does
+    /// not decide.
     fn may_carry(&mut self, id: LayerId, instance: &Instance) -> Option<Value> {
         let stack = self.stack;
         let mut any = self.b.bool(false);
@@ -84,7 +85,7 @@ impl Lower<'_> {
         Some(any)
     }
 
-    /// Whether a condition may hold of a packet with this key, whichever its direction; `None` where any may fulfil it.
+    /// Whether a condition may hold for a packet with this key, in either direction; `None` if the key does not decide.
     fn may_hold(&mut self, id: LayerId, instance: &Instance, condition: &Expr) -> Option<Value> {
         let logic = match condition {
             Expr::Binary(model::BinaryOp::LogicalAnd, a, b) => Some((BinaryOp::And, a, b)),
@@ -105,7 +106,7 @@ impl Lower<'_> {
     }
 }
 
-/// The condition as a packet of the other direction has it; `None` where it is not about fields of the key alone.
+/// The condition for a packet of the opposite direction; `None` if it does not depend on fields of the key only.
 fn other_way(condition: &Expr, instance: &Instance) -> Option<Expr> {
     let both =
         |a: &Expr, b: &Expr| Some((Box::new(other_way(a, instance)?), Box::new(other_way(b, instance)?)));
@@ -122,7 +123,7 @@ fn other_way(condition: &Expr, instance: &Instance) -> Option<Expr> {
     })
 }
 
-/// The field that stands in the key's other half where this one stands.
+/// The field at the same position of the key's other side.
 fn opposite(field: FieldId, instance: &Instance) -> Option<FieldId> {
     let ends = instance.source.iter().zip(&instance.destination);
     let mut pairs = ends.filter_map(|ends| match ends {

@@ -1,16 +1,15 @@
-//! Messages: what a direction's bytes in order are made of (`-> messages`), one after the other.
+//! Messages: the units into which a direction's in-order bytes are divided (`-> messages`).
 //!
-//! The sequence of the layer below collects bytes whose turn it is (`collect`). When its work on the packet is done, the
-//! program is given a run of them without a gap (`messages`), and what is left of it after each message (`next_messages`):
-//!
+//! The sequence of the layer below collects in-order bytes (`collect`). After its work on the packet, the program
+//! receives a contiguous run of them (`messages`), and after each message the rest of the run (`next_messages`):
 //! ```text
 //! layer below ─► open ─► enter ─► the message's layer ─► its edges ─► … ─► finish ─► over
 //!                          ▲               │ bytes are missing, or it is none                │
 //!                          └─── gather ◄───┴─────────────────────────────────────────────────┘
 //! ```
 //!
-//! Where a packet's way would end (`finish`) the next message begins, until no run has a whole one. What a packet's messages
-//! fulfil the packet fulfils, as of layers that occur several times.
+//! At the end of a packet's path (`finish`) the next message begins, until no run contains a complete one. A packet
+//! satisfies the predicates that any of its messages satisfies, as for layers that occur several times.
 
 use super::instance::FlowContext;
 use super::wholes::BearerVars;
@@ -23,34 +22,34 @@ use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Table, Terminator, Ty
 use weir_lang::model::{EdgeKind, LayerId, Stack};
 use weir_packet::DropReason;
 
-/// Messages of one packet at most; others come with the next packet.
+/// Maximum number of messages per packet; further ones are parsed with the next packet.
 pub const MESSAGES_MAX: u32 = 16_384;
 
-/// Where what encloses a message ends: nobody knows before it is there.
+/// End of the bytes that enclose a message, while unknown: beyond every message.
 const NO_END: u64 = 1 << 40;
 
-/// What is known of the messages at hand.
+/// The state of the packet's messages.
 #[derive(Debug, Clone)]
 pub(super) struct MessageVars {
-    /// The edge that they follow and one; 0 where the packet has none.
+    /// The number of the edge to the messages plus one; 0 if the packet has none.
     edge: Variable,
-    /// A message is being taken apart.
+    /// Whether a message is being parsed.
     pub active: Variable,
-    /// The run, which the message begins.
+    /// The run, which starts with the current message.
     pub run: Variable,
-    /// Whose messages they are.
+    /// The layer that carries the messages.
     pub bearer: BearerVars,
-    /// Bytes of the message; 0 while nobody knows.
+    /// Size of the message in bytes; 0 while unknown.
     done: Variable,
-    /// Bytes that it takes at least, where they are not there, or why it is none.
+    /// Minimum number of bytes that the message needs if some are missing, or the code for an invalid message.
     wanted: Variable,
-    /// Why one could not be followed to its end: a place in the list of reasons, the first of which is none.
+    /// Why a message could not be parsed to its end: an index into the list of reasons, the first of which is none.
     pub reason: Variable,
-    /// What the layers below left: the path, and what `below.` means.
+    /// The state that the layers below left: the path, and the values of `below.`.
     saved: Vec<(Variable, Variable)>,
-    /// The path to the last message that was whole.
+    /// The path to the last complete message.
     path: [Variable; 2],
-    /// What predicates are made of: what it is in this message, what it was below, and in any message.
+    /// The variables of predicates: in this message, in the layers below, and in any message.
     pub asked: Vec<[Variable; 3]>,
     enter: Block,
     gather: Block,
@@ -59,26 +58,27 @@ pub(super) struct MessageVars {
 }
 
 impl MessageVars {
-    /// What `below.` means, and what it meant to the layer whose messages they are.
+    /// The values of `below.`, and their values for the layer that carries the messages.
     pub fn below(&self) -> impl Iterator<Item = (Variable, Variable)> {
         self.saved.iter().skip(self.path.len()).copied()
     }
 }
 
-/// The layers that are messages, or in them.
+/// The layers that are messages, or inside messages.
 pub fn in_messages(stack: &Stack) -> FxHashSet<LayerId> {
     let messages = stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages).map(|edge| edge.to);
     messages.flat_map(|to| [to].into_iter().chain(stack.reachable_from(to))).collect()
 }
 
 impl Lower<'_> {
-    /// Which layers' states are asked for by a filter or wanted: what happens to them, or the messages that they hold.
+    /// By layer: whether a filter tests its events, or the messages in it are wanted.
     pub(super) fn find_asked(&self) -> Vec<bool> {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
         layers.map(|id| self.is_asked_for_events(id) || self.are_messages_wanted(id)).collect()
     }
 
-    /// Whether the work on layers from here on needs packets that no term can hold of: what they do to an instance counts.
+    /// Whether work on this layer or those above has effects on instances that count even for packets that satisfy no
+    /// term.
     pub(super) fn is_asked_above(&self, id: LayerId) -> bool {
         let mut asked = self.asked.iter().enumerate().filter(|(_, asked)| **asked);
         asked.any(|(index, _)| {
@@ -86,7 +86,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Whether somebody wants to know of messages that this layer's streams hold, or of what is in them.
+    /// Whether messages in this layer's streams, or their contents, are wanted.
     pub(super) fn are_messages_wanted(&self, id: LayerId) -> bool {
         let mut above = FxHashSet::default();
         for (_, to) in self.message_edges(id) {
@@ -112,7 +112,7 @@ impl Lower<'_> {
         edges.filter(|(_, e)| e.from == id && e.kind == EdgeKind::Messages).map(|(n, e)| (n, e.to)).collect()
     }
 
-    /// Whether a layer is what messages are.
+    /// Whether a layer is a type of message.
     pub(super) fn is_message(&self, id: LayerId) -> bool {
         self.stack.edges.iter().any(|edge| edge.to == id && edge.kind == EdgeKind::Messages)
     }
@@ -166,7 +166,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The first packet of a side that an edge's condition holds of decides what its messages are.
+    /// Sets the type of a side's messages by the first packet for which an edge's condition holds.
     pub(super) fn lower_chosen(&mut self, id: LayerId, context: &FlowContext) {
         if !self.are_messages_wanted(id) {
             return;
@@ -178,7 +178,8 @@ impl Lower<'_> {
         self.b.push(Op::Set { flow, var, side, value: chosen });
     }
 
-    /// The edge to messages that the packet at hand chooses, and one; `chosen`, where that is one or none does.
+    /// The number plus one of the message edge that the current packet chooses; `chosen` if that is set or no edge
+    /// matches.
     pub(super) fn lower_choice(&mut self, id: LayerId, mut chosen: Value) -> Value {
         for (number, _) in self.message_edges(id) {
             let condition = &self.stack.edges[number].condition;
@@ -191,7 +192,7 @@ impl Lower<'_> {
         chosen
     }
 
-    /// Bytes whose turn it is are kept for the messages of their side.
+    /// Collects in-order bytes for the messages of their side.
     pub(super) fn lower_collect(
         &mut self,
         id: LayerId,
@@ -216,8 +217,8 @@ impl Lower<'_> {
         );
     }
 
-    /// A layer's work on the packet is done. From it to its messages, where the packet's side has any; else what follows
-    /// in its payload does.
+    /// After a layer's work on the packet: continues with its messages if the packet's side has any; else with the
+    /// layers in its payload.
     pub(super) fn lower_messages(&mut self, id: LayerId, context: &FlowContext) {
         let Some(vars) = self.messages.clone().filter(|_| self.are_messages_wanted(id)) else { return };
         let (flow, var, side) =
@@ -239,13 +240,13 @@ impl Lower<'_> {
         self.copy(self.path.into_iter().zip(vars.path));
         self.copy(vars.asked.iter().map(|&[now, below, _]| (now, below)));
         if self.is_any_beside() {
-            // Others of the packet may have come before.
+            // The packet may have had other messages before.
             vars.asked.iter().for_each(|&[now, _, any]| self.note_any(now, any));
         } else {
             self.b.write(vars.reason, zero);
             self.copy(vars.asked.iter().map(|&[now, _, any]| (now, any)));
         }
-        // A segment that brings nothing has no message.
+        // An empty run contains no message.
         let length = self.b.one(Op::Length(run));
         let some = self.b.truth(length);
         self.b.branch(some, vars.enter, self.finish.through());
@@ -253,14 +254,14 @@ impl Lower<'_> {
         self.b.switch_to(others);
     }
 
-    /// The second holds where it did, and where the first does.
+    /// Sets `any` if `now` holds; otherwise `any` keeps its value.
     pub(super) fn note_any(&mut self, now: Variable, any: Variable) {
         let [before, here] = [any, now].map(|variable| self.b.read(variable));
         let either = self.b.binary(BinaryOp::Or, before, here);
         self.b.write(any, either);
     }
 
-    /// Of each pair the second is what the first is.
+    /// Copies the first variable of each pair to the second.
     pub(super) fn copy(&mut self, pairs: impl IntoIterator<Item = (Variable, Variable)>) {
         for (from, to) in pairs {
             let value = self.b.read(from);
@@ -268,7 +269,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The blocks between messages; all layers are there.
+    /// Lowers the blocks between messages, after all layers are lowered.
     pub(super) fn lower_between_messages(&mut self) {
         let Some(vars) = self.messages.clone() else { return };
         self.lower_ends(&vars);
@@ -287,7 +288,7 @@ impl Lower<'_> {
         self.lower_through(vars.reason);
     }
 
-    /// The message is over; what took no bytes is none.
+    /// Ends a message; an empty one is invalid.
     fn lower_over(&mut self, vars: &MessageVars) {
         self.b.seal(vars.over);
         self.b.switch_to(vars.over);
@@ -312,7 +313,7 @@ impl Lower<'_> {
         self.b.jump(vars.gather);
     }
 
-    /// What is left to read.
+    /// Fetches the rest of the run.
     fn lower_gather(&mut self, vars: &MessageVars) {
         let (more, exhausted, through) = (self.b.block(), self.b.block(), self.finish.through());
         self.b.switch_to(vars.gather);
@@ -332,7 +333,7 @@ impl Lower<'_> {
         self.b.branch(some, vars.enter, through);
     }
 
-    /// To the layer of the message at hand, as if it followed the layer below for the first time.
+    /// Enters the layer of the current message, as if it followed the layer below for the first time.
     fn lower_enter(&mut self, vars: &MessageVars) {
         self.b.switch_to(vars.enter);
         let (zero, no) = (self.b.int(0), self.b.bool(false));
@@ -351,14 +352,14 @@ impl Lower<'_> {
             self.b.push(Op::Refuel { fuel: Fuel(fuel) });
         }
         let edges = self.stack.edges.iter().enumerate().filter(|(_, edge)| edge.kind == EdgeKind::Messages);
-        // Nothing is asked before: where a message ends must be known, whoever wants it.
+        // Predicates are not tested before: the end of a message must be known even if nobody wants the message.
         let target = |layer: LayerId| to(self.entries[usize::from(layer.0)]);
         let cases = edges.map(|(number, edge)| (number as u64 + 1, target(edge.to))).collect();
         let otherwise = to(vars.lost);
         self.b.end(Terminator::Switch { value: edge, cases, otherwise });
     }
 
-    /// The message's bytes up to `end` have to be there.
+    /// Requires the message's bytes up to `end`.
     pub(super) fn lower_there(&mut self, end: Value) {
         let vars = self.messages.clone().expect("the layer is a message");
         let run = self.b.read(vars.run);
@@ -373,14 +374,14 @@ impl Lower<'_> {
         self.b.switch_to(next);
     }
 
-    /// The message waits until its bytes up to `end` are there.
+    /// Suspends the message until its bytes up to `end` are present.
     pub(super) fn lower_short(&mut self, end: Value) {
         let vars = self.messages.clone().expect("the layer is a message");
         self.b.write(vars.wanted, end);
         self.b.jump(vars.gather);
     }
 
-    /// Header and payload of a message are known: all of it has to be there, and where the next one begins is known.
+    /// After header and payload: requires all bytes of the message, and sets where the next one begins.
     pub(super) fn lower_message_end(&mut self, id: LayerId) {
         let vars = self.vars(id);
         let payload_at = self.b.read(vars.payload_at.expect("declared"));

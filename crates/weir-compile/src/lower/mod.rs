@@ -1,12 +1,12 @@
-//! Lowering: a stack and its questions become one graph.
+//! Lowering: turns a stack and its questions into one graph.
 //!
-//! Every layer becomes a region of blocks entered at one block, whatever came before it; `buf`,
-//! `offset` and `end` say where its header starts. A layer's region: `header` (checks, loads,
-//! constraints), `predicate` (what filters ask of it), `instance` (lookup, preparation, sequence, states,
-//! events), then the edges to the layers above. A packet ends in one of the blocks of `finish`, where
-//! the predicates' values are combined into terms.
+//! Every layer becomes a region with a single entry block, whatever the previous layer; `buf`, `offset` and `end` say
+//! where its header starts. A layer's region: `header` (checks, loads, constraints), `predicate` (predicates of
+//! filters), `instance` (lookup, preparation, sequence, states, events), then the edges to the layers above. A packet
+//! ends in one of the blocks of `finish`, in which the values of the predicates are combined into terms.
 //!
-//! What is lowered is everything that the stack says, but for what is known not to hold of any packet (`strict`); the passes
+//! Lowering generates everything in the stack except what is known to hold for no packet (`strict`); the passes remove
+//! what no question needs.
 //! remove what no question needs.
 
 mod event;
@@ -44,30 +44,30 @@ pub use sequence::ORDERED_MAX;
 pub use show::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS, SHOW_SLOTS_MAX};
 pub use weir_ir::engine_var::HISTORY_LETTERS_MAX;
 
-/// Layers of a stack: the path of a packet's layers has [`PATH_BITS`] for the number of each.
+/// Maximum number of layers of a stack: the path of a packet has [`PATH_BITS`] per layer number.
 pub const LAYERS_MAX: usize = (1 << PATH_BITS) - 2;
 
-/// What lowering yields.
+/// The result of lowering.
 #[derive(Debug, Clone)]
 pub struct Lowered {
     /// The graph, before any pass.
     pub graph: Graph,
-    /// The questions' terms, and what the bits of a packet's terms mean.
+    /// The terms of the questions, and the meaning of the bits of a packet's terms.
     pub trie: Trie,
-    /// What the slots of the packet's record mean.
+    /// The meaning of the slots of the packet's record.
     pub outs: Vec<OutValue>,
     /// The layer that each table belongs to.
     pub tables: Vec<LayerId>,
-    /// Classes that every packet is of.
+    /// Classes to which every packet belongs.
     pub unconditional: ClassSet,
-    /// Parts of `show` for which the packet's record has no slot.
+    /// Number of `show` parts for which the packet's record has no slot.
     pub parts_left_out: usize,
 }
 
 /// Lowers `questions` over `stack`.
 ///
 /// # Errors
-/// Where the questions are more than one program can tell apart.
+/// If the stack has too many layers, or the questions exceed a limit of one program.
 pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> Result<Lowered, Diagnostic> {
     if stack.layers.len() > LAYERS_MAX {
         return Err(too_many_layers(stack));
@@ -89,7 +89,7 @@ fn too_many_layers(stack: &Stack) -> Diagnostic {
     .help("split it: a stack need only hold the layers that its questions meet")
 }
 
-/// Two words: a number of up to 128 bits.
+/// A number of up to 128 bits in two words.
 type Pair = (Value, Value);
 
 /// The variables of one layer.
@@ -97,12 +97,12 @@ type Pair = (Value, Value);
 struct LayerVars {
     /// Low and high word of each field; high only for 128 bits.
     fields: Vec<(Variable, Option<Variable>)>,
-    /// Whether a field that stands under a condition was there.
+    /// By field: whether a conditional field is present.
     field_present: Vec<Option<Variable>>,
-    /// Where a field's bytes start, and how many there are.
+    /// Offset and size of each field.
     field_at: Vec<(Variable, Variable)>,
     lets: Vec<Option<Variable>>,
-    /// By derived value: whether all that it comes from is there. Written where a filter asks for any.
+    /// By derived value: whether all fields that it uses are present. Only set if a filter tests a derived value.
     lets_known: Vec<Variable>,
     presences: Vec<Variable>,
     start: Option<Variable>,
@@ -121,36 +121,36 @@ struct Lower<'a> {
     questions: &'a [Question],
     trie: &'a Trie,
     need: Need,
-    /// The buffer, where the current layer starts in it, and where the enclosing payload ends.
+    /// The buffer, the offset of the current layer in it, and the end of the enclosing payload.
     buf: Variable,
     offset: Variable,
     end: Variable,
     quoted: Variable,
-    /// The layers so far, innermost lowest, the lowest word first.
+    /// The layers so far, the innermost in the lowest bits, the lowest word first.
     path: [Variable; PATH_WORDS],
     layers: Vec<Rc<LayerVars>>,
     entries: Vec<Block>,
-    /// Low and high word of what `below.NAME` means at this point.
+    /// Low and high word of each `below.NAME` at this point.
     below: Rc<BTreeMap<String, (Variable, Variable)>>,
     predicates: Vec<predicate::PredicateVars>,
     finish: finish::FinishBlocks,
     reachable: Vec<FxHashSet<LayerId>>,
-    /// By layer: what the key of its connections consists of.
+    /// By layer: the fields of the key of its connections.
     key_fields: Vec<Vec<(LayerId, FieldId)>>,
-    /// Whether a layer occurred.
+    /// By layer: whether it occurred.
     seen: Vec<Variable>,
-    /// Bytes from the header's start to where an expression of the header stands.
+    /// Number of bytes from the header's start to the current position, for expressions in the header.
     cursor: Option<Value>,
     flow: Option<instance::FlowContext>,
-    /// By layer: what its instances do must be known, though no term holds of a packet.
+    /// By layer: whether its instances must be tracked even for packets that satisfy no term.
     asked: Vec<bool>,
-    /// By layer: what those above it decide of its connections; and, where that is anything, the first of the slots for what
-    /// of it holds where the next connection begins.
+    /// By layer: what the layers above it decide about its connections. If any decide something: the first of the slots
+    /// for the terms that hold before the next connection begins.
     open: Vec<open::Open>,
     outer: Option<Out>,
-    /// The slots of the words of terms behind the first one.
+    /// The slots of the second and further words of terms.
     further_terms: Range<u32>,
-    /// Where the stack has messages, and the layers that are messages or in them.
+    /// The state of messages, if the stack has any, and the layers that are messages or inside them.
     messages: Option<messages::MessageVars>,
     in_messages: FxHashSet<LayerId>,
     /// By layer: its loops.
@@ -160,7 +160,7 @@ struct Lower<'a> {
     tables: Vec<LayerId>,
 }
 
-/// Bytes of streams beyond which nobody needs any; `None` where somebody needs all.
+/// The stream offset beyond which nobody needs bytes, per side; `None` if somebody needs all bytes.
 fn cutoff_of(questions: &[Question]) -> Option<[u64; 2]> {
     let cutoffs =
         questions.iter().map(|q| q.need).filter(Need::bytes).map(|need| match need.sessions.is_empty() {
@@ -275,7 +275,7 @@ impl<'a> Lower<'a> {
         self.declare_outs();
     }
 
-    /// From the entry to the first layer, by link type.
+    /// Lowers the edges from the entry to the first layer, by link type.
     fn lower_start(&mut self) {
         let frame = self.b.one(Op::Frame);
         let wire = self.b.one(Op::Meta(Meta::WireBytes));
@@ -304,7 +304,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Goes to a layer, unless no term can still hold there, and nobody asks what the packet does to instances.
+    /// Enters a layer, unless no term can still hold there and the packet's effects on instances are not used.
     fn enter(&mut self, layer: LayerId) {
         let entry = self.entries[layer.0 as usize];
         match self.alive_at(layer, predicate::Above::All) {
@@ -361,7 +361,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// From a layer's payload to the next layer.
+    /// Lowers the edges from a layer's payload to the next layer.
     fn lower_edges(&mut self, id: LayerId) {
         let vars = self.vars(id);
         let payload_at = vars.payload_at.expect("declared for every layer");
@@ -385,7 +385,7 @@ impl<'a> Lower<'a> {
         self.b.jump(done);
     }
 
-    /// The spreading key: commutative in the two addresses. Returns whether the packet ends here.
+    /// Lowers the dispatch key, which is symmetric in the two addresses. Returns whether the packet ends here.
     fn lower_dispatch(&mut self, id: LayerId) -> bool {
         let Some(&(_, source, destination)) = self.stack.dispatch.iter().find(|d| d.0 == id) else {
             return false;
@@ -400,7 +400,7 @@ impl<'a> Lower<'a> {
         true
     }
 
-    /// What `below.` means to the layers above this one.
+    /// Sets the values of `below.` for the layers above this one.
     fn export_below(&mut self, id: LayerId) {
         let protocol = &self.layer(id).protocol;
         let below = Rc::clone(&self.below);
@@ -422,7 +422,7 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Every name that some of these layers reads with `below.`.
+/// Every name that one of these layers reads with `below.`.
 fn below_names<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<String> {
     let mut names = FxHashSet::default();
     for layer in layers {

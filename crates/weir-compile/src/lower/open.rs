@@ -1,9 +1,9 @@
-//! What the layers above a connection's decide of it. A packet counts for each of the connections that it runs in: for the
-//! innermost one as a whole, for another one as far as the next one within.
+//! Decisions of the layers above a connection about that connection. A packet counts for each of the connections in
+//! which it runs: all of it for the innermost one, for others up to the next connection inside.
 //!
-//! Where a connection is found, what lies above is yet to be parsed: terms that may still come to hold, or be undone
-//! (`not vxlan`), are left open. The engine notes them where they are decided: at the packet's end, or where the next
-//! connection begins, whose layer stores what holds before it.
+//! When a connection is looked up, the layers above are not yet parsed: terms that may still become true, or become
+//! false (`not vxlan`), are open. The engine records them when they are decided: at the packet's end, or at the next
+//! connection, whose layer stores the terms that hold before it.
 
 use super::Lower;
 use super::instance::FlowContext;
@@ -16,25 +16,25 @@ use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{BinaryOp, Op, Out};
 use weir_lang::model::{EdgeKind, LayerId};
 
-/// What is open where a layer's connection is found.
+/// The open decisions at the lookup of a layer's connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Open {
     /// Predicates on layers above, up to the next connection.
     pub predicates: BTreeSet<usize>,
-    /// Those on events of the layer itself, which happen later.
+    /// Predicates on events of the layer itself, which occur later.
     pub of_events: BTreeSet<usize>,
-    /// Classes that hang on any of them.
+    /// Classes that depend on any of these predicates.
     pub classes: ClassSet,
 }
 
 impl Lower<'_> {
-    /// By layer: what is open where its connections are found.
+    /// By layer: the open decisions at the lookup of its connections.
     pub(super) fn find_open(&self) -> Vec<Open> {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
         layers.map(|id| if self.is_two_sided(id) { self.open_at(id) } else { Open::default() }).collect()
     }
 
-    /// Its instances are connections, and no parts of those below.
+    /// Whether its instances are connections, and not parts of connections below.
     fn has_connections(&self, id: LayerId) -> bool {
         self.is_two_sided(id) && self.whole_of(id).is_none()
     }
@@ -56,8 +56,8 @@ impl Lower<'_> {
         open
     }
 
-    /// The layers that may follow a connection's before the next connection does. In what a packet quotes no connections
-    /// are looked for, and where one is under a condition there may be none.
+    /// The layers that may follow a connection's layer before the next connection. A quoted packet has no lookups, and
+    /// a conditional instance may have none, so the search continues through both.
     fn up_to_next_connection(&self, from: LayerId) -> FxHashSet<LayerId> {
         let (mut seen, mut work) = (FxHashSet::default(), vec![(from, false)]);
         while let Some((at, quoted)) = work.pop() {
@@ -74,7 +74,7 @@ impl Lower<'_> {
         seen.into_iter().map(|(layer, _)| layer).collect()
     }
 
-    /// Classes that are open of a connection in which one of this layer may lie: not in what it quotes.
+    /// Classes that are open for an outer connection that may contain one of this layer; quoted packets do not count.
     fn open_below(&self, id: LayerId) -> ClassSet {
         let mut classes = ClassSet::EMPTY;
         if !self.has_connections(id) {
@@ -91,8 +91,8 @@ impl Lower<'_> {
         classes
     }
 
-    /// The terms that the packet fulfils are remembered, word by word: those that what is yet to be parsed can't undo, and
-    /// apart from them, for the time of this packet, those that it may still decide.
+    /// Adds the packet's terms to the flow, word by word: those that the rest of the packet cannot make false.
+    /// Separately, for the time of this packet, stores those that the rest may still decide.
     pub(super) fn lower_terms(&mut self, id: LayerId, context: &FlowContext, work_is_done: bool) {
         let open = self.open[usize::from(id.0)].clone();
         let is_open = |p| open.predicates.contains(&p) || !work_is_done && open.of_events.contains(&p);
@@ -115,7 +115,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Slots for the words of terms behind the first one.
+    /// Declares the slots of the second and further words of terms.
     pub(super) fn declare_further_terms(&mut self) {
         let first = self.b.graph.outs.len() as u32;
         self.further_terms = first..first + self.trie.words() as u32 - 1;
@@ -130,7 +130,7 @@ impl Lower<'_> {
         }
     }
 
-    /// What of the terms that were left open holds before a layer whose connections may lie in another one.
+    /// Stores which of the open terms hold before a layer whose connections may be inside another one.
     pub(super) fn lower_outer_terms(&mut self, id: LayerId) {
         let Some(Out(first)) = self.outer else { return };
         let classes = self.open_below(id);

@@ -1,9 +1,9 @@
-//! Filters' predicates: where they are evaluated, and when no term can hold any longer.
+//! Lowers the predicates of filters, and the tests whether any term can still hold.
 //!
-//! A predicate is evaluated where its layer is parsed; as a layer can occur several times, its value is
-//! whether it held at any occurrence. On the edge to a layer every term is asked whether it can still
-//! hold there; where none can, the packet is through. For questions about connections only what their key has (addresses,
-//! ports) excludes some; what may change from packet to packet does not: one packet that fulfils it is enough.
+//! A predicate is evaluated after its layer is parsed; since a layer can occur several times, it holds if it held at
+//! any occurrence. On the edge to a layer, the program tests whether any term can still hold there; if none can, the
+//! packet ends. For questions about connections, only predicates on the connection's key (addresses, ports) exclude
+//! packets; predicates that may differ between packets do not, because one matching packet is enough.
 
 use super::expr::is_truth;
 use super::{LayerVars, Lower};
@@ -15,26 +15,26 @@ use weir_ir::graph::{BinaryOp, CompareOp, Op, Pattern, PatternDecl, Set, Type, V
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate, Stage};
 use weir_lang::model::{FieldId, FieldType, LayerId};
 
-/// Literals beyond this many become a set that is searched.
+/// More literals than this become a set that is searched.
 const INLINE_LITERALS_MAX: usize = 4;
 
-/// What of a packet is yet to be parsed.
+/// The part of a packet that is yet to be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Above {
-    /// The layer at hand, and those that the stack lets follow.
+    /// The current layer, and all layers that may follow it in the stack.
     All,
-    /// Nothing: the layer at hand has been, and is the last.
+    /// Nothing: the current layer is parsed and is the last.
     Nothing,
 }
 
 /// The values of one predicate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PredicateVars {
-    /// The comparison held for some value (for `!=`: of equality).
+    /// Whether the comparison held for any value (for `!=`: the comparison for equality).
     any: Variable,
-    /// There was a value.
+    /// Whether there was a value.
     exists: Variable,
-    /// It held, or would for a packet of the other direction.
+    /// Whether it held, or would for a packet of the opposite direction.
     either_way: Variable,
 }
 
@@ -53,7 +53,7 @@ impl Lower<'_> {
         self.seen = self.stack.layers.iter().map(|_| self.b.variable(Type::Bool)).collect();
     }
 
-    /// The predicate's value as far as the packet has been parsed.
+    /// The predicate's value for the part of the packet that has been parsed.
     pub(super) fn predicate_value(&mut self, index: usize) -> Value {
         let vars = self.predicates[index];
         let (op, negated) = (self.trie.predicates[index].op, self.trie.predicates[index].negated);
@@ -66,12 +66,12 @@ impl Lower<'_> {
         if negated { self.b.one(Op::Not(value)) } else { value }
     }
 
-    /// Whether some term can still hold at `layer`; `None` where that needs no asking.
+    /// Whether any term can still hold at `layer`; `None` if that needs no test.
     pub(super) fn alive_at(&mut self, layer: LayerId, above: Above) -> Option<Value> {
         self.alive_below(Trie::ROOT, layer, above)
     }
 
-    /// As [`alive_at`](Self::alive_at), of the terms that pass `node`.
+    /// As [`alive_at`](Self::alive_at), for the terms that pass `node`.
     fn alive_below(&mut self, node: NodeId, layer: LayerId, above: Above) -> Option<Value> {
         let Node { predicate, mode, children, bits, .. } = &self.trie.nodes[node];
         let mut any = Some(self.b.bool(false));
@@ -94,12 +94,12 @@ impl Lower<'_> {
         }
     }
 
-    /// `None` is true.
+    /// The disjunction of two conditions; `None` is true.
     fn either(&mut self, a: Option<Value>, b: Option<Value>) -> Option<Value> {
         Some(self.b.binary(BinaryOp::Or, a?, b?))
     }
 
-    /// What predicate `p` demands before `layer` is parsed.
+    /// The constraint of predicate `p` before `layer` is parsed.
     fn constraint(&mut self, p: usize, mode: Decides, layer: LayerId, above: Above) -> Option<Value> {
         let predicate = &self.trie.predicates[p];
         let key = self.catalog.key(predicate.field);
@@ -110,7 +110,7 @@ impl Lower<'_> {
             if op == FilterOp::Ne {
                 return if may_come { None } else { Some(self.predicate_value(p)) };
             }
-            // A predicate that was fulfilled stays so: what must not hold can be refused at once.
+            // A predicate that held once stays true, so a negated one can exclude the packet at once.
             return match (negated, may_come) {
                 (false, true) => None,
                 (false, false) => Some(self.b.read(vars.any)),
@@ -124,7 +124,7 @@ impl Lower<'_> {
         if target != layer && !self.may_follow(target, layer) {
             return Some(self.b.bool(false));
         }
-        // What the layer's key has is the same in all packets of a connection; all else may differ.
+        // Fields of the layer's key are the same in all packets of a connection; all others may differ.
         let fields: Vec<FieldId> = self.key_fields[usize::from(layer.0)]
             .iter()
             .filter(|(l, _)| *l == target)
@@ -150,18 +150,18 @@ impl Lower<'_> {
         })
     }
 
-    /// Whether a layer is the one at hand, which is yet to be parsed, or may come after it.
+    /// Whether `other` is the current layer, which is yet to be parsed, or may follow it.
     fn may_come(&self, layer: LayerId, other: LayerId, above: Above) -> bool {
         above == Above::All && (other == layer || self.may_follow(layer, other))
     }
 
-    /// Whether a layer may come after another one, be it in the next message.
+    /// Whether a layer may follow another one, including in a later message.
     pub(super) fn may_follow(&self, layer: LayerId, other: LayerId) -> bool {
         self.reachable[layer.0 as usize].contains(&other)
             || self.in_messages.contains(&layer) && self.in_messages.contains(&other)
     }
 
-    /// The alias that has this field as one of its two directions.
+    /// The alias that combines the two directions of this field.
     fn alias_of(&self, key: FieldKey) -> Option<u16> {
         let FieldKey::Field(layer, field) = key else { return None };
         let aliases = &self.layer(layer).protocol.aliases;
@@ -191,7 +191,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Evaluates the predicates on layer `id`, which has just been parsed.
+    /// Evaluates the predicates on layer `id`, after it is parsed.
     pub(super) fn lower_predicates(&mut self, id: LayerId) {
         let yes = self.b.bool(true);
         self.b.write(self.seen[id.0 as usize], yes);
@@ -207,7 +207,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether there is a value, whether the predicate holds, and whether it would either way.
+    /// Whether there is a value, whether the predicate holds, and whether it holds in either direction.
     fn predicate_on(
         &mut self,
         id: LayerId,
@@ -271,7 +271,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether a derived value is there, and whether the predicate holds for it. Alone, a truth is asked for being true.
+    /// Whether a derived value is present, and whether the predicate holds for it. A bool alone tests for true.
     fn let_predicate(&mut self, id: LayerId, index: usize, predicate: &Predicate) -> (Value, Value) {
         let protocol = &self.layer(id).protocol;
         let expr = &protocol.lets[index].value;
@@ -285,7 +285,7 @@ impl Lower<'_> {
         (exists, self.b.binary(BinaryOp::And, exists, holds))
     }
 
-    /// Whether any of an alias's fields is there, and whether the predicate holds for any.
+    /// Whether any of an alias's fields is present, and whether the predicate holds for any.
     fn alias_predicate(
         &mut self,
         id: LayerId,
@@ -326,7 +326,7 @@ impl Lower<'_> {
         let ty = &self.layer(id).protocol.fields[index].ty;
         let is_bytes = matches!(ty, FieldType::Bytes(_) | FieldType::Text(_));
         let is_bit = matches!(ty, FieldType::Unsigned { bits: 1, .. });
-        // What is looked for in bytes is looked for where they lie in the packet, whatever they are read as.
+        // Searches use the bytes in the packet, whatever the type of the field.
         let is_searched = matches!(predicate.op, FilterOp::Contains | FilterOp::Matches);
         let holds = if predicate.op == FilterOp::Exists && predicate.slice.is_none() {
             if is_bit {
@@ -350,7 +350,8 @@ impl Lower<'_> {
         (exists, self.b.binary(BinaryOp::And, exists, holds))
     }
 
-    /// Compares a number of up to 128 bits with a predicate's literals. `!=` is left to the caller: equality.
+    /// Compares a number of up to 128 bits with a predicate's literals. For `!=` the result is equality; the caller
+    /// negates.
     pub(crate) fn compare_words(&mut self, predicate: &Predicate, high: Value, low: Value) -> Value {
         compare_words(&mut self.b, predicate, high, low)
     }
@@ -476,7 +477,7 @@ pub(crate) fn compare_words(b: &mut Builder, predicate: &Predicate, high: Value,
     }
 }
 
-/// Whether (high, low) lies in an inclusive range of 128-bit numbers.
+/// Whether (high, low) is in an inclusive range of 128-bit numbers.
 fn within(b: &mut Builder, high: Value, low: Value, from: u128, to: u128) -> Value {
     let word = |b: &mut Builder, value: Value, from: u64, to: u64| {
         if from == 0 && to == u64::MAX {
@@ -570,7 +571,7 @@ fn literal_range(literal: &Literal) -> Option<(u128, u128)> {
     })
 }
 
-/// Sorted and disjoint.
+/// Sorts ranges and merges overlapping ones.
 fn merge_ranges(mut ranges: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     ranges.sort_unstable();
     let mut merged: Vec<(u128, u128)> = vec![];

@@ -1,5 +1,5 @@
-//! A layer's sequence: bytes inside its window are offered to it, and what is in order is handled packet by packet,
-//! the present packet first (with its own values), then those that waited for it (with remembered ones).
+//! Lowers a layer's sequence: bytes inside the window are inserted, and in-order bytes are processed packet by packet,
+//! the current packet first (with its own values), then queued packets (with their stored values).
 
 use super::Lower;
 use super::header::static_field_bits;
@@ -13,13 +13,14 @@ use weir_ir::graph::{BinaryOp, CompareOp, Op, Sequence, SequenceDecl, Table, Typ
 use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, QUEUED, STARTED, UNAWAITED};
 use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 
-/// The most packets that one packet may put in order.
+/// Maximum number of packets that one packet may put in order.
 pub const ORDERED_MAX: u32 = 4096;
 
-/// Numbers that one packet may use up: far more than there are bytes in one, and few enough to count for ever.
+/// Maximum number of sequence numbers that one packet may consume: far more than bytes in a packet, and so few that
+/// counters never overflow.
 const SPAN_MAX: u64 = 1 << 34;
 
-/// What became of the packet's payload, and the payload.
+/// The result of an insertion, and the inserted payload.
 struct Inserted {
     status: Value,
     skip: Value,
@@ -29,9 +30,9 @@ struct Inserted {
     metas: Vec<Value>,
 }
 
-/// The variables of the packet whose turn it is.
+/// The variables of the packet that is processed in order.
 struct Piece {
-    /// Whose it is.
+    /// The direction of its bytes.
     side: Variable,
     gap: Variable,
     buf: Variable,
@@ -66,7 +67,7 @@ impl Lower<'_> {
         Sequence(index.expect("declared with its table") as u32)
     }
 
-    /// The fields that conditions read of packets in order.
+    /// The fields that conditions read with `ordered.`.
     fn ordered_ids(&self, id: LayerId) -> Vec<FieldId> {
         let mut fields = vec![];
         super::expr::for_each_expr(&self.layer(id).protocol, &mut |e| {
@@ -90,7 +91,7 @@ impl Lower<'_> {
         self.b.read(variable)
     }
 
-    /// A layer without sequence hands up each packet's payload, where the event that says so happens.
+    /// Lowers a layer without sequence: each packet's payload is delivered when the event that delivers occurs.
     pub(super) fn lower_datagram(&mut self, id: LayerId, context: &FlowContext) {
         let protocol = &self.layer(id).protocol;
         if !delivered_on(protocol) {
@@ -109,7 +110,7 @@ impl Lower<'_> {
                 }
                 self.lower_either(any, |l| l.deliver_payload(id, context), |_| {});
             }
-            // One of them always happens.
+            // An event without a condition always occurs.
             None => self.deliver_payload(id, context),
         }
     }
@@ -124,7 +125,7 @@ impl Lower<'_> {
         self.lower_deliver(context, always, [gap, buf, offset, length]);
     }
 
-    /// Hands over bytes in order, where the flow's are wanted and these lie before the cutoff.
+    /// Delivers in-order bytes, if the flow's bytes are wanted and these are before the cutoff.
     fn lower_deliver(
         &mut self,
         context: &FlowContext,
@@ -138,7 +139,7 @@ impl Lower<'_> {
         let wanted = self.b.binary(BinaryOp::And, wants, bit);
         let wanted = self.b.truth(wanted);
         let wanted = self.b.binary(BinaryOp::And, wanted, is_before_cutoff);
-        // An acknowledgement brings nothing.
+        // A pure acknowledgement has no bytes.
         let something = self.b.binary(BinaryOp::Or, gap, length);
         let something = self.b.truth(something);
         let wanted = self.b.binary(BinaryOp::And, wanted, something);
@@ -186,7 +187,7 @@ impl Lower<'_> {
 
         self.b.switch_to(ordered);
         self.lower_ordered(id, context, &piece);
-        // Rarely something waits.
+        // Bytes are rarely queued.
         let var = self.engine_var(context.table, EngineVar::SeqFlags);
         let flags = self.b.one(Op::Get { flow, var, side: Some(side) });
         let waiting = self.b.int(u64::from(QUEUED | ACKNOWLEDGES | EXPECTED));
@@ -215,8 +216,9 @@ impl Lower<'_> {
         self.b.switch_to(after);
     }
 
-    /// Something of the other side waits behind a hole that the packet acknowledges: it passes before the packet's own. What
-    /// brings bytes and acknowledges some that have not come waits for these.
+    /// If the packet acknowledges a gap of the opposite direction behind which bytes are queued, those bytes are
+    /// processed before the packet's own. If the packet has payload and acknowledges bytes that have not arrived, its
+    /// payload waits for them.
     fn lower_acknowledge(&mut self, id: LayerId, context: &FlowContext) {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
         let Some((at, condition)) = &declared.acknowledge else { return };
@@ -247,7 +249,8 @@ impl Lower<'_> {
         );
     }
 
-    /// Whether the packet brings bytes and acknowledges numbers of the other side, before `at`, that have not come.
+    /// Whether the packet has payload and acknowledges numbers of the opposite direction, before `at`, that have not
+    /// arrived.
     fn is_ahead(&mut self, id: LayerId, context: &FlowContext, at: Value, flags: Value) -> Value {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
         let (from_first, bits) = (declared.from_first, declared.bits);
@@ -260,7 +263,7 @@ impl Lower<'_> {
         let (flow, var) = (context.flow, self.engine_var(context.table, EngineVar::SeqNext));
         let side = self.b.one(Op::Not(context.responder));
         let next = self.b.one(Op::Get { flow, var, side: Some(side) });
-        // Numbers from the one behind the next up to half of all: what lies farther is behind.
+        // `at` is ahead if it is after the next number by at most half of the number space; otherwise it is behind.
         let mask = u64::MAX >> (64 - if from_first { bits } else { 64 });
         let [mask, half, one] = [mask, mask >> 1, 1].map(|number| self.b.int(number));
         let ahead = self.b.binary(BinaryOp::Sub, at, next);
@@ -271,7 +274,7 @@ impl Lower<'_> {
         self.b.binary(BinaryOp::And, is_ahead, brings)
     }
 
-    /// Offers the packet's payload to the sequence, where the packet is admitted.
+    /// Inserts the packet's payload into the sequence, if the packet is admitted.
     fn lower_insert(&mut self, id: LayerId, context: &FlowContext, admitted: Option<Value>) -> Inserted {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
         let vars = self.vars(id);
@@ -318,7 +321,7 @@ impl Lower<'_> {
         if let Some(admitted) = admitted {
             taken = self.b.binary(BinaryOp::And, admitted, taken);
         }
-        // What is not offered is as what waits: nothing happens.
+        // A payload that is not inserted has the status of a queued one, which has no effect.
         let [outside, ignored, none] = [SEQ_OUT_OF_WINDOW, SEQ_QUEUED, 0].map(|code| self.b.int(code));
         let refused = self.b.one(Op::Select(taken, outside, ignored));
         let offered = self.b.binary(BinaryOp::And, inside, taken);
@@ -338,8 +341,8 @@ impl Lower<'_> {
         Inserted { status: self.b.read(status), skip: self.b.read(skip), buf, offset, length, metas }
     }
 
-    /// Whether some number of `at .. at + span` lies in `low .. low + size`, counted to so many bits. Where
-    /// nothing is used up, `at` itself counts, and may be the window's end.
+    /// Whether a number of `at .. at + span` is in `low .. low + size`, modulo 2 to the power of `bits`. If `span` is
+    /// 0, `at` itself counts, and may equal the window's end.
     fn meets_window(&mut self, at: Value, span: Value, low: Value, size: Value, bits: u32) -> Value {
         let mask = self.b.int(u64::MAX >> (64 - bits));
         let zero = self.b.int(0);
@@ -358,7 +361,7 @@ impl Lower<'_> {
         self.b.binary(BinaryOp::Or, meets, at_its_end)
     }
 
-    /// The packet whose turn it is: gap, buffer, offset and length of its bytes, and its remembered values.
+    /// Sets the packet to process: gap, buffer, offset and length of its bytes, and its stored values.
     fn write_piece(&mut self, context: &FlowContext, piece: &Piece, values: &[Value], metas: &[Value]) {
         for (variable, &value) in [piece.gap, piece.buf, piece.offset, piece.length].into_iter().zip(values) {
             self.b.write(variable, value);
@@ -369,9 +372,9 @@ impl Lower<'_> {
         }
     }
 
-    /// What happens when a packet's turn has come.
+    /// Lowers the processing of a packet whose bytes are in order.
     fn lower_ordered(&mut self, id: LayerId, context: &FlowContext, piece: &Piece) {
-        // Whose bytes they are counts for all that they cause.
+        // All effects count for the direction of the bytes.
         let context = &context.of_side(self.b.read(piece.side));
         let packet = self.flow.replace(context.clone());
         let protocol = &self.layer(id).protocol;
@@ -389,9 +392,9 @@ impl Lower<'_> {
         self.flow = packet;
     }
 
-    /// Whether some of the `length` bytes whose turn it is may lie before the cutoff of their stream. It is not
-    /// exact: a FIN is taken for one more byte, and while something waits, where the present bytes end is not known
-    /// here. Who is given them is.
+    /// Whether some of the `length` in-order bytes may be before the cutoff of their stream. Inexact: a FIN counts as
+    /// one more byte, and while bytes are queued, the end of the current bytes is not known here. The receiver of the
+    /// bytes applies the exact cutoff.
     fn lower_cutoff(&mut self, context: &FlowContext, length: Value) -> Value {
         let Some([originator, responder]) = self.need.cutoff else { return self.b.bool(true) };
         let (flow, side) = (context.flow, Some(context.responder));
@@ -402,7 +405,7 @@ impl Lower<'_> {
         let (high, flags) = (get(self, EngineVar::SeqHigh), get(self, EngineVar::SeqFlags));
         let [originator, responder] = [originator, responder].map(|bytes| self.b.int(bytes));
         let cutoff = self.b.one(Op::Select(context.responder, responder, originator));
-        // Where they end, at the latest: sums of cutoffs that are no bound don't wrap.
+        // The latest end of the bytes. Written as a difference, because adding to an unlimited cutoff would wrap.
         let start = self.b.binary(BinaryOp::SubSat, high, length);
         let is_beyond = self.b.compare(CompareOp::Lt, cutoff, start);
         let queued = self.b.int(u64::from(QUEUED));
@@ -413,14 +416,14 @@ impl Lower<'_> {
         self.b.one(Op::Not(skip))
     }
 
-    /// Whether somebody is told of bytes that contradict those that are kept.
+    /// Whether contradicting retransmissions are reported.
     fn tells_inconsistent(&self, id: LayerId) -> bool {
         let is_heeded = !self.need.events.is_empty() || self.is_asked_for_events(id);
         let mut events = self.layer(id).protocol.events.iter();
         is_heeded && events.any(|event| event.triggers.contains(&Trigger::Inconsistent))
     }
 
-    /// Takes what the status says of that out of it.
+    /// Lowers the event for contradicting bytes, and clears its bit in the status.
     fn lower_inconsistent(&mut self, id: LayerId, context: &FlowContext, inserted: Inserted) -> Inserted {
         if !self.tells_inconsistent(id) {
             return inserted;
@@ -449,7 +452,7 @@ impl Lower<'_> {
     }
 }
 
-/// A number that `expr` is never above, as far as that is easily seen.
+/// A simple upper bound of `expr`.
 fn bound(layer: &Layer, expr: &Expr) -> u64 {
     match expr {
         Expr::Number(number) => *number,
@@ -478,12 +481,12 @@ fn bound(layer: &Layer, expr: &Expr) -> u64 {
     }
 }
 
-/// Whether some event hands on bytes as they come: those in order of a sequence, else those of each packet.
+/// Whether an event delivers bytes: in-order bytes if there is a sequence, else those of each packet.
 pub(super) fn delivered_on(protocol: &model::Protocol) -> bool {
     protocol.events.iter().any(|event| is_delivering(protocol, event))
 }
 
-/// Whether bytes are delivered where that event happens.
+/// Whether bytes are delivered when this event occurs.
 fn is_delivering(protocol: &model::Protocol, event: &model::Event) -> bool {
     let trigger = if protocol.sequence.is_some() { Trigger::Ordered } else { Trigger::Packet };
     event.assemble && event.triggers.contains(&trigger)

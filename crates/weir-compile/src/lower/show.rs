@@ -1,4 +1,4 @@
-//! The packet's record: the order of its layers, and what `show` prints of each.
+//! The packet's record: the order of its layers, and the values that `show` prints of each.
 
 use super::Lower;
 use super::expr::walk_through_lets;
@@ -8,38 +8,38 @@ use weir_ir::graph::{BinaryOp, Op, Out, Value};
 use weir_lang::model::{Expr, FieldId, LayerId, Protocol, ShowPart};
 use weir_packet::ValueType;
 
-/// Bits of one layer's number (from 1 on) in the path of a packet's layers; the last layer stands lowest, 0 ends the path. Of
-/// more than [`PATH_LAYERS_MAX`] layers the innermost are there.
+/// Bits per layer number (from 1) in the path of a packet's layers; the last layer is in the lowest bits, 0 ends the
+/// path. Paths of more than [`PATH_LAYERS_MAX`] layers keep the innermost ones.
 pub const PATH_BITS: u64 = 8;
 
-/// Words of the path: the first slots of the packet's record, the lowest word first.
+/// Number of words of the path: the first slots of the packet's record, the lowest word first.
 pub const PATH_WORDS: usize = 4;
 
-/// Layers of one packet that its path has room for.
+/// Maximum number of layers in a path.
 pub const PATH_LAYERS_MAX: usize = 64 / PATH_BITS as usize * PATH_WORDS;
 
-/// Slots of bytes and text: their number, and the first of them, eight a slot.
+/// Slots for bytes and text: one for their number, the others for the first bytes, eight per slot.
 pub const EXCERPT_SLOTS: u16 = 5;
 
-/// Slots of a packet's record for its path and for what `show` says of its layers.
+/// Maximum number of slots of a packet's record for its path and the `show` values of its layers.
 pub const SHOW_SLOTS_MAX: usize = 256;
 
-/// What a slot of the packet's record holds.
+/// The contents of a slot of the packet's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutValue {
     /// The layer.
     pub layer: LayerId,
     /// Index of the part in the protocol's `show`.
     pub part: u16,
-    /// Its first slot.
+    /// The first slot.
     pub slot: u16,
-    /// Slots that it takes: 1, the low word; 2, the high one behind it; of bytes and text [`EXCERPT_SLOTS`], their number
-    /// and as many of them as there is room for.
+    /// Number of slots: 1 for the low word; 2 if the high word follows; for bytes and text [`EXCERPT_SLOTS`]: their
+    /// number and as many bytes as fit.
     pub slots: u16,
-    /// The slot of where it stands in the packet, where asked for: offset in the upper half, bytes in the
-    /// lower. A field's own bytes; of everything else, the layer's header.
+    /// The slot of the value's position in the packet, if requested: offset in the upper half, number of bytes in the
+    /// lower half. For a field its own bytes; otherwise the layer's header.
     pub place: Option<u16>,
-    /// The slot in which bit `part` says that the value is there; where it always is, none.
+    /// The slot in which bit `part` says that the value is present; `None` if it always is.
     pub known: Option<u16>,
 }
 
@@ -97,16 +97,16 @@ impl Lower<'_> {
     fn slots_of(&self, layer: LayerId, shown: &Expr) -> u16 {
         match value_type(self.stack, layer, shown) {
             ValueType::Ipv6 | ValueType::Address => 2,
-            // Where their place is asked for they are read there.
+            // If positions are requested, the bytes are read from the packet.
             ValueType::Bytes | ValueType::Text if !self.need.places => EXCERPT_SLOTS,
             _ => 1,
         }
     }
 
-    /// The parts of a protocol's `show` whose value some packets lack.
+    /// The parts of a protocol's `show` whose value packets may lack.
     fn lacking_parts(&self, protocol: &Protocol) -> Vec<u16> {
         let lacks = |shown: &ShowPart| matches!(shown, ShowPart::Value(value) if may_lack(protocol, value));
-        // Bits of one word: what stands behind them is shown as 0.
+        // One word has 64 bits: the presence of later parts is not recorded, and missing ones are shown as 0.
         let parts = protocol.show.iter().take(64).enumerate().filter(|(_, shown)| lacks(shown));
         parts.map(|(part, _)| part as u16).collect()
     }
@@ -160,7 +160,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Stores the first bytes of a field behind slot `slot`; how many it has.
+    /// Stores the first bytes of a field after slot `slot`. Returns the number of bytes of the field.
     fn lower_excerpt(&mut self, id: LayerId, field: FieldId, slot: u16) -> Value {
         let (at, length) = self.vars(id).field_at[usize::from(field.0)];
         let (buf, at, length) = (self.b.read(self.buf), self.b.read(at), self.b.read(length));
@@ -186,7 +186,7 @@ impl Lower<'_> {
     }
 }
 
-/// Whether packets may lack what `expr` reads of their header.
+/// Whether packets may lack header fields that `expr` reads.
 pub(super) fn may_lack(protocol: &Protocol, expr: &Expr) -> bool {
     let conditional = conditional_fields(&protocol.header);
     let (mut lacks, mut is_later) = (false, false);

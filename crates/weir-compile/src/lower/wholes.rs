@@ -1,8 +1,9 @@
-//! Messages that stand beside what follows in their packet: chunks, each with a part of one or all of it (`sequence … of
-//! data … wholes first .. last`).
+//! Chunked messages: messages carried by chunks, each with a part of one message or all of it, next to other layers in
+//! the same packet (`sequence … of data … wholes first .. last`).
 //!
-//! What a chunk is of a whole, and the numbers that messages ask of it (`below.`), wait with it until it is its turn, and
-//! go with the whole that it begins. When the messages that a chunk made whole are through, the packet goes on behind it:
+//! The flags of a chunk, and the values that messages read of it (`below.`), are stored with its bytes until they are
+//! in order, and then with the message that the chunk begins. After the messages that a chunk completes, parsing of the
+//! packet continues after the chunk:
 //!
 //! ```text
 //! chunk ─► its messages ─► through ─► what follows in the packet ─► chunk ─► its messages ─► …
@@ -15,35 +16,35 @@ use weir_ir::build::{Variable, to};
 use weir_ir::graph::{BinaryOp, Block, CompareOp, Op, Terminator, Type, Value};
 use weir_lang::model::{FieldId, LayerId};
 
-/// What is known of the layer whose messages are at hand.
+/// The state of the layer that carries the current messages.
 #[derive(Debug, Clone)]
 pub(super) struct BearerVars {
-    /// The layer and one.
+    /// Number of the layer plus one.
     layer: Variable,
-    /// Where the packet goes on behind it: each variable, and what it was.
+    /// The state for continuing after the layer: each variable, and its saved value.
     kept: Vec<(Variable, Variable)>,
-    /// Where that is, by layer.
+    /// The block to continue at, by layer.
     behind: Vec<(LayerId, Block)>,
 }
 
 impl Lower<'_> {
-    /// The layers whose messages somebody wants to know of.
+    /// The layers whose messages are wanted.
     fn bearers(&self) -> impl Iterator<Item = LayerId> {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
         layers.filter(|&id| self.are_messages_wanted(id))
     }
 
-    /// Whether its messages are no part of its payload: that follows.
+    /// Whether its messages are not its payload, so that the payload is parsed as well.
     fn is_beside(&self, id: LayerId) -> bool {
         self.layer(id).protocol.sequence.as_ref().is_some_and(|sequence| sequence.of.is_some())
     }
 
-    /// Whether packets go on behind some messages.
+    /// Whether, for some messages, parsing of the packet continues after them.
     pub(super) fn is_any_beside(&self) -> bool {
         self.bearers().any(|id| self.is_beside(id))
     }
 
-    /// What messages of a layer ask of the chunks that they come in; `None` where they are not made of wholes.
+    /// The values that messages of a layer read of their chunks; `None` if they are not chunked messages.
     pub(super) fn whole_values(&self, id: LayerId) -> Option<Vec<String>> {
         let protocol = &self.layer(id).protocol;
         let is_whole = protocol.sequence.as_ref().is_some_and(|sequence| sequence.wholes.is_some());
@@ -65,7 +66,7 @@ impl Lower<'_> {
         (0..count).map(|_| self.b.variable(Type::Int)).collect()
     }
 
-    /// What the chunk at hand is of a whole, and the values that go with that.
+    /// The flags of the current chunk, and the values of its chunked message.
     pub(super) fn lower_whole(&mut self, id: LayerId) -> Vec<Value> {
         let Some(names) = self.whole_values(id) else { return vec![] };
         let protocol = &self.layer(id).protocol;
@@ -100,7 +101,7 @@ impl Lower<'_> {
         BearerVars { layer, kept: kept.into(), behind: vec![] }
     }
 
-    /// The messages at hand are this layer's.
+    /// Sets this layer as the carrier of the current messages.
     pub(super) fn lower_bearer(&mut self, id: LayerId, bearer: &BearerVars) {
         let layer = self.b.int(u64::from(id.0) + 1);
         self.b.write(bearer.layer, layer);
@@ -109,7 +110,8 @@ impl Lower<'_> {
         }
     }
 
-    /// What follows a layer's messages: where these stand beside it, they come there, too.
+    /// Declares that parsing continues at `others`: if the layer's messages are not its payload, also after the
+    /// messages.
     pub(super) fn lower_behind(&mut self, id: LayerId, others: Block) {
         match self.is_beside(id) {
             true => self.messages.iter_mut().for_each(|vars| vars.bearer.behind.push((id, others))),
@@ -117,7 +119,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Messages are through: where they stand beside what follows, the packet goes on there, as if there had been none.
+    /// After the messages: if they are not the carrier's payload, continues with its payload, as if there had been
+    /// none.
     pub(super) fn lower_back(&mut self, vars: &MessageVars) {
         let bearer = &vars.bearer;
         if bearer.behind.is_empty() {
@@ -125,8 +128,8 @@ impl Lower<'_> {
         }
         let blocks: Vec<Block> = bearer.behind.iter().map(|_| self.b.block()).collect();
         let (back, rest) = (self.b.block(), self.b.block());
-        // Each layer goes on behind its own messages, but all by this place: without a bound it would be a circle. No packet
-        // has as many layers, each of 62 occurs 64 times at most.
+        // Each layer continues after its own messages, but all pass through this block, so the graph has a cycle and
+        // needs a bound. No packet reaches it: each of 62 layers occurs at most 64 times.
         self.b.again(MESSAGES_MAX, back, rest);
         self.b.seal(back);
         self.b.switch_to(back);
@@ -149,7 +152,7 @@ impl Lower<'_> {
         self.b.switch_to(rest);
     }
 
-    /// Whether the run at hand is a whole; `None` where no layer has any.
+    /// Whether the current run is a chunked message; `None` if no layer has any.
     fn is_whole(&mut self, bearer: &BearerVars) -> Option<Value> {
         let wholes: Vec<LayerId> = self.bearers().filter(|&id| self.whole_values(id).is_some()).collect();
         wholes.into_iter().fold(None, |others, id| {
@@ -163,8 +166,8 @@ impl Lower<'_> {
         self.b.compare(CompareOp::Eq, layer, number)
     }
 
-    /// What is known of the message at hand where it is in a whole: the end of what encloses it, its edge, and what the
-    /// chunk that began the whole said.
+    /// The enclosing end and the edge of the current message if it is a chunked message, and the values that its first
+    /// chunk carried.
     pub(super) fn lower_whole_at_hand(&mut self, vars: &MessageVars, [end, edge]: [Value; 2]) -> [Value; 2] {
         let Some(is_whole) = self.is_whole(&vars.bearer) else { return [end, edge] };
         let run = self.b.read(vars.run);
@@ -189,7 +192,7 @@ impl Lower<'_> {
         known
     }
 
-    /// A packet's way begins: nothing is known of messages yet that stand beside what follows.
+    /// Resets the state at the start of a packet: no message has been parsed.
     pub(super) fn lower_none_beside(&mut self) {
         let Some(vars) = self.messages.clone().filter(|_| self.is_any_beside()) else { return };
         let (zero, no) = (self.b.int(0), self.b.bool(false));

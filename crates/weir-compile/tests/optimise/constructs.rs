@@ -8,7 +8,7 @@ fn frames(list: &[&[u8]]) -> Vec<Vec<u8>> {
 
 #[test]
 fn functions_and_tables_stand_where_they_are_named() {
-    // RFC 9000, section 16: two bits say how many bytes a number takes; they belong to it.
+    // RFC 9000, section 16: the first two bits give the size of a number in bytes, and are part of it.
     let text = "
         fn bits(form) = (8 << form) - 2
         fn varint(raw, form) = raw & ((1 << bits(form)) - 1)
@@ -96,7 +96,7 @@ fn events_happen_with_others_and_after_others() {
     let wanted: [&[&str]; 4] = [
         &["started 5", "noted 1", "summary 2 8 0 0", "yes"],
         &["summary 6 7 6 0", "yes"],
-        // 400 is 144 in eight bits; what is told after shows its columns as they were when it happened.
+        // 400 is 144 in eight bits; a delayed event has the columns of the time at which it occurred.
         &["ended", "summary 144 7 150 1", "yes"],
         &["started 6", "summary 2 8 0 0", "yes"],
     ];
@@ -147,7 +147,7 @@ fn a_field_is_put_in_order_and_its_sibling_follows() {
         "chunks",
         "",
         &frames(&[
-            // Two chunks in one packet, then one too early, then the missing one with a repeated one.
+            // Two chunks in one packet, then a chunk out of order, then the missing one and a retransmission.
             &[1, 2, 10, 0, 2, b'a', b'b', 11, 1, 1, b'c'],
             &[1, 2, 13, 1, 1, b'e'],
             &[1, 2, 12, 0, 1, b'd', 10, 0, 2, b'a', b'b'],
@@ -222,7 +222,7 @@ fn what_a_packet_began_it_does_not_restart() {
 
 #[test]
 fn loads_of_runs_in_runs_are_proven() {
-    // `told` asks the verifier: what it knows of the loops around a load shrinks more often than it waits for.
+    // `told` runs the verifier, whose facts about a load inside loops shrink more often than the limit on visits.
     let text = "
         //! A run
         protocol around {

@@ -1,5 +1,5 @@
-//! An engine as plain as can be: flows in a map, sequences that follow the rules of `weir-engine` as far
-//! as programs can tell.
+//! A minimal engine: flows in a map, and sequences that follow the rules of `weir-engine` as far as programs can
+//! observe them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,19 +17,19 @@ const WINDOW_MAX: u64 = 1 << 30;
 const PIECES_MAX: usize = 3;
 const STEPS_MAX: usize = 12;
 
-/// A table and a key in it.
+/// A table and a key of it.
 type Key = (u32, Vec<u64>);
 
-/// All that can be seen of a run from outside.
+/// The observable behaviour of a run.
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
-    /// Of each packet.
+    /// By packet.
     pub packets: Vec<PacketOutcome>,
     /// The observed variables of the flows of observed tables, at the end.
     pub flows: BTreeMap<Key, Vec<(String, Vec<u8>)>>,
 }
 
-/// All that can be seen of a packet from outside.
+/// The observable behaviour of a packet.
 #[derive(Debug, PartialEq)]
 pub struct PacketOutcome {
     done: Option<(u64, Option<DropReason>)>,
@@ -39,12 +39,12 @@ pub struct PacketOutcome {
 }
 
 impl PacketOutcome {
-    /// The bits of the terms that the packet fulfils.
+    /// The bits of the terms that the packet satisfies.
     pub fn terms(&self) -> u64 {
         self.done.map_or(0, |(terms, _)| terms)
     }
 
-    /// Lookups, deliveries and events, in words.
+    /// Lookups, deliveries and events, as text.
     pub fn calls(&self) -> &[String] {
         &self.calls
     }
@@ -190,7 +190,7 @@ fn slice(bytes: &[u8]) -> Slice {
 }
 
 impl PlainHost<'_> {
-    /// The next piece of a direction; behind a hole, too, where that lies before `acknowledged`.
+    /// The next piece of a direction; also after a gap if that is before `acknowledged`.
     fn pull(
         &mut self,
         sequence: Sequence,
@@ -370,7 +370,7 @@ impl Host for PlainHost<'_> {
         }
     }
 
-    /// By what they are: unwanted events' bytes may be kept or not.
+    /// Numbered by content, because bytes of unwanted events may or may not be kept.
     fn keep(&mut self, bytes: &[u8]) -> u64 {
         bytes.iter().fold(bytes.len() as u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
     }

@@ -1,17 +1,17 @@
-//! Frames as they occur, then bent: mutated, cut, reordered by chance of their numbers.
+//! Realistic frames, modified at random: mutated, truncated, reordered by random sequence numbers.
 
 use weir_packet::{LinkType, PacketMeta, Timestamp};
 
-/// Makes frames; the same seed makes the same.
+/// A generator of frames; the same seed gives the same frames.
 pub struct Frames(u64);
 
 impl Frames {
-    /// From a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// So many packets.
+    /// Generates `count` packets.
     pub fn packets(&mut self, count: usize) -> Vec<(PacketMeta, Vec<u8>)> {
         (1..=count as u64)
             .map(|number| {

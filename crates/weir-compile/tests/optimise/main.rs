@@ -1,5 +1,5 @@
-//! Optimised graphs do what unoptimised ones do: the stack that comes with Weir, many filters, every
-//! kind of need, on frames as they occur and as they should not.
+//! Optimized graphs behave like unoptimized ones: the built-in stack, many filters, every kind of need, on valid and
+//! invalid frames.
 
 mod constructs;
 mod engine;
@@ -58,7 +58,7 @@ fn needs() -> [(&'static str, Need); 6] {
     ]
 }
 
-/// Every filter with every need, lowered. Filters that name what the stack lacks are left out.
+/// Calls `f` on every filter with every need, lowered. Filters with fields that the stack lacks are skipped.
 fn for_each_question(mut f: impl FnMut(&str, &Graph)) {
     let library = Library::builtin();
     let stack = library.stack("internet").expect("comes with Weir");
@@ -126,7 +126,7 @@ fn what_nobody_asks_for_is_gone() {
         let mut optimised = graph.clone();
         let report = optimize(&mut optimised, &Options::default());
         if title == "`arp` for packets" {
-            // It may lie in a tunnel, whose datagrams may come in fragments; but in no connection.
+            // The packet may be in a tunnel, whose datagrams may be fragmented; but not in a connection.
             let connections = optimised.blocks.iter().any(|block| match block.terminator {
                 Terminator::Lookup { table, .. } => optimised.tables[table.index()].two_sided,
                 _ => false,

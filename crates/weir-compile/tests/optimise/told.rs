@@ -1,4 +1,4 @@
-//! What a stack of a test's own tells of packets: its events and the bytes it delivers, in words.
+//! The behaviour of a test's own stack on packets: its events and the bytes that it delivers, as text.
 
 use super::engine::run;
 use weir_compile::events::{self, EventSet};
@@ -9,13 +9,13 @@ use weir_ir::verify::assert_valid;
 use weir_lang::Library;
 use weir_packet::{LinkType, PacketMeta};
 
-/// The link type that stacks of tests start from: a user's own.
+/// The link type of test stacks: one for private use.
 const LINK: LinkType = LinkType(147);
 
-/// What happens at each frame, asked with a filter: `name a b` for an event with columns, `gap N BYTES` for bytes,
-/// and `yes` at the end where the packet fulfils the filter.
+/// The effects of each frame with a filter: `name a b` for an event with columns, `gap N BYTES` for bytes, and `yes` at
+/// the end if the packet matches the filter.
 ///
-/// Told by the graph as lowered and by the optimised one, which must say the same.
+/// Runs the graph as lowered and the optimized one, which must give the same result.
 pub fn told(text: &str, stack: &str, filter: &str, frames: &[Vec<u8>]) -> Vec<Vec<String>> {
     let mut library = Library::builtin();
     library.extend_with("mine.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -39,7 +39,7 @@ pub fn told(text: &str, stack: &str, filter: &str, frames: &[Vec<u8>]) -> Vec<Ve
     let say = |call: &String| match call.split_whitespace().collect::<Vec<_>>()[..] {
         ["emit", event, _, ref words @ ..] => {
             let number: usize = event.trim_start_matches("event").parse().expect("a number");
-            // Two words for each column; none here is wider than one.
+            // Two words per column; all columns here fit the low word.
             let low = words.iter().skip(1).step_by(2).map(|w| w.trim_matches(['[', ']', ',']));
             let name = names[number].split('.').next_back().expect("layer.event");
             Some([name].into_iter().chain(low).collect::<Vec<_>>().join(" "))

@@ -1,8 +1,8 @@
-//! Windows of sequences: bytes outside are neither delivered nor remembered, and the event tells.
+//! Windows of sequences: bytes outside are neither delivered nor stored, and the event is emitted.
 
 use super::told::told;
 
-/// Numbers of eight bits: they wrap soon.
+/// Sequence numbers of eight bits, which wrap soon.
 const TEXT: &str = "
 //! Bytes with numbers
 protocol seg {
@@ -20,24 +20,24 @@ protocol seg {
 stack segs { start 147: seg }
 ";
 
-/// From, to, number, acknowledgement, window, bytes.
+/// From, to, sequence number, acknowledgement, window, bytes.
 type Segment<'a> = (u8, u8, u8, u8, u8, &'a [u8]);
 
 #[test]
 fn what_lies_outside_is_not_delivered() {
     let segments: [Segment<'_>; 11] = [
-        // Before the peer said anything, its window is as large as can be.
+        // Before the peer's first packet, its window has the maximum size.
         (1, 2, 250, 0, 9, b"ab"),
-        // It has them, and wants four more: 252 to 255.
+        // The peer has these bytes, and accepts four more: 252 to 255.
         (2, 1, 0, 252, 4, b""),
         (1, 2, 4, 0, 9, b"x"),
         (1, 2, 0, 0, 9, b"x"),
         (1, 2, 246, 0, 9, b"x"),
         (1, 2, 252, 0, 9, b"cdef"),
-        // What begins before the window and reaches into it counts; the `f` came before.
+        // A segment that starts before the window and reaches into it is accepted; the `f` is a retransmission.
         (2, 1, 0, 1, 4, b""),
         (1, 2, 255, 0, 9, b"fghi"),
-        // The window is closed: empty segments may stand at its end, nothing else.
+        // The window is closed: only empty segments at its end are accepted.
         (2, 1, 0, 3, 0, b""),
         (1, 2, 3, 0, 9, b"x"),
         (1, 2, 3, 0, 9, b""),

@@ -65,8 +65,8 @@ enum Fits {
 }
 
 impl Forward {
-    /// The intersection over all edges to a block. A back edge not yet computed contributes nothing, so nothing is
-    /// known at a loop header.
+    /// The intersection over all edges to a block. Nothing is known if one edge is not yet computed, as at a loop
+    /// header.
     fn arriving(&self, graph: &Graph, block: Block, before: &[Block]) -> Vec<Known> {
         let mut all: Option<Vec<Known>> = None;
         for &from in before {
