@@ -17,7 +17,7 @@ use weir_ir::graph::Graph;
 pub(crate) struct Code {
     /// Address of the first byte.
     pub address: *const u8,
-    /// Size of the code.
+    /// Size of the code in bytes.
     pub bytes: usize,
 }
 

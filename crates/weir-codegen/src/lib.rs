@@ -39,7 +39,8 @@ pub enum Effort {
     Least,
     /// `Least` at first; parts that many packets run are recompiled as `Quick` (`Program::note_packets`).
     Growing,
-    /// Without Cranelift's own optimizer, because the graph has been through the passes.
+    /// With the backtracking register allocator, but without Cranelift's own optimizer: the graph has been through the
+    /// passes.
     #[default]
     Quick,
     /// With Cranelift's own optimizer.

@@ -186,7 +186,6 @@ impl NativeProgram {
     /// # Panics
     /// If the part does not compile although the first part did. That cannot happen: the graph passed the verifier and
     /// the plan, and the memory is reserved.
-    /// plan is such, and the memory for it was reserved.
     #[inline]
     fn code(&self, part: Part) -> &Code {
         self.place(part).best().unwrap_or_else(|| self.first_code(part))
@@ -365,7 +364,7 @@ impl Program for NativeProgram {
             Env { host: Some(host), flow_id: flow.id, flow_data, flow_bytes: flow.data.len(), ..self.env(k) };
         let flags = u64::from(direction.is_responder()) | u64::from(is_new) << 1;
         let k: *mut Continuation = env.k;
-        // SAFETY: as in `run_head`. The state in the continuation was saved by this program for this frame, and the
+        // SAFETY: as in `run`. The state in the continuation was saved by this program for this frame, and the
         // continuation keeps its buffers. The flow record is long enough for all its variables.
         let status = unsafe {
             let tail = std::mem::transmute::<*const u8, Tail>(tail.address);

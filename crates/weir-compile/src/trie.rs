@@ -57,7 +57,7 @@ pub struct Trie {
     pub predicates: Vec<Predicate>,
     /// The root first; children follow their parents.
     pub nodes: Vec<Node>,
-    /// The remainders: predicates to be evaluated on connections and sessions.
+    /// The remainders: predicates that are evaluated later, on connections and sessions.
     pub bits: Vec<TermBit>,
     /// The sets of remainders that packets satisfy: a packet's terms have one bit for each. Questions with the same
     /// packet predicates share a class.

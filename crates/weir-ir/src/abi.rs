@@ -29,7 +29,7 @@ pub const FURTHER_TERMS: &str = "terms";
 pub const OUTER_TERMS: &str = "outer_terms";
 
 /// Bits of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the in-order bytes of the originator, and of the
-/// responder, are wanted. A side's bit is cleared once that side is finished, for example at a cutoff, whoever set it.
+/// responder, are wanted. A side's bit is cleared once that side is finished, for example at a cutoff.
 pub const WANTS_BYTES: [u64; 2] = [1, 8];
 /// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the flow's record is wanted.
 pub const WANTS_RECORD: u64 = 2;
@@ -57,7 +57,7 @@ pub const SEQ_INCONSISTENT: u64 = 8;
 /// Maximum number of values that a sequence stores with each piece.
 pub const METAS_MAX: usize = 8;
 
-/// For a chunk of a chunked message: mask of the edge number of the message plus one, if the message has an edge.
+/// Mask in the flags of a chunk: the number of the edge to its message plus one; 0 if there is no edge.
 pub const WHOLE_EDGE: u64 = (1 << 16) - 1;
 /// Flag of a chunk: first chunk of its message.
 pub const WHOLE_BEGINS: u64 = 1 << 16;

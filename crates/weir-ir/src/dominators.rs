@@ -1,8 +1,8 @@
 //! The control-flow graph of a graph: block order, predecessors, dominators, loops.
 //!
 //! Everything here concerns blocks that are reachable from the entry. Unreachable blocks have no order and no
-//! dominator, and are nobody's predecessor. The dominator tree is computed as in Cooper, Harvey, Kennedy, "A Simple,
-//! Fast Dominance Algorithm" (2001): graphs here are small and almost reducible, so two rounds suffice.
+//! dominator, and are not listed as predecessors. The dominator tree is computed as in Cooper, Harvey, Kennedy, "A
+//! Simple, Fast Dominance Algorithm" (2001): graphs here are small and almost reducible, so two rounds suffice.
 
 use crate::graph::{Block, Graph};
 use crate::lists::Lists;

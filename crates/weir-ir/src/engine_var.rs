@@ -162,7 +162,7 @@ impl VarName {
         Some(var.word(word)).filter(|_| var.has_words())
     }
 
-    /// The engine variable that this name refers to, or one of whose words it refers to.
+    /// The engine variable, if this is the name of one or of one of its words.
     pub fn engine(&self) -> Option<EngineVar> {
         match self {
             VarName::Engine(var, _) => Some(*var),

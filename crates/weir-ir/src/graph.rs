@@ -75,9 +75,8 @@
 //! ```
 //! KEY_PART is `NAME (address | mac | number | port | other) BITS [first | second]` ([`crate::key`]).
 //! VAR is the NAME of a layer's variable, or the quoted name of a [`crate::engine_var::EngineVar`], which begins with
-//! `$`.
-//! A NAME that is not letters, digits, `_` and `.` is quoted. Quoted text has the usual escapes `\"`, `\\` and `\xNN`
-//! (a byte). Unreachable blocks are printed like others.
+//! `$`. A NAME that is not letters, digits, `_` and `.` is quoted. Quoted text has the usual escapes `\"`, `\\` and
+//! `\xNN` (a byte). Unreachable blocks are printed like others.
 //!
 //! Invariants, checked by [`crate::verify`]; for unreachable blocks only that all names exist and types fit:
 //! 1. Every value is defined once, and its definition dominates its uses. Types fit.
@@ -379,8 +378,8 @@ pub struct TableDecl {
     pub observed: bool,
     /// Whether in-order bytes are wanted. If so, `deliver` must stay.
     pub delivers: bool,
-    /// Whether decisions about packets depend on the fate of the flows. If so, flows are kept even if nobody receives
-    /// them.
+    /// Whether decisions about packets depend on the state of the flows. If so, flows are kept even without a
+    /// subscriber.
     pub asked: bool,
     /// The connection of which a flow is part, by name. The part has the same key and no record of its own; if the
     /// connection was looked up before, its packets are those of the connection.
@@ -436,7 +435,7 @@ pub struct SequenceDecl {
     pub from_first: bool,
     /// Whether in-order bytes are kept until they are assembled; else they pass through.
     pub retain: bool,
-    /// Whether only sequence ranges are kept, because nobody wants the bytes.
+    /// Whether only sequence ranges are kept, because the bytes are unwanted.
     pub headers_only: bool,
     /// Whether, of overlapping bytes, the last ones win while they are kept; else the receiver's policy decides.
     pub overwrite: bool,
@@ -532,6 +531,7 @@ impl Graph {
         self.values[value.index()]
     }
 
+    /// The contents of `block`.
     pub fn block(&self, block: Block) -> &BlockData {
         &self.blocks[block.index()]
     }

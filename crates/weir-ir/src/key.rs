@@ -5,17 +5,17 @@
 //!
 //! # Packing
 //! The parts follow one another. A part of more than 64 bits begins a new word and takes as many words as it needs, the
-//! most significant word first, padded with leading zeros. A part of up to 64 bits shares a word with the parts before it
-//! if there is room. Within a word, the last part has the lowest bits.
+//! most significant word first, padded with leading zeros. A part of up to 64 bits shares a word with the parts before
+//! it if there is room. Within a word, the last part has the lowest bits.
 //!
 //! # Sides
-//! The keys of a two-sided table are the same for both directions of a connection: the lesser side is [`KeySide::First`].
-//! Each flow's header says which side is the originator. In the keys of a one-sided table, [`KeySide::First`] is the
-//! sender and [`KeySide::Second`] the receiver, if the key contains them.
+//! The keys of a two-sided table are the same for both directions of a connection: the lesser side is
+//! [`KeySide::First`]. Each flow's header says which side is the originator. In the keys of a one-sided table,
+//! [`KeySide::First`] is the sender and [`KeySide::Second`] the receiver, if the key contains them.
 
 use std::fmt;
 
-/// The most words of a flow key: 1 024 bits.
+/// Maximum number of words of a flow key: 1 024 bits.
 pub const KEY_WORDS_MAX: usize = 16;
 
 /// Bits of a word.
@@ -154,8 +154,8 @@ pub struct KeyEnds {
 }
 
 impl KeyEnds {
-    /// The address of a side of a key (0: the first side): high and low word. IPv4 addresses are mapped into IPv6. Zeros
-    /// if the key has no address.
+    /// The address of a side of a key (0: the first side): high and low word. IPv4 addresses are mapped into IPv6.
+    /// Zeros if the key has no address.
     #[inline]
     pub fn address(&self, side: usize, key: &[u64]) -> [u64; 2] {
         match self.addresses[side] {

@@ -2,9 +2,9 @@
 //!
 //! A *fact* says that a buffer contains at least a number of bytes from a root on: from a value, or from the start. The
 //! passing edge of a [`Terminator::Check`] creates facts; they propagate along all edges, and where edges meet, the
-//! facts common to all edges remain. An offset has several roots: all values from which it differs by a constant. `u +
-//! c` has the root `u` only if the sum cannot wrap: because the range of `u` is small, or because a check on `u` passed
-//! (buffers are shorter than 4 GiB).
+//! facts common to all edges remain. An offset has several roots: all values from which it differs by a constant. But
+//! `u + c` has the root `u` only if the sum cannot wrap: because the range of `u` is small, or because a check on `u`
+//! passed (buffers are shorter than 4 GiB).
 //!
 //! A buffer is no longer than the one from which it was narrowed, so its facts hold for that one, too.
 

@@ -57,7 +57,8 @@ impl Ranges {
         self.0[value.index()]
     }
 
-    /// Sets the bounds of a lookup's results: a flow, which is no number, and two bools. Whether they are new.
+    /// Sets the bounds of a lookup's results: a flow, which is no number, and two bools. Returns whether that changed
+    /// any.
     fn set_handed(&mut self, graph: &Graph, then: Block) -> bool {
         let mut is_new = false;
         for &param in &graph.block(then).params {

@@ -1,4 +1,4 @@
-//! Instructions.
+//! Lowers instructions.
 
 use super::{Lowering, Parts, env_offsets, of_flow, of_packet, of_run};
 use crate::host::{self, Bytes, WORDS_MIN};

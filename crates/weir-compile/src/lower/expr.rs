@@ -69,8 +69,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether an expression is not 0, if that is independent of packets: code for strict reassembly is not generated
-    /// for programs without it.
+    /// Whether an expression is not 0, if that is the same for all packets. So programs without strict reassembly
+    /// contain no code for it.
     pub(super) fn known(&self, expr: &Expr) -> Option<bool> {
         match expr {
             Expr::Number(n) => Some(*n != 0),

@@ -13,7 +13,8 @@ use weir_packet::DropReason;
 #[derive(Debug, Clone, Default)]
 pub(super) struct FinishBlocks {
     blocks: FxHashMap<Option<DropReason>, Block>,
-    /// The end of packets without a reason, before it is checked whether their messages had one.
+    /// The block for packets that end without a reason if they may have messages; it tests whether a message had a
+    /// reason.
     pending: Option<Block>,
     /// The end of a packet's messages: all are parsed.
     through: Option<Block>,
@@ -33,7 +34,7 @@ impl FinishBlocks {
         }
     }
 
-    /// Sets the end of packets whose parsing continues after their messages; that block checks how the messages ended.
+    /// Sets the block for packets that end without a reason but may have messages; it tests how the messages ended.
     pub fn set_pending(&mut self, block: Block) {
         self.pending = Some(block);
     }
@@ -140,8 +141,8 @@ impl Lower<'_> {
         self.b.end(Terminator::Switch { value, cases, otherwise });
     }
 
-    /// One bit for every class of remainders with a term whose packet predicates all hold here, in [as many
-    /// words](Trie::words) as needed.
+    /// One bit for every class of remainders, in [`Trie::words`] words: whether all packet predicates of a term of the
+    /// class hold here.
     pub(super) fn terms_value(&mut self) -> Vec<Value> {
         self.terms_where(&|_| None)
     }

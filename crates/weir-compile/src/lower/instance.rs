@@ -78,7 +78,7 @@ impl Lower<'_> {
         self.flow = Some(context.clone());
         let work_done = self.b.block();
         self.lower_first_values(id, &context);
-        // A restart comes first, even if nobody wants anything of the old flow any more: another flow may begin here.
+        // A restart comes first, even if the old flow is no longer wanted: another flow may begin here.
         if !protocol.states.is_empty() {
             let var = self.engine_var(context.table, EngineVar::State);
             let state = self.b.one(Op::Get { flow: context.flow, var, side: None });

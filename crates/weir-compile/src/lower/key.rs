@@ -76,8 +76,8 @@ impl Lower<'_> {
         found
     }
 
-    /// A layer below `id` that has a two-sided instance with `parts` key parts per side. `None` if some path down
-    /// reaches a layer with `name` before such a layer.
+    /// The protocol of a layer below `id` that has a two-sided instance with `parts` key parts per side. `None` if some
+    /// path down reaches a layer with the field `name` first.
     fn instance_before(&self, id: LayerId, name: &str, parts: usize) -> Option<String> {
         let (mut open, mut seen, mut found) = (vec![id], vec![id], None);
         while let Some(at) = open.pop() {

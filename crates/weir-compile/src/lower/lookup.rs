@@ -12,7 +12,7 @@ use weir_lang::filter::Predicate;
 use weir_lang::model::{self, EdgeKind, Expr, FieldId, Instance, LayerId};
 
 impl Lower<'_> {
-    /// If a packet's instance is not needed, nothing after the lookup is, either: the packet ends.
+    /// Ends the packet if its instance is not needed, because then no later layer is needed, either.
     pub(super) fn lower_need_of_lookup(&mut self, id: LayerId, table: Table, instance: &Instance) {
         if let Some(needed) = self.is_lookup_needed(id, table, instance) {
             let (lookup, done) = (self.b.block(), self.finish.of(None));

@@ -2,6 +2,7 @@
 //!
 //! The sequence of the layer below collects in-order bytes (`collect`). After its work on the packet, the program
 //! receives a contiguous run of them (`messages`), and after each message the rest of the run (`next_messages`):
+//!
 //! ```text
 //! layer below ─► open ─► enter ─► the message's layer ─► its edges ─► … ─► finish ─► over
 //!                          ▲               │ bytes are missing, or it is none                │
@@ -58,7 +59,7 @@ pub(super) struct MessageVars {
 }
 
 impl MessageVars {
-    /// The values of `below.`, and their values for the layer that carries the messages.
+    /// Pairs of variables: the current value of a `below.` name, and its value for the layer that carries the messages.
     pub fn below(&self) -> impl Iterator<Item = (Variable, Variable)> {
         self.saved.iter().skip(self.path.len()).copied()
     }
@@ -352,7 +353,7 @@ impl Lower<'_> {
             self.b.push(Op::Refuel { fuel: Fuel(fuel) });
         }
         let edges = self.stack.edges.iter().enumerate().filter(|(_, edge)| edge.kind == EdgeKind::Messages);
-        // Predicates are not tested before: the end of a message must be known even if nobody wants the message.
+        // Predicates are not tested before: the end of a message must be known even if the message is unwanted.
         let target = |layer: LayerId| to(self.entries[usize::from(layer.0)]);
         let cases = edges.map(|(number, edge)| (number as u64 + 1, target(edge.to))).collect();
         let otherwise = to(vars.lost);

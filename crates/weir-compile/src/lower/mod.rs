@@ -7,7 +7,6 @@
 //!
 //! Lowering generates everything in the stack except what is known to hold for no packet (`strict`); the passes remove
 //! what no question needs.
-//! remove what no question needs.
 
 mod event;
 mod expr;
@@ -160,7 +159,7 @@ struct Lower<'a> {
     tables: Vec<LayerId>,
 }
 
-/// The stream offset beyond which nobody needs bytes, per side; `None` if somebody needs all bytes.
+/// The stream offset, per side, beyond which no question needs bytes; `None` if a question needs all bytes.
 fn cutoff_of(questions: &[Question]) -> Option<[u64; 2]> {
     let cutoffs =
         questions.iter().map(|q| q.need).filter(Need::bytes).map(|need| match need.sessions.is_empty() {

@@ -1,5 +1,5 @@
-//! Decisions of the layers above a connection about that connection. A packet counts for each of the connections in
-//! which it runs: all of it for the innermost one, for others up to the next connection inside.
+//! The terms of a connection that the layers above the connection decide. A packet counts for each of the connections
+//! in which it runs: all of it for the innermost one, for others up to the next connection inside.
 //!
 //! When a connection is looked up, the layers above are not yet parsed: terms that may still become true, or become
 //! false (`not vxlan`), are open. The engine records them when they are decided: at the packet's end, or at the next

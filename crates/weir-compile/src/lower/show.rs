@@ -18,7 +18,7 @@ pub const PATH_WORDS: usize = 4;
 /// Maximum number of layers in a path.
 pub const PATH_LAYERS_MAX: usize = 64 / PATH_BITS as usize * PATH_WORDS;
 
-/// Slots for bytes and text: one for their number, the others for the first bytes, eight per slot.
+/// Slots for bytes and text: one for the number of bytes, the others for the first bytes, eight per slot.
 pub const EXCERPT_SLOTS: u16 = 5;
 
 /// Maximum number of slots of a packet's record for its path and the `show` values of its layers.
@@ -33,8 +33,8 @@ pub struct OutValue {
     pub part: u16,
     /// The first slot.
     pub slot: u16,
-    /// Number of slots: 1 for the low word; 2 if the high word follows; for bytes and text [`EXCERPT_SLOTS`]: their
-    /// number and as many bytes as fit.
+    /// Number of slots: 1 for the low word; 2 if the high word follows; for bytes and text [`EXCERPT_SLOTS`]: the
+    /// number of bytes, and as many bytes as fit.
     pub slots: u16,
     /// The slot of the value's position in the packet, if requested: offset in the upper half, number of bytes in the
     /// lower half. For a field its own bytes; otherwise the layer's header.

@@ -370,7 +370,7 @@ impl Host for PlainHost<'_> {
         }
     }
 
-    /// Numbered by content, because bytes of unwanted events may or may not be kept.
+    /// Returns a hash of the contents, not a counter, because bytes of unwanted events may or may not be kept.
     fn keep(&mut self, bytes: &[u8]) -> u64 {
         bytes.iter().fold(bytes.len() as u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
     }

@@ -214,7 +214,7 @@ pub enum Op {
         /// Number of bytes of the next message.
         wanted: Value,
     },
-    /// Resets the counter of an inner loop: a loop over parts of a message, inside the bounded loop over messages.
+    /// Resets the counter of a loop over parts of a message; the enclosing loop over messages is bounded separately.
     Refuel {
         /// The counter.
         fuel: Fuel,

@@ -335,7 +335,8 @@ fn make_anew(graph: &mut Graph, order: &Order, regions: &[u32]) -> bool {
                 return copies[value.index()].1;
             }
             let op = match graph.block(from).insts.get(at as usize) {
-                // A large constant may be an offset that no check accepts: the proof identifies it by its value number.
+                // A large constant may be an offset that no check accepts; the proof of a load refers to the original
+                // value.
                 Some(inst) if constant_of(&inst.op).is_some_and(|n| n < EXACT) => inst.op.clone(),
                 _ => return value,
             };

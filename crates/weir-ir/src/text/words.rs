@@ -43,12 +43,12 @@ pub(super) const LOAD: &[((Width, bool), &str)] = &[
     ((Width::W8, true), "load64le"),
 ];
 
-/// The word of an entry.
+/// The word of `thing` in `list`.
 pub(super) fn word<T: PartialEq>(list: &[(T, &'static str)], thing: &T) -> &'static str {
     list.iter().find(|(t, _)| t == thing).expect("every variant is in its list").1
 }
 
-/// The entry of a word.
+/// The thing in `list` that has this word.
 pub(super) fn thing<T: Copy>(list: &[(T, &'static str)], word: &str) -> Option<T> {
     list.iter().find(|(_, w)| *w == word).map(|(t, _)| *t)
 }
