@@ -5,8 +5,9 @@ use weir_lang::model::{Expr, FieldId, LayerId, Stack};
 
 /// The first layer whose instances may have packets on several workers, because its key lacks the fields of `dispatch`.
 ///
-/// Instances without a layer named in `dispatch` stay together, because all such packets go to one worker. In a tunnel
-/// the outermost layer named in `dispatch` decides, which is assumed to be the same for both directions.
+/// All packets without a layer named in `dispatch` go to one worker, so their instances stay together. In a tunnel the
+/// outermost layer named in `dispatch` selects the worker; both directions are assumed to have the same outermost
+/// layer.
 pub fn scattered(stack: &Stack) -> Option<&str> {
     let layers = (0..stack.layers.len() as u16).map(LayerId);
     let mut scattered = layers.filter(|&id| {
@@ -42,7 +43,7 @@ fn is_dispatched(
     let pair_of = |layer: LayerId| stack.dispatch.iter().find(|pair| pair.0 == layer);
     let protocol = &stack.layers[usize::from(id.0)].protocol;
     match part {
-        // A number computed from an address is a different number.
+        // A number computed from an address does not identify the address.
         Expr::Let(value) => is_dispatched(stack, id, &protocol.lets[usize::from(value.0)].value, field),
         Expr::Field(own) => pair_of(id).is_some_and(|pair| field(pair) == *own),
         Expr::Below(name) => {

@@ -1,9 +1,9 @@
 //! Replaces parameters that always hold the same value by that value, also around loops.
 //!
 //! Optimistic: every parameter is assumed to be a copy of the first value passed to it, until an edge passes another.
-//! This finds parameters that pass each other one value around a loop together, which an analysis of single parameters
-//! cannot (the redundant strongly connected sets of Braun et al., CC 2013, section 3.2). The value dominates every edge
-//! that passes it, and so the parameter's block.
+//! This finds groups of parameters that pass one value to each other around a loop, which an analysis of single
+//! parameters cannot find (the redundant strongly connected sets of Braun et al., CC 2013, section 3.2). The value
+//! dominates every edge that passes it, and so the parameter's block.
 
 use super::edit::{Order, Replacements, remove_params};
 use crate::graph::{Graph, Value};

@@ -26,7 +26,7 @@ use trial::{Outcome, Trial};
 const COPIED_MAX: usize = 512;
 /// Maximum number of instructions copied in total: this many, or half of the graph.
 const COPIED_MIN: usize = 128;
-/// Parts with fewer instructions, or more, are left unchanged, because trials take time.
+/// Minimum and maximum number of instructions of the parts that are tried; trials take time.
 const PART_MIN: usize = 24;
 const PART_MAX: usize = 1024;
 /// Parts with fewer branches are not worth a trial.
