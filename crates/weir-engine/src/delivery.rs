@@ -38,7 +38,7 @@ struct HeldSession {
     session: Arc<dyn Session>,
 }
 
-/// The way to a subscriber: the subscriber, what is held until it is decided, and the counters of what was handed over.
+/// The state of deliveries: the subscriber, held items until they are decided, and counters of outcomes.
 pub(crate) struct Delivery<S> {
     pub matcher: Matcher,
     pub subscriber: S,

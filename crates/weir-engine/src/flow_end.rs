@@ -1,5 +1,5 @@
 //! Ends flows. Bytes that wait in a flow's sequences are delivered, its sessions finish, its unread messages are read, and
-//! its streams and its record go out.
+//! its streams and its record are delivered.
 //!
 //! A program reads the messages of a side together with a packet that the side sent, because the packet has the headers of
 //! the layers below. While bytes of a side wait for missing bytes, the last packet of that side is kept

@@ -74,7 +74,7 @@ pub struct Alternative {
     pub session: Presence,
 }
 
-/// A whole run.
+/// The plan of a run.
 #[derive(Clone)]
 pub struct Plan {
     /// The program.
@@ -113,9 +113,9 @@ pub struct Plan {
     pub records: bool,
     /// Bounds.
     pub limits: Limits,
-    /// Whose bytes count if segments or fragments overlap.
+    /// Bounds on the memory of streams, per worker.
     pub overload: OverloadParams,
-    /// Whose bytes count where segments or fragments overlap.
+    /// Whose bytes count if segments or fragments overlap.
     pub policies: Arc<Policies>,
     /// Counts the cycles that each stage takes.
     pub timed: bool,

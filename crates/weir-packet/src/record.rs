@@ -10,13 +10,13 @@ use std::net::IpAddr;
 pub enum ValueType {
     /// True or false.
     Bool,
-    /// A number with a fraction: a ratio, a rate.
+    /// An unsigned number.
     Unsigned,
-    /// A point in time.
+    /// A number with a fraction: a ratio, a rate.
     Fraction,
-    /// A duration.
+    /// A point in time.
     Time,
-    /// A length of time.
+    /// A duration.
     Interval,
     /// An IPv4 address.
     Ipv4,
@@ -24,9 +24,9 @@ pub enum ValueType {
     Ipv6,
     /// An IPv4 or IPv6 address.
     Address,
-    /// Text; bytes that are not valid UTF-8 are written as `\xe9`.
+    /// An IEEE 802 MAC address.
     Mac,
-    /// Bytes, written as hexadecimal digits.
+    /// Text; bytes that are not valid UTF-8 are written as `\xe9`.
     Text,
     /// Bytes, written as hexadecimal digits.
     Bytes,
@@ -47,15 +47,15 @@ pub enum Value<'a> {
     Unsigned(u64),
     /// A number with a fraction, written with six decimals.
     Fraction(f64),
-    /// A duration in nanoseconds.
+    /// A point in time.
     Time(Timestamp),
-    /// A length of time, nanoseconds.
+    /// A duration in nanoseconds.
     Interval(u64),
     /// An address.
     Address(IpAddr),
-    /// Text as captured: a sink escapes characters that its format or a terminal cannot represent.
+    /// A MAC address.
     Mac([u8; 6]),
-    /// Text, as it came off the wire: a sink escapes what its format or a terminal can't bear.
+    /// Text as captured: a sink escapes characters that its format or a terminal cannot represent.
     Text(Cow<'a, str>),
     /// Bytes, written as lower-case hexadecimal digits.
     Bytes(Cow<'a, [u8]>),

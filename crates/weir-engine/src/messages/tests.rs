@@ -259,7 +259,7 @@ fn part(messages: &mut Messages, gap_bytes: u64, kind: u64, text: &str, cut: u64
     messages.collect(FLOW, Direction::Originator, &segment);
 }
 
-/// All complete wholes, with the value of each.
+/// All complete wholes, with the edge of each.
 fn wholes(messages: &mut Messages) -> Vec<(String, u64)> {
     let (mut run, mut all) = (messages.first(FLOW, Direction::Originator, carrier(), None), vec![]);
     while run.length > 0 {

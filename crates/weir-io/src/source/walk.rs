@@ -86,9 +86,9 @@ pub(crate) struct Run {
     pub interfaces: Vec<Interface>,
     /// Interfaces beyond those that can be numbered.
     pub interfaces_beyond: u64,
-    /// Sections and interfaces that lost options.
+    /// The file being read, as the user named it.
     pub file: Arc<str>,
-    /// Sections and interfaces of whose options some were not kept.
+    /// Sections and interfaces that lost options.
     pub options_cut: u64,
     /// Bytes of the options that are kept.
     options_bytes: usize,

@@ -86,12 +86,11 @@ pub enum Every {
     /// When the connection ends.
     #[default]
     Connection,
-    /// After each further `n` packets of the connection, and at its end.
+    /// Whenever this many more packets of the connection were seen, and at its end.
     Packets(u64),
-    /// After each further `n` bytes on the wire, and at the end of the connection.
+    /// Whenever this many more bytes on the wire were seen, and at the end of the connection.
     Bytes(u64),
-    /// With the first packet that is `n` nanoseconds or more after the last delivery, and at the end of the
-    /// connection.
+    /// With the first packet at least this many nanoseconds after the last delivery, and at the end of the connection.
     Nanoseconds(u64),
 }
 
