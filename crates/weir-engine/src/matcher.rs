@@ -91,7 +91,7 @@ pub(crate) struct Eligibility {
     pub given: QuestionSet,
     /// Questions that may receive the streams, judging by the packets so far: bytes wait for the decision.
     pub pending: QuestionSet,
-    /// Questions that may still receive the streams, whatever the next packets are.
+    /// Questions that sessions and the record have not ruled out, whatever the packets are.
     pub possible: QuestionSet,
 }
 

@@ -2,8 +2,8 @@
 //! is short, streams of low priority and the tails of long streams lose bytes first. Sessions use the same memory.
 //!
 //! Above the base threshold, equally spaced watermarks divide the rest of the budget into one region per priority in
-//! use. Bytes of priority `i` (0 is the lowest) are refused above watermark `i + 1`; between watermarks `i` and `i +
-//! 1`, bytes beyond the overload cutoff of their stream are refused.
+//! use. Priority `i` (0 is the lowest) has the region between watermarks `i` and `i + 1`: within the region, bytes
+//! beyond the overload cutoff of their stream are refused; above the region, all bytes are.
 
 use crate::counters::StreamCounters;
 
