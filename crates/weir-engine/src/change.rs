@@ -51,8 +51,8 @@ impl ResidueMap {
 struct ClassMap(Vec<ClassSet>);
 
 impl ClassMap {
-    /// Adds each class that the new plan lacks to the new plan: existing flows are of this class, even if no new
-    /// packet can be. Where the new plan has no room, such flows get classes that imply less: a question may then
+    /// Adds to the new plan each class that it lacks: existing flows are of such a class, even if no new packet can
+    /// be. Where the new plan has no room, such flows get classes that imply less: a question may then
     /// miss a flow, but is never given a wrong one.
     fn between(old: &Plan, new: &mut Plan, remainders: &ResidueMap) -> Self {
         // A flow's record has a bit for each class of the program, and the unused bits of the last word.
@@ -88,8 +88,7 @@ impl ClassMap {
 }
 
 impl<S: Subscriber> Worker<S> {
-    /// Runs another plan of the same stack from the next burst on. The caller has registered the plan's subscriptions
-    /// with the subscriber.
+    /// Runs another plan of the same stack from the next burst on. The caller has changed the subscriber to the plan.
     ///
     /// This is cheap if both programs keep the same variables; otherwise every table entry is rewritten.
     pub fn change(&mut self, plan: Arc<Plan>) {
@@ -288,7 +287,7 @@ impl Copies {
         Self(copies, is_all)
     }
 
-    /// The entry is copied as a whole.
+    /// Every byte of an entry keeps its place.
     fn is_whole(&self, size: usize, old_size: usize) -> bool {
         let bytes: usize = self.0.iter().map(|(.., bytes)| bytes).sum();
         size == old_size && bytes <= size && self.0.iter().all(|(at, by, _)| at == by) && self.1

@@ -83,7 +83,7 @@ pub(crate) enum Advance {
     Through(Option<DropReason>),
     /// Processing stopped at a bound. Without a reason, a packet that is read again leads to no messages.
     Stopped(Option<DropReason>),
-    /// This flow has to end before the packet goes on.
+    /// This flow has to end before the packet continues.
     Ends(FlowRef, EndReason),
 }
 

@@ -167,13 +167,15 @@ impl State {
 impl Reassembler {
     /// Inserts a segment whose bytes lie in `block` or in an assembled block; other bytes are copied if kept.
     ///
-    /// [`SEQ_FORCED`]: the segment itself does not pass now, but [`next`](Self::next) has bytes: a bound was reached,
-    /// or the segment overlaps earlier bytes, so that only parts of it count. [`SEQ_RETRANSMITTED`]: all numbers of
-    /// the segment were there before; its bytes may replace kept ones. If they replace retained in-order bytes up to
-    /// the last one, the status is [`SEQ_ORDERED`], because the values at the segment's end count, too. A segment
-    /// that uses no numbers is never kept: it is either in order or ignored. A segment that
-    /// [acknowledges](Self::acknowledge) missing bytes of the other direction waits until they have passed
-    /// ([`SEQ_QUEUED`]).
+    /// * [`SEQ_FORCED`]: the segment itself does not pass now, but [`next`](Self::next) has bytes: a bound was reached,
+    ///   or the segment overlaps earlier bytes, so that only parts of it count.
+    /// * [`SEQ_RETRANSMITTED`]: all numbers of the segment were there before; its bytes may replace kept ones. If they
+    ///   replace retained in-order bytes up to the last one, the status is [`SEQ_ORDERED`], because the values at the
+    ///   segment's end count, too.
+    /// * [`SEQ_QUEUED`]: the segment does not pass now. A segment that [acknowledges](Self::acknowledge) missing bytes
+    ///   of the other direction waits until they have passed.
+    ///
+    /// A segment that uses no numbers is never kept: it is either in order or ignored.
     ///
     /// In order with an empty queue: constant time, no allocation, only the flow's record is accessed.
     pub fn insert(
