@@ -129,16 +129,15 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Delivers the events emitted on a packet with these `terms` to questions about events, each event if its
-    /// columns match.
+    /// Whether the packet emitted events that are not delivered yet.
     #[inline]
-    pub fn events(&mut self, packet: &PacketMeta, terms: Terms<'_>) {
-        if !self.effects.emitted.is_empty() {
-            self.deliver_events(packet, terms);
-        }
+    pub fn has_events(&self) -> bool {
+        !self.effects.emitted.is_empty()
     }
 
-    fn deliver_events(&mut self, packet: &PacketMeta, terms: Terms<'_>) {
+    /// Delivers the events emitted on a packet with these `terms` to questions about events, each event if its
+    /// columns match.
+    pub fn events(&mut self, packet: &PacketMeta, terms: Terms<'_>) {
         let remainders = self.matcher.event_remainders(terms);
         if !remainders.is_empty() {
             for event in self.effects.emitted.views(packet) {

@@ -272,7 +272,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
     pub fn settle(&mut self, reason: Option<DropReason>) {
         self.flows.messages.forget_begun();
         self.count(reason);
-        self.delivery.events(self.at.packet, self.lane.terms(self.flows));
+        if self.delivery.has_events() {
+            self.delivery.events(self.at.packet, self.lane.terms(self.flows));
+        }
         self.decide(reason);
         self.settle_open();
     }

@@ -65,27 +65,40 @@ impl<'a> Terms<'a> {
 
     /// The classes in ascending order.
     #[inline]
-    pub fn iter(self) -> impl Iterator<Item = usize> + 'a {
+    pub fn iter(self) -> Among<'a> {
         self.among(self)
     }
 
     /// The classes that are also in `others`.
     #[inline]
-    pub fn among(self, others: Terms<'a>) -> impl Iterator<Item = usize> + 'a {
-        let further = self.further.iter().zip(others.further).enumerate();
-        let further = further.flat_map(|(at, (own, other))| bits(64 * (at + 1), own & other));
-        bits(0, self.first & others.first).chain(further)
+    pub fn among(self, others: Terms<'a>) -> Among<'a> {
+        let further = self.further.iter().zip(others.further);
+        Among { word: self.first & others.first, base: 0, further }
     }
 }
 
-/// The indices of the bits of a word whose first bit has the index `base`.
-#[inline]
-fn bits(base: usize, mut word: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (word != 0).then(|| base + word.trailing_zeros() as usize);
-        word &= word.wrapping_sub(1);
-        bit
-    })
+/// The classes that are in two terms, in ascending order.
+pub(crate) struct Among<'a> {
+    /// The classes of the current word that are left.
+    word: u64,
+    /// The class of the first bit of the word.
+    base: usize,
+    further: std::iter::Zip<std::slice::Iter<'a, u64>, std::slice::Iter<'a, u64>>,
+}
+
+impl Iterator for Among<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.word == 0 {
+            let (own, other) = self.further.next()?;
+            (self.word, self.base) = (own & other, self.base + 64);
+        }
+        let class = self.base + self.word.trailing_zeros() as usize;
+        self.word &= self.word - 1;
+        Some(class)
+    }
 }
 
 /// The union of the sets of these classes. Borrowed if there is one class.
