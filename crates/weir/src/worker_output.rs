@@ -80,6 +80,10 @@ pub struct Presenter {
 impl Presenter {
     /// The item of a packet; `None` if packets are only counted.
     fn packet(&self, question: usize, packet: &SeenPacket<'_>) -> Option<Item> {
+        // A packet that is only counted needs no frame.
+        if self.shapes[question].count_only {
+            return None;
+        }
         self.item(question, packet.meta, (&packet.frame(), packet.extra.annotations), packet.outs)
     }
 
