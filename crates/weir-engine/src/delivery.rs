@@ -90,9 +90,14 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// Delivers a packet that the program is done with, and whose [class](Matcher::packet_classes) some question
-    /// about packets may receive. `flow`: the packet's connection and its verdict, if the packet has a connection.
+    /// about packets may receive. `flow` returns the packet's connection and its verdict, if the packet has a
+    /// connection.
     #[inline]
-    pub fn packet(&mut self, packet: &PacketView<'_>, flow: Option<(FlowRef, SessionVerdict)>) {
+    pub fn packet(
+        &mut self,
+        packet: &PacketView<'_>,
+        flow: impl FnOnce() -> Option<(FlowRef, SessionVerdict)>,
+    ) {
         match self.matcher.packet(packet.terms, flow) {
             PacketMatch::Decided(questions) => {
                 let delivered = !questions.is_empty();

@@ -9,7 +9,7 @@ use crate::deferred_predicate::{DeferredField, Presence};
 use crate::flow::FlowView;
 use crate::flow_ref::FlowRef;
 use crate::plan::{Alternative, Plan, SessionVerdict, Want};
-use crate::sets::{ClassSet, QuestionSet, RemainderSet, Terms, of_classes};
+use crate::sets::{ClassSet, ClassWords, QuestionSet, RemainderSet, Terms, of_classes};
 use crate::stream::FlowStreams;
 use crate::subscriber::EventView;
 use crate::tables::TableLayout;
@@ -103,30 +103,35 @@ impl Matcher {
     /// Classes of packets that some question about packets may receive.
     #[inline]
     pub fn packet_classes(&self) -> Terms<'_> {
-        Terms::of(&self.masks.packets)
+        self.masks.packets.terms()
     }
 
     /// Classes of packets that concern some other question.
     #[inline]
-    pub fn other_classes(&self) -> &ClassSet {
+    pub fn other_classes(&self) -> &ClassWords {
         &self.masks.others
     }
 
     /// Classes of packets for which some question tracks connections.
     #[inline]
-    pub fn tracked_classes(&self) -> &ClassSet {
+    pub fn tracked_classes(&self) -> &ClassWords {
         &self.masks.tracked
     }
 
     /// Matches a packet with these `terms`, whose [class](Self::packet_classes) some question about packets may
-    /// receive. `flow`: the packet's connection and its verdict, if the packet has a connection.
+    /// receive. `flow` returns the packet's connection and its verdict, if the packet has a connection; most packets are
+    /// decided without.
     #[inline]
-    pub fn packet(&self, terms: Terms<'_>, flow: Option<(FlowRef, SessionVerdict)>) -> PacketMatch<'_> {
-        if !terms.intersects(Terms::of(&self.masks.late_packets)) {
+    pub fn packet(
+        &self,
+        terms: Terms<'_>,
+        flow: impl FnOnce() -> Option<(FlowRef, SessionVerdict)>,
+    ) -> PacketMatch<'_> {
+        if !terms.intersects(self.masks.late_packets.terms()) {
             let classes = terms.among(self.packet_classes());
             return PacketMatch::Decided(of_classes(&self.masks.packets_of_class, classes));
         }
-        self.packet_with_remainders(self.plan.remainders_of(terms) & &self.masks.packet_bits, flow)
+        self.packet_with_remainders(self.plan.remainders_of(terms) & &self.masks.packet_bits, flow())
     }
 
     fn packet_with_remainders(
@@ -164,7 +169,7 @@ impl Matcher {
     /// The remainders of questions about events that packets with these terms fulfil.
     #[inline]
     pub fn event_remainders(&self, terms: Terms<'_>) -> RemainderSet {
-        if !terms.intersects(Terms::of(&self.masks.events)) {
+        if !terms.intersects(self.masks.events.terms()) {
             return RemainderSet::EMPTY;
         }
         self.plan.remainders_of(terms) & &self.masks.plain_event_bits
@@ -359,11 +364,11 @@ struct Masks {
     tracking: QuestionSet,
     /// Classes of packets with a remainder of a question about packets; of such a question that depends on connection
     /// or session; of another question; of one that tracks connections; of one about events.
-    packets: ClassSet,
-    late_packets: ClassSet,
-    others: ClassSet,
-    tracked: ClassSet,
-    events: ClassSet,
+    packets: ClassWords,
+    late_packets: ClassWords,
+    others: ClassWords,
+    tracked: ClassWords,
+    events: ClassWords,
     /// For each class: the questions that receive packets of the class whatever the verdict on connection and
     /// session.
     packets_of_class: Vec<QuestionSet>,
@@ -383,6 +388,7 @@ impl Masks {
         let of_class = |bits: &RemainderSet| {
             plan.classes.iter().map(|class| plan.questions_of(&(class & bits))).collect()
         };
+        let classes_of = |remainders: &RemainderSet| ClassWords::of(&plan.classes_of(remainders));
         let told_of =
             |protocol: usize| plan.bits_of(|w| matches!(w, Want::Sessions(set) if set.contains(protocol)));
         let all = RemainderSet::all(plan.alternatives.len());
@@ -401,11 +407,11 @@ impl Masks {
             class_questions: plan.questions_of(&classes),
             packet_questions: plan.questions_of(&with_packets),
             tracking: plan.questions_of(&tracked),
-            packets: plan.classes_of(&packets),
-            late_packets: plan.classes_of(&(&packets - &plain)),
-            others: plan.classes_of(&(&all - &packets)),
-            tracked: plan.classes_of(&tracked),
-            events: plan.classes_of(&plain_events),
+            packets: classes_of(&packets),
+            late_packets: classes_of(&(&packets - &plain)),
+            others: classes_of(&(&all - &packets)),
+            tracked: classes_of(&tracked),
+            events: classes_of(&plain_events),
             packets_of_class: of_class(&plain_packets),
             streams_of_class: of_class(&plain_streams),
             all_bits: all,

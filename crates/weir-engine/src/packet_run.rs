@@ -345,7 +345,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         if !terms.intersects(self.delivery.matcher.packet_classes()) {
             return self.delivery.count(otherwise);
         }
-        let flow = connection.and_then(|found| self.flows.verdict(found));
+        let flows = &*self.flows;
+        let flow = || connection.and_then(|found| flows.verdict(found));
         let seen = SeenPacket { meta: packet, block, extra: extras.get(index), outs: &self.lane.k.outs };
         self.delivery.packet(&PacketView { seen, terms, otherwise }, flow);
     }

@@ -77,6 +77,35 @@ impl<'a> Terms<'a> {
     }
 }
 
+/// Classes that are fixed with the plan, as words that are compared with the terms of each packet.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClassWords {
+    first: u64,
+    /// Without trailing words that are 0.
+    further: Box<[u64]>,
+}
+
+impl ClassWords {
+    /// The classes of a set.
+    pub fn of(classes: &ClassSet) -> Self {
+        let words = classes.words();
+        let used = words.iter().rposition(|word| *word != 0).map_or(1, |last| last + 1);
+        Self { first: words[0], further: words[1..used].into() }
+    }
+
+    /// The classes as terms.
+    #[inline]
+    pub fn terms(&self) -> Terms<'_> {
+        Terms { first: self.first, further: &self.further }
+    }
+
+    /// The word with the classes from `64 * at` on.
+    #[inline]
+    pub fn word(&self, at: usize) -> u64 {
+        if at == 0 { self.first } else { self.further.get(at - 1).copied().unwrap_or(0) }
+    }
+}
+
 /// The classes that are in two terms, in ascending order.
 pub(crate) struct Among<'a> {
     /// The classes of the current word that are left.
