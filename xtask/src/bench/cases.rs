@@ -218,15 +218,15 @@ pub const QUESTIONS: &[Question] = &[
     Question {
         title: "1, 10, 100, 256, 1 000 questions at once",
         note: "TLS sessions by server name (https), HTTP sessions by URI (http); each question has its \
-             own filter and output (`bench/questions`); one pass, one program.",
+             own filter and output (`xtask/src/bench/questions.rs`); one pass, one program.",
         traces: &["https", "http"],
         rows: &[
             FLOOR,
-            row("1 question", &["{weir}", "run", "{root}/bench/questions/1.toml", "-r", "{trace}"]),
-            row("10 questions", &["{weir}", "run", "{root}/bench/questions/10.toml", "-r", "{trace}"]),
-            row("100 questions", &["{weir}", "run", "{root}/bench/questions/100.toml", "-r", "{trace}"]),
-            row("256 questions", &["{weir}", "run", "{root}/bench/questions/256.toml", "-r", "{trace}"]),
-            row("1 000 questions", &["{weir}", "run", "{root}/bench/questions/1000.toml", "-r", "{trace}"]),
+            row("1 question", &["{weir}", "run", "{tmp}/questions/1.toml", "-r", "{trace}"]),
+            row("10 questions", &["{weir}", "run", "{tmp}/questions/10.toml", "-r", "{trace}"]),
+            row("100 questions", &["{weir}", "run", "{tmp}/questions/100.toml", "-r", "{trace}"]),
+            row("256 questions", &["{weir}", "run", "{tmp}/questions/256.toml", "-r", "{trace}"]),
+            row("1 000 questions", &["{weir}", "run", "{tmp}/questions/1000.toml", "-r", "{trace}"]),
         ],
     },
     Question {

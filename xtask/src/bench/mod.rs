@@ -14,6 +14,7 @@ mod assembler;
 mod cases;
 mod child;
 mod compile;
+mod questions;
 mod stages;
 mod table;
 
@@ -191,6 +192,7 @@ impl Programs {
     fn build(weir: Option<PathBuf>) -> Result<Self> {
         let scratch = std::env::temp_dir().join(format!("weir-bench-{}", std::process::id()));
         std::fs::create_dir_all(&scratch).map_err(said(scratch.display()))?;
+        questions::write(&scratch.join("questions"))?;
         let weir = match weir {
             Some(file) => file,
             None => crate::shell::build_weir(true)?,

@@ -130,7 +130,7 @@ fn swap(
     let report = child.wait_with_output().map_err(said(weir.display()))?.stderr;
     let report = String::from_utf8_lossy(&report);
     let line = report.lines().find(|line| line.starts_with("swaps ")).ok_or("--stats shows no swaps")?;
-    let standstill = line.split_once("slowest in ").and_then(|(_, rest)| rest.split_once(" ms"));
+    let standstill = line.split_once("slowest took ").and_then(|(_, rest)| rest.split_once(" ms"));
     let (standstill, _) = standstill.ok_or(format!("a line that was not expected: {line}"))?;
     Ok((times?, standstill.to_string()))
 }
