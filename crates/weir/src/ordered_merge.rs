@@ -87,8 +87,8 @@ impl<'a> Merger<'a> {
         });
         self.changes.taken_over();
         self.hold.change(plan);
+        presenter.carry_over(&self.presenter, &mut self.matched);
         self.presenter = Arc::clone(presenter);
-        self.matched.resize(presenter.shapes.len(), 0);
     }
 
     /// Takes the results of one batch from every worker.

@@ -8,6 +8,7 @@ use crate::item::{Flow, Item, Shape};
 use crate::stream_handler::{Stream, StreamSink};
 use crate::worker_sink::WorkerSink;
 use crate::{format_packet, session_rows};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_compile::OutValue;
@@ -73,39 +74,50 @@ pub struct Presenter {
     pub events: Vec<EventRows>,
     /// For each question: protocols whose sessions have rows.
     pub sessions: Vec<ProtocolSet>,
+    /// Whether each question asks for anything: a removed one keeps its number for a while.
+    pub is_asked: Vec<bool>,
     /// The registry of the protocols' numbers.
     pub registry: Arc<SessionRegistry>,
 }
 
 impl Presenter {
+    /// Carries the counts of questions over from `before`: a question that takes the number of a removed one begins at 0.
+    pub fn carry_over(&self, before: &Presenter, matched: &mut Vec<u64>) {
+        matched.resize(self.is_asked.len(), 0);
+        let was_asked = |question: usize| before.is_asked.get(question).copied().unwrap_or(false);
+        for (question, count) in matched.iter_mut().enumerate() {
+            if self.is_asked[question] && !was_asked(question) {
+                *count = 0;
+            }
+        }
+    }
+
     /// The item of a packet; `None` if packets are only counted.
     fn packet(&self, question: usize, packet: &SeenPacket<'_>) -> Option<Item> {
-        // A packet that is only counted needs no frame.
-        if self.shapes[question].count_only {
-            return None;
-        }
-        self.item(question, packet.meta, (&packet.frame(), packet.extra.annotations), packet.outs)
+        self.item(question, packet.meta, || packet.frame(), packet.extra.annotations, packet.outs)
     }
 
     /// The item of a packet that was kept.
     pub fn kept(&self, question: usize, kept: &KeptPacket) -> Option<Item> {
-        self.item(question, &kept.meta, (&kept.frame, &kept.options), &kept.outs)
+        self.item(question, &kept.meta, || Cow::Borrowed(&kept.frame), &kept.options, &kept.outs)
     }
 
-    fn item(
+    fn item<'a>(
         &self,
         question: usize,
         meta: &PacketMeta,
-        (frame, options): (&[u8], &[u8]),
+        frame: impl FnOnce() -> Cow<'a, [u8]>,
+        options: &[u8],
         outs: &[u64],
     ) -> Option<Item> {
         let shape = self.shapes[question];
         if shape.count_only {
             return None;
         }
+        let frame = if shape.frames { frame() } else { Cow::Borrowed(&[][..]) };
         Some(Item::Packet {
-            meta: if shape.frames { with_frame(meta, frame) } else { *meta },
-            frame: if shape.frames { frame.to_vec() } else { vec![] },
+            meta: if shape.frames { with_frame(meta, &frame) } else { *meta },
+            frame: frame.into_owned(),
             options: if shape.options { options.to_vec() } else { vec![] },
             path: Path::of_record(outs),
             line: if shape.lines {

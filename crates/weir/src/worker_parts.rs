@@ -46,6 +46,7 @@ impl WorkerParts {
             outs: compiled.outs.clone(),
             events: compiled.events.iter().map(|&asked| EventRows::of_set(stack, asked)).collect(),
             sessions,
+            is_asked: compiled.plan.questions.iter().map(|question| question.want != Want::Nothing).collect(),
             registry: Arc::clone(registry),
         };
         Self {
@@ -74,10 +75,10 @@ impl WorkerParts {
 
     /// Changes a worker's subscriber to other questions; questions that stay keep their state.
     pub fn change(&self, collector: &mut Collector) {
+        self.presenter.carry_over(&collector.presenter, &mut collector.matched);
         collector.presenter = Arc::clone(&self.presenter);
         collector.places = Arc::clone(&self.places);
         collector.program = Arc::clone(&self.program);
-        collector.matched.resize(self.presenter.shapes.len(), 0);
         collector.sinks.resize_with(self.sinks.len(), || WorkerSink::None);
         for (sink, make) in collector.sinks.iter_mut().zip(&self.sinks) {
             match (&*sink, make) {

@@ -17,6 +17,8 @@ pub enum Next {
     EndFlow,
     /// End all deliveries: the subscription is removed.
     End,
+    /// End the run, also for all other subscriptions. What they have not received yet is processed, and delivered.
+    EndRun,
 }
 
 /// The return type of a callback: nothing, or a [`Next`].

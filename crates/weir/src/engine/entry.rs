@@ -149,16 +149,19 @@ impl<'c> Entry<'c> {
         std::mem::take(&mut self.lost) + self.deliver.take().map_or(0, |mut deliver| deliver.finish())
     }
 
-    /// Ends a run with this outcome; `first` is the number of the subscription's first question. Returns what was
-    /// lost.
-    pub fn finish(&mut self, outcome: &Outcome, first: usize) -> u64 {
-        self.held.clear();
-        self.ended.clear();
-        self.held_sessions = 0;
+    /// Ends a run with this outcome; `first` is the number of the subscription's first question.
+    pub fn finish_items(&mut self, outcome: &Outcome, first: usize) {
         if let Some(items) = &mut self.items {
             let matched = outcome.matched.get(first..first + self.parts.len()).unwrap_or_default();
             items.finish(Some(RunEnd { outcome, matched }));
         }
+    }
+
+    /// Ends the deliveries of a run. Returns what was lost.
+    pub fn finish(&mut self) -> u64 {
+        self.held.clear();
+        self.ended.clear();
+        self.held_sessions = 0;
         std::mem::take(&mut self.lost) + self.deliver.as_mut().map_or(0, |deliver| deliver.finish())
     }
 

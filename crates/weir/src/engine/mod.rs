@@ -407,12 +407,13 @@ impl<'c> Engine<'c> {
         // Callbacks that finish now may send requests, which would get no answer.
         self.requests.end();
         outcome.handlers.name(&subscriptions);
-        let (mut first, mut lost) = (0, lost + std::mem::take(&mut self.lost));
+        let lost_at_end: u64 = self.entries.iter_mut().map(Entry::finish).sum();
+        outcome.lost = lost + std::mem::take(&mut self.lost) + lost_at_end;
+        let mut first = 0;
         for entry in &mut self.entries {
-            lost += entry.finish(&outcome, first);
+            entry.finish_items(&outcome, first);
             first += entry.parts.len();
         }
-        outcome.lost = lost;
         outcome
     }
 

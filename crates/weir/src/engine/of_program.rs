@@ -28,7 +28,7 @@ impl<E> TakeItems for Share<'_, '_, E> {
         if taker.failure.is_none() {
             taker.failure = (taker.each)(self.question, item).err();
         }
-        if taker.failure.is_some() { Next::End } else { Next::Go }
+        if taker.failure.is_some() { Next::EndRun } else { Next::Go }
     }
 }
 

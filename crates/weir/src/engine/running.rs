@@ -20,6 +20,8 @@ pub(super) struct Running<'e, 'c> {
     ended: Vec<Subscription>,
     /// At least one subscription ended during the run.
     has_ended: bool,
+    /// A subscription ended the run.
+    is_stopped: bool,
     /// The program that is being compiled.
     pending: Option<Pending>,
     /// The request that the next program serves, and the channel for the answer.
@@ -37,7 +39,16 @@ struct Pending {
 impl<'e, 'c> Running<'e, 'c> {
     pub fn of(engine: &'e mut Engine<'c>) -> Self {
         let owners = engine.owners();
-        Self { engine, owners, ended: vec![], has_ended: false, pending: None, taking_over: None, lost: 0 }
+        Self {
+            engine,
+            owners,
+            ended: vec![],
+            has_ended: false,
+            is_stopped: false,
+            pending: None,
+            taking_over: None,
+            lost: 0,
+        }
     }
 
     /// The subscription of each question, and the number of lost deliveries.
@@ -110,7 +121,12 @@ impl Changes for Running<'_, '_> {
     fn item(&mut self, question: usize, item: Item) {
         let Owner { subscription, question } = self.owners[question];
         let entry = &mut self.engine.entries[subscription.place];
-        if entry.serial == subscription.serial && !entry.is_over && entry.take(question, item) == Next::End {
+        if entry.serial != subscription.serial {
+            return;
+        }
+        let next = entry.take(question, item);
+        self.is_stopped |= next == Next::EndRun;
+        if matches!(next, Next::End | Next::EndRun) {
             self.lost += entry.end();
             self.ended.push(subscription);
             self.has_ended = true;
@@ -119,7 +135,7 @@ impl Changes for Running<'_, '_> {
 
     fn is_over(&self) -> bool {
         let all_ended = || self.engine.entries.iter().all(|entry| entry.is_over);
-        self.has_ended && all_ended() && !self.engine.requests.has_control()
+        self.is_stopped || self.has_ended && all_ended() && !self.engine.requests.has_control()
     }
 
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {

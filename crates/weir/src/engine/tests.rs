@@ -426,6 +426,53 @@ fn a_run_ends_once_nobody_asks_anything() {
 }
 
 #[test]
+fn a_failure_ends_the_run_for_all_questions() {
+    let compiled = compile(&[("", Want::Packets), ("tcp.port == 1", Want::Connections)]);
+    for workers in [1, 2] {
+        let polls = |fails: bool| {
+            let mut polls = 0;
+            let mut each = |_: usize, _: Item| if fails { Err("no more") } else { Ok(()) };
+            let mut source = slow(1, || polls += 1);
+            let ended = crate::run(
+                &Compiler::default(),
+                &compiled,
+                &mut source,
+                &[],
+                workers,
+                &mut each,
+                &mut |_| (),
+            );
+            assert_eq!(ended.err(), fails.then_some("no more"));
+            drop(source);
+            polls
+        };
+        assert!(polls(true) < polls(false), "{workers} workers");
+    }
+}
+
+/// Counts items.
+struct Counting<'a>(&'a mut usize);
+
+impl TakeItems for Counting<'_> {
+    fn take(&mut self, _: usize, _: Item) -> Next {
+        *self.0 += 1;
+        Next::Go
+    }
+}
+
+#[test]
+fn a_removed_question_receives_what_was_found_before() {
+    let (mut items, mut engine) = (0, Engine::new());
+    let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Packets };
+    let question = Question::new(ask, Shape::default());
+    let subscription = engine.subscribe_questions(vec![question], Counting(&mut items)).unwrap();
+    assert!(engine.dismiss(subscription));
+    Running::of(&mut engine).item(0, Item::Pause);
+    drop(engine);
+    assert_eq!(items, 1);
+}
+
+#[test]
 fn ip_bytes_of_datagrams_in_fragments_are_those_of_the_whole() {
     let (mut whole, mut in_parts) = (0, 0);
     let mut engine = Engine::new();
