@@ -17,14 +17,14 @@ use weir::{Item, Next, RunEnd, TakeItems};
 
 /// Faults and counts that all questions of a run share.
 #[derive(Default, Clone)]
-pub struct Told {
+pub struct RunTotals {
     /// The first failure of each output.
     fault: Arc<Mutex<Option<Failure>>>,
     /// Number of answers to all questions so far.
     answers: Arc<AtomicU64>,
 }
 
-impl Told {
+impl RunTotals {
     /// Takes the failure; later calls return `None`.
     pub fn take_fault(&self) -> Option<Failure> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -92,7 +92,7 @@ pub struct Answers {
     counted: Counted,
     /// Number of answers so far.
     count: u64,
-    told: Told,
+    totals: RunTotals,
     part: Option<Part>,
 }
 
@@ -104,7 +104,7 @@ impl Answers {
         form: Form,
         stdout: Stdout,
         findings: &Findings,
-        told: &Told,
+        totals: &RunTotals,
     ) -> Self {
         let Resolved { log, columns, rows, counted, lines, .. } = resolved;
         let findings = (form == Form::Capture(CaptureFormat::Pcapng)).then(|| findings.follow());
@@ -116,7 +116,7 @@ impl Answers {
             rows,
             counted,
             count: 0,
-            told: told.clone(),
+            totals: totals.clone(),
             part: spec.output.as_deref().filter(|_| spec.drops_empty).map(Part::of),
         }
     }
@@ -170,7 +170,7 @@ impl Answers {
 
     /// Keeps the failure; all failures are reported together at the end of the run.
     fn fail(&self, failure: Failure) {
-        self.told.add_fault(match &self.name {
+        self.totals.add_fault(match &self.name {
             Some(name) => failure.of_question(name),
             None => failure,
         });
@@ -232,6 +232,12 @@ impl Answers {
             }
             Writer::Capture(writer) => writer.finish().map(drop).map_err(|e| self.unwritten(&e))?,
             Writer::Count => {
+                let count = &mut self.count;
+                let ended = self.rows.end(end, &mut |_| {
+                    *count += u64::from(self.counted == Counted::Rows);
+                    Ok(())
+                });
+                ended.map_err(|e| self.unwritten(&e))?;
                 if self.counted == Counted::Matched {
                     self.count = end.and_then(|end| end.matched.first().copied()).unwrap_or(0);
                 }
@@ -277,7 +283,7 @@ impl TakeItems for Answers {
         }
         let completed = self.complete(end.as_ref());
         self.part = None;
-        self.told.answers.fetch_add(self.count, Ordering::Relaxed);
+        self.totals.answers.fetch_add(self.count, Ordering::Relaxed);
         for failure in completed.err().into_iter().chain(self.rows.fault()) {
             self.fail(failure);
         }

@@ -56,6 +56,12 @@ pub struct Input {
     /// Maximum number of flows in each table
     #[arg(long, value_name = "N", default_value_t = 1 << 24, value_parser = flows, allow_negative_numbers = true)]
     pub flows_max: usize,
+    /// Memory of each worker for out-of-order segments, chunks and session parsers
+    #[arg(long, value_name = "BYTES", default_value = "512M", allow_hyphen_values = true)]
+    pub memory: String,
+    /// When memory is short, the bytes of each stream beyond this number are dropped first
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    pub overload_cutoff: Option<String>,
 }
 
 /// How a question is compiled.
@@ -90,7 +96,7 @@ pub struct Output {
     /// Print only the row count
     #[arg(long)]
     pub count: bool,
-    /// Print counters, and counts and cycles per stage, to standard error at the end
+    /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     pub stats: bool,
 }
@@ -124,17 +130,6 @@ impl StreamBounds {
         let Self { cutoff, chunk, overlap, flush, priority } = self;
         QuestionSpec { cutoff, chunk, overlap, flush, priority, ..spec }
     }
-}
-
-/// The memory of all streams of a run.
-#[derive(ClapArgs, Clone)]
-pub struct StreamMemory {
-    /// Memory for streams per worker: chunks and out-of-order segments
-    #[arg(long, value_name = "BYTES", default_value = "512M", allow_hyphen_values = true)]
-    pub memory: String,
-    /// When memory is short, the bytes of each stream beyond this number are dropped first
-    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
-    pub overload_cutoff: Option<String>,
 }
 
 /// File name extensions of captures: such a word is treated as a file even if the file does not exist.

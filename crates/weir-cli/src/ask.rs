@@ -4,7 +4,7 @@ use crate::args::{Ask, Input};
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
-use crate::question_set::{Prepared, QuestionSet};
+use crate::question_set::{Prepared, QuestionSet, Stated};
 use crate::report::Ran;
 use crate::runner::{self, Runner};
 use crate::spec::{QuestionSpec, Stdout};
@@ -14,7 +14,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use weir::Engine;
-use weir::stream::OverloadParams;
 
 /// The questions of a command, and the settings of their run.
 pub struct Asked<'a> {
@@ -29,7 +28,6 @@ pub struct Asked<'a> {
     /// Report counters.
     pub stats: bool,
     /// Bounds on the memory of streams.
-    pub overload: OverloadParams,
     /// Whether other questions write to standard output.
     pub stdout: Stdout,
 }
@@ -38,8 +36,8 @@ impl<'a> Asked<'a> {
     /// A single question, which owns standard output.
     pub fn one(input: &'a Input, spec: &'a QuestionSpec, stats: bool) -> Self {
         let stdout = Stdout::Own { is_terminal: io::stdout().is_terminal() };
-        let (specs, overload) = (std::slice::from_ref(spec), OverloadParams::default());
-        Self { input, specs, wrong: vec![], socket: None, stats, overload, stdout }
+        let specs = std::slice::from_ref(spec);
+        Self { input, specs, wrong: vec![], socket: None, stats, stdout }
     }
 }
 
@@ -79,40 +77,46 @@ pub fn answer_one(spec: &QuestionSpec, args: &Ask, commands: &[Subcommand]) -> R
 
 /// Answers all questions in one run, or reports the mistakes of all of them.
 pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Failure> {
-    let Asked { input, specs, mut wrong, socket, stats, overload, stdout } = asked;
+    let Asked { input, specs, mut wrong, socket, stats, stdout } = asked;
     let options = input::options(&input.program, Some(input))?;
-    let options = weir::Options { timed: stats, overload, ..options };
+    let options = weir::Options { timed: stats, ..options };
     let compiler = input::compiler(&input.program.stack)?;
     input::check_files(input, &compiler)?;
-    let board = Arc::new(QuestionSet::new(input.clone(), compiler, commands, stdout));
-    wrong.extend(specs.iter().enumerate().flat_map(|(index, spec)| board.check(spec, &specs[..index])));
+    let set = Arc::new(QuestionSet::new(input.clone(), compiler, commands, stdout));
+    let stated: Vec<Stated> = specs.iter().cloned().map(Stated::new).collect();
+    let mut prepared = vec![];
+    for (index, own) in stated.iter().enumerate() {
+        match set.admit(own, &stated[..index]) {
+            Ok(question) => prepared.push(question),
+            Err(mistakes) => wrong.extend(mistakes),
+        }
+    }
     Failure::all(wrong)?;
-    let mut engine = Engine::with(board.compiler.clone(), options);
+    let mut engine = Engine::with(set.compiler.clone(), options);
     let mut notes = vec![];
     {
-        let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);
-        for spec in specs {
-            let Prepared { questions, answers, note } = board.admit(spec, &names)?;
+        let mut names = set.names.lock().unwrap_or_else(PoisonError::into_inner);
+        for (own, Prepared { questions, answers, note }) in stated.into_iter().zip(prepared) {
             let added = engine.subscribe_questions(questions, answers);
-            let added = added.map_err(|wrong| board.named(spec, Failure::from(wrong)))?;
-            names.insert(spec.name.clone(), (added, spec.clone()));
+            let added = added.map_err(|wrong| set.named(&own.spec, Failure::from(wrong)))?;
+            names.insert(own.spec.name.clone(), (added, own));
             notes.extend(note);
         }
     }
     let _listening =
-        socket.map(|path| control::listen(path, engine.control(), Arc::clone(&board))).transpose()?;
+        socket.map(|path| control::listen(path, engine.control(), Arc::clone(&set))).transpose()?;
     let compiled = engine.compile()?;
     runner::warn(&compiled);
     let runner = Runner {
         input,
-        findings: &board.findings,
+        findings: &set.findings,
         has_control: socket.is_some(),
         lost_bytes: specs.iter().any(|spec| matches!(&*spec.ask, "streams" | "match")),
         stats,
         notes: &notes,
     };
     let outcome = runner.run(&mut engine, &compiled)?;
-    let fault = board.told.take_fault();
+    let fault = set.totals.take_fault();
     match fault {
         // If the last output failed and ended the run early, counters would cover only part of the captures.
         Some(fault) if engine.subscriptions().next().is_none() => return Err(fault),
@@ -121,7 +125,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let ran = runner.report(&compiled, outcome);
     match fault {
         // The reader of one output closed it. Input errors still determine the result.
-        Some(Failure::BrokenPipe) | None => Ok(Answered { ran, answers: board.told.answers() }),
+        Some(Failure::BrokenPipe) | None => Ok(Answered { ran, answers: set.totals.answers() }),
         Some(failure) => Err(failure),
     }
 }

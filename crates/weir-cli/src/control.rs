@@ -8,7 +8,7 @@
 //! ```
 
 use crate::failure::Failure;
-use crate::question_set::{Prepared, QuestionSet};
+use crate::question_set::{Prepared, QuestionSet, Stated};
 use crate::spec::QuestionSpec;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -67,7 +67,7 @@ impl Drop for Listening {
 }
 
 /// Listens on a socket that only its owner may use. Each connection is served by a thread of its own.
-pub fn listen(path: &Path, control: Control, board: Arc<QuestionSet>) -> Result<Listening, Failure> {
+pub fn listen(path: &Path, control: Control, set: Arc<QuestionSet>) -> Result<Listening, Failure> {
     // A socket file without listener is left over from an earlier run and is replaced; one with a listener belongs to
     // another run.
     if UnixStream::connect(path).is_err() && path.exists() {
@@ -91,9 +91,9 @@ pub fn listen(path: &Path, control: Control, board: Arc<QuestionSet>) -> Result<
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            let (control, board) = (control.clone(), Arc::clone(&board));
+            let (control, set) = (control.clone(), Arc::clone(&set));
             // If no thread can be created, the connection is closed.
-            let _ = std::thread::Builder::new().spawn(move || serve(&stream, &control, &board));
+            let _ = std::thread::Builder::new().spawn(move || serve(&stream, &control, &set));
         }
     });
     Ok(Listening(path.to_path_buf()))
@@ -105,7 +105,7 @@ fn file_type(path: &Path) -> Result<std::fs::FileType, Failure> {
 }
 
 /// Serves one connection, one request per line, until the client closes it.
-fn serve(stream: &UnixStream, control: &Control, board: &QuestionSet) {
+fn serve(stream: &UnixStream, control: &Control, set: &QuestionSet) {
     let mut reader = BufReader::new(stream);
     loop {
         let mut line = String::new();
@@ -116,7 +116,7 @@ fn serve(stream: &UnixStream, control: &Control, board: &QuestionSet) {
         }
         let began = Instant::now();
         let answer = match serde_json::from_str(&line) {
-            Ok(request) => carry_out(request, control, board),
+            Ok(request) => carry_out(request, control, set),
             Err(wrong) => Err(wrong.to_string()),
         };
         let answer = match answer {
@@ -134,15 +134,17 @@ fn serve(stream: &UnixStream, control: &Control, board: &QuestionSet) {
     }
 }
 
-fn carry_out(request: Request, control: &Control, board: &QuestionSet) -> Result<Answer, String> {
+fn carry_out(request: Request, control: &Control, set: &QuestionSet) -> Result<Answer, String> {
     // The lock covers both check and subscription, so that concurrent requests cannot take the same name.
-    let mut names = board.names.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = set.names.lock().unwrap_or_else(PoisonError::into_inner);
     match request {
         Request::Add { question } => {
-            let prepared = board.admit(&question, &names).map_err(|wrong| wrong.to_string())?;
+            let stated = Stated::new(*question);
+            let prepared = set.admit(&stated, names.values().map(|(_, other)| other));
+            let prepared = prepared.map_err(|wrong| Failure::Several(wrong).to_string())?;
             let Prepared { questions, answers, note: _ } = prepared;
             let added = control.subscribe_questions(questions, answers)?;
-            names.insert(question.name.clone(), (added, *question));
+            names.insert(stated.spec.name.clone(), (added, stated));
             Ok(Answer::default())
         }
         Request::List => {
@@ -151,7 +153,8 @@ fn carry_out(request: Request, control: &Control, board: &QuestionSet) -> Result
             names.retain(|_, (subscription, _)| {
                 live.iter().any(|listed| listed.subscription == *subscription)
             });
-            let mut questions: Vec<QuestionSpec> = names.values().map(|(_, spec)| spec.clone()).collect();
+            let mut questions: Vec<QuestionSpec> =
+                names.values().map(|(_, stated)| stated.spec.clone()).collect();
             questions.sort_by(|a, b| a.name.cmp(&b.name));
             Ok(Answer { questions, ..Answer::default() })
         }

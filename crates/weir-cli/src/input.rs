@@ -3,10 +3,11 @@
 use crate::args::{Input, Program};
 use crate::failure::Failure;
 use crate::policies::read_policies;
+use crate::quantity::bytes;
 use crate::terminal;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use weir::stream::Policies;
+use weir::stream::{OverloadParams, Policies};
 use weir::{Compiler, Executor, Limits, Options};
 
 /// A compiler with the named stacks and files; it uses the last stack.
@@ -94,13 +95,15 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
             passes().join(", ")
         )));
     }
-    let (mut limits, mut policies) = (Limits::default(), Policies::default());
+    let (mut limits, mut policies, mut overload) =
+        (Limits::default(), Policies::default(), OverloadParams::default());
     if let Some(input) = input {
         // Traffic may be hostile: senders must not be able to predict hash collisions.
         limits.seed = RandomState::new().hash_one(0u8);
         limits.flows_max = input.flows_max;
         limits.strict = input.mode == "strict";
         policies = read_policies(&input.policy)?;
+        overload = read_memory(input)?;
         limits.idle_timeout_ms =
             input.idle_timeout.map(|s| (s * 1000.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32);
     }
@@ -114,6 +117,15 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
         bpf: program.bpf,
         limits,
         policies,
+        overload,
         ..Options::default()
     })
+}
+
+/// The bounds on the memory of a worker.
+fn read_memory(input: &Input) -> Result<OverloadParams, Failure> {
+    let memory_max = usize::try_from(bytes("--memory", &input.memory)?).unwrap_or(usize::MAX);
+    let cutoff = input.overload_cutoff.as_deref();
+    let cutoff = cutoff.map_or(Ok(u64::MAX), |text| bytes("--overload-cutoff", text))?;
+    Ok(OverloadParams { memory_max, cutoff, ..OverloadParams::default() })
 }

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weir::io::{Format, Options, Partitions};
 use weir::packet::RowSink;
 
@@ -117,15 +117,21 @@ pub fn check_directory(path: &Path) -> Result<(), Failure> {
     tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 
-/// Whether both paths are one file, which need not exist yet. Special files (`/dev/null`) are never the same: any
-/// number of writers may share them.
-pub fn is_same_file(one: &Path, other: &Path) -> bool {
-    match (identity(one), identity(other)) {
-        (Some(one), Some(other)) => one == other,
-        (None, None) if !one.exists() && !other.exists() => {
-            matches!((std::path::absolute(one), std::path::absolute(other)), (Ok(one), Ok(other)) if one == other)
-        }
-        _ => false,
+/// A file or directory that is written to, by whatever path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileId {
+    /// Device and inode of an existing one.
+    Inode(u64, u64),
+    /// The absolute path of one that does not exist yet.
+    Path(PathBuf),
+}
+
+/// What a path leads to. `None` for special files (a terminal, `/dev/null`), which several may write to.
+pub fn file_id(path: &Path) -> Option<FileId> {
+    match std::fs::metadata(path) {
+        Ok(about) if about.is_file() || about.is_dir() => Some(FileId::Inode(about.dev(), about.ino())),
+        Ok(_) => None,
+        Err(_) => std::path::absolute(path).ok().map(FileId::Path),
     }
 }
 

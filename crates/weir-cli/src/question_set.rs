@@ -1,14 +1,15 @@
 //! The questions of a run: checks each against the others, and prepares it.
 
-use crate::answers::{Answers, Part, Told};
+use crate::answers::{Answers, Part, RunTotals};
 use crate::args::Input;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::output;
+use crate::output::{self, FileId};
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Context, QuestionKind, Resolved, Subcommand};
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use weir::io::{Findings, Options, Partitions};
 use weir::{Compiler, Question, Subscription};
@@ -16,7 +17,7 @@ use weir::{Compiler, Question, Subscription};
 /// The questions of a run by name, and their shared state.
 pub struct QuestionSet {
     /// The active questions.
-    pub names: Mutex<HashMap<String, (Subscription, QuestionSpec)>>,
+    pub names: Mutex<HashMap<String, (Subscription, Stated)>>,
     /// The captures that the run reads.
     pub input: Input,
     /// What the reader finds in captures beside packets.
@@ -24,13 +25,44 @@ pub struct QuestionSet {
     /// The compiler that checks filters.
     pub compiler: Compiler,
     /// Shared faults and counts of the outputs.
-    pub told: Told,
+    pub totals: RunTotals,
     /// How to resolve questions, by command name, in the order of the subcommand list.
     kinds: Vec<(&'static str, QuestionKind)>,
     stdout: Stdout,
 }
 
 /// A question ready for subscription.
+/// A question with the files that it writes.
+pub struct Stated {
+    /// The question.
+    pub spec: QuestionSpec,
+    output: Option<FileId>,
+    files: Option<FileId>,
+}
+
+impl Stated {
+    /// Looks up the files of a question.
+    pub fn new(spec: QuestionSpec) -> Self {
+        let id = |path: &Option<PathBuf>| path.as_deref().and_then(output::file_id);
+        Self { output: id(&spec.output), files: id(&spec.files), spec }
+    }
+
+    /// Why the question cannot run beside the other one: both would write to one place.
+    fn conflict(&self, other: &Stated) -> Option<String> {
+        let name = &other.spec.name;
+        for (mine, path) in [(&self.output, &self.spec.output), (&self.files, &self.spec.files)] {
+            if let (Some(_), Some(path)) = (mine, path)
+                && (*mine == other.output || *mine == other.files)
+            {
+                return Some(format!("{} is the output of `{name}`: use another file", path.display()));
+            }
+        }
+        let both_to_stdout = self.spec.output.is_none() && other.spec.output.is_none();
+        (both_to_stdout && !(self.spec.is_json() && other.spec.is_json()))
+            .then(|| format!("`{name}` also writes to standard output: give one of them an `output`"))
+    }
+}
+
 pub struct Prepared {
     /// The questions for the engine.
     pub questions: Vec<Question>,
@@ -44,40 +76,28 @@ impl QuestionSet {
     /// An empty set.
     pub fn new(input: Input, compiler: Compiler, commands: &[Subcommand], stdout: Stdout) -> Self {
         let kinds = commands.iter().filter_map(|command| Some((command.name, command.question?))).collect();
-        let (findings, told) = (Findings::default(), Told::default());
-        Self { names: Mutex::default(), input, findings, compiler, told, kinds, stdout }
+        let (findings, totals) = (Findings::default(), RunTotals::default());
+        Self { names: Mutex::default(), input, findings, compiler, totals, kinds, stdout }
     }
 
-    /// All mistakes of a question that is to run beside `others`: its name and its output must be unique. Nothing is
-    /// created.
-    pub fn check<'a>(
+    /// Checks and prepares a question that is to run beside `others`: it needs a name and outputs of its own. Returns all
+    /// mistakes. Nothing is created: the output is not touched until a program answers the question; if compilation
+    /// fails, an existing file stays as it is.
+    pub fn admit<'a>(
         &self,
-        spec: &QuestionSpec,
-        others: impl IntoIterator<Item = &'a QuestionSpec>,
-    ) -> Vec<Failure> {
+        stated: &Stated,
+        others: impl IntoIterator<Item = &'a Stated>,
+    ) -> Result<Prepared, Vec<Failure>> {
+        let spec = &stated.spec;
         if self.stdout == Stdout::Shared && (spec.name.is_empty() || spec.name.contains(char::is_control)) {
-            return vec![Failure::new("a question needs a name of printable characters")];
+            return Err(vec![Failure::new("a question needs a name of printable characters")]);
         }
         let mut wrong = vec![];
         for other in others {
-            if other.name == spec.name {
+            if other.spec.name == spec.name {
                 wrong.push(Failure::new(format!("two questions are called `{}`", spec.name)));
-                continue;
-            }
-            match (&spec.output, &other.output) {
-                (Some(mine), Some(theirs)) if output::is_same_file(mine, theirs) => {
-                    let (path, name) = (mine.display(), &other.name);
-                    let message = format!("{path} is the output of `{name}`: use another file");
-                    wrong.push(self.named(spec, Failure::new(message)));
-                }
-                (None, None) if !(spec.is_json() && other.is_json()) => {
-                    let message = format!(
-                        "`{}` also writes to standard output: give one of them an `output`",
-                        other.name
-                    );
-                    wrong.push(self.named(spec, Failure::new(message)));
-                }
-                _ => {}
+            } else {
+                wrong.extend(stated.conflict(other).map(|message| self.named(spec, Failure::new(message))));
             }
         }
         let output = spec.output.as_ref().map_or(Ok(()), |path| {
@@ -85,34 +105,30 @@ impl QuestionSet {
             if spec.drops_empty { output::check(&Part::of(path).path) } else { output::check(path) }
         });
         let files = spec.files.as_deref().map_or(Ok(()), output::check_directory);
-        let (filter, rows) = match (self.kind(&spec.ask), self.resolve(spec)) {
-            (_, Ok((resolved, form))) => (self.check_filters(&resolved), check_rows(spec, &resolved, form)),
+        let (filter, resolved) = match (self.kind(&spec.ask), self.resolve(spec)) {
+            (_, Ok((resolved, form))) => {
+                let rows = check_rows(spec, &resolved, form);
+                (self.check_filters(&resolved), rows.map(|()| (resolved, form)))
+            }
             // Also check the filter of a question of unknown type.
             (None, Err(wrong)) => (self.check_filter(&spec.filter), Err(wrong)),
             (Some(_), Err(wrong)) => (Ok(()), Err(wrong)),
         };
-        let own = [output, files, filter, rows].into_iter().filter_map(Result::err);
-        wrong.extend(own.map(|wrong| self.named(spec, wrong)));
         wrong
+            .extend([output, files, filter].into_iter().filter_map(Result::err).map(|w| self.named(spec, w)));
+        match resolved {
+            Ok((resolved, form)) if wrong.is_empty() => Ok(self.prepare(spec, resolved, form)),
+            resolved => {
+                wrong.extend(resolved.err().map(|w| self.named(spec, w)));
+                Err(wrong)
+            }
+        }
     }
 
-    /// Checks and prepares a question that is to run beside `names`. Its output is not touched until a program answers
-    /// it; if compilation fails, an existing file stays as it is.
-    pub fn admit(
-        &self,
-        spec: &QuestionSpec,
-        names: &HashMap<String, (Subscription, QuestionSpec)>,
-    ) -> Result<Prepared, Failure> {
-        Failure::all(self.check(spec, names.values().map(|(_, spec)| spec)))?;
-        self.prepare(spec).map_err(|wrong| self.named(spec, wrong))
-    }
-
-    /// Prepares a checked question. Nothing is created.
-    fn prepare(&self, spec: &QuestionSpec) -> Result<Prepared, Failure> {
-        let (mut resolved, form) = self.resolve(spec)?;
+    fn prepare(&self, spec: &QuestionSpec, mut resolved: Resolved, form: Form) -> Prepared {
         let (questions, note) = (std::mem::take(&mut resolved.questions), resolved.note.take());
-        let answers = Answers::new(spec, resolved, form, self.stdout, &self.findings, &self.told);
-        Ok(Prepared { questions, answers, note })
+        let answers = Answers::new(spec, resolved, form, self.stdout, &self.findings, &self.totals);
+        Prepared { questions, answers, note }
     }
 
     fn resolve(&self, spec: &QuestionSpec) -> Result<(Resolved, Form), Failure> {

@@ -31,7 +31,7 @@ pub fn losses(ran: &Ran) {
     }
     let shed = counters.session.sessions_shed;
     if shed > 0 {
-        say!("weir: memory was short: the sessions of {shed} connections were ended early");
+        say!("weir: memory was short: the sessions of {shed} connections were ended early (--memory)");
     }
     let late = counters.clock.packets_late;
     if late > 0 && counters.flow.flows_created > 0 {

@@ -72,7 +72,7 @@ pub struct QuestionSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
     /// Show only the number of answers.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip)]
     pub count: bool,
     /// The output is a capture file, whatever its name.
     #[serde(skip)]
@@ -165,9 +165,14 @@ impl QuestionSpec {
 
     /// The form of the answers.
     pub fn form(&self, stdout: Stdout) -> Result<Form, Failure> {
+        if self.is_capture() && self.count {
+            return Err(Failure::new(
+                "a capture file holds packets, not their number: give --count without it",
+            ));
+        }
         if self.is_capture() {
             if self.ask != "packets" || self.format.is_some() {
-                let message = "a capture file can only hold packets: `ask = \"packets\"`, no `format`";
+                let message = "a capture file can only hold packets: `ask = \"packets\"` without a `format`, or weir packets -w FILE";
                 return Err(Failure::new(message));
             }
             let path = self.output.as_deref().unwrap_or(Path::new("-"));
@@ -175,15 +180,15 @@ impl QuestionSpec {
                 Failure::new(format!("{}: the name must end in .pcapng or .pcap", path.display()))
             });
         }
-        if self.count {
-            return Ok(Form::Count);
-        }
         let format: Format = match self.format.as_deref() {
             Some("grep") if self.ask == "match" => return Ok(Form::Lines { color: self.color }),
             Some(name) => name.parse().map_err(Failure::new)?,
             None if stdout == (Stdout::Own { is_terminal: true }) && self.output.is_none() => Format::Table,
             None => Format::Json,
         };
+        if self.count {
+            return Ok(Form::Count);
+        }
         // Several questions interleave their lines, which a columnar format does not allow.
         if format.is_columnar() && self.output.is_none() && stdout == Stdout::Shared {
             return Err(Failure::new(format!("{format} needs an `output`: a file, or a directory")));

@@ -1,12 +1,11 @@
 //! The options about cutoffs, priorities, chunks and memory, as questions. Each class of streams, which an option names
 //! by a filter, becomes a question of its own; together, these questions cover the streams of the original one.
 
-use crate::args::StreamMemory;
 use crate::failure::Failure;
 use crate::quantity::{bytes, classified};
 use crate::spec::QuestionSpec;
 use crate::subcommand::Context;
-use weir::stream::{ChunkParams, OverloadParams, PRIORITIES_MAX, StreamParams};
+use weir::stream::{ChunkParams, PRIORITIES_MAX, StreamParams};
 
 /// The classes of streams of a question: filters, each with the parameters of its streams. A connection belongs to the
 /// first class whose filter it matches.
@@ -33,14 +32,6 @@ pub fn classes(spec: &QuestionSpec, context: &Context<'_>) -> Result<Vec<(String
         }
     }
     Ok(questions)
-}
-
-/// The bounds on the memory of all streams of a run.
-pub fn overload(memory: &StreamMemory) -> Result<OverloadParams, Failure> {
-    let memory_max = usize::try_from(bytes("--memory", &memory.memory)?).unwrap_or(usize::MAX);
-    let cutoff = memory.overload_cutoff.as_deref();
-    let cutoff = cutoff.map_or(Ok(u64::MAX), |text| bytes("--overload-cutoff", text))?;
-    Ok(OverloadParams { memory_max, cutoff, ..OverloadParams::default() })
 }
 
 type Class<T> = (Option<String>, T);
@@ -135,7 +126,13 @@ fn read_priority(text: &str) -> Result<u8, Failure> {
 }
 
 fn read_chunk(bounds: &QuestionSpec) -> Result<Option<ChunkParams>, Failure> {
-    let Some(size) = &bounds.chunk else { return Ok(None) };
+    let Some(size) = &bounds.chunk else {
+        let needless = [("overlap", bounds.overlap.is_some()), ("flush", bounds.flush.is_some())];
+        return match needless.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(Failure::new(format!("`{option}` needs `chunk`, the size of chunks"))),
+            None => Ok(None),
+        };
+    };
     let read = |option: &str, text: &str| {
         let number = bytes(option, text)?;
         u32::try_from(number).map_err(|_| Failure::new(format!("{option} {text}: give less than 4G")))
@@ -150,8 +147,10 @@ fn read_chunk(bounds: &QuestionSpec) -> Result<Option<ChunkParams>, Failure> {
     let flush_ns = match bounds.flush {
         // A result of 0 ns would mean no flush.
         Some(seconds) if seconds > 0.0 => ((seconds * 1e9) as i64).max(1),
-        Some(_) => {
-            return Err(Failure::new("--flush 0: give a time of more than 0, for example 10, 500ms or 5m"));
+        Some(seconds) => {
+            return Err(Failure::new(format!(
+                "--flush {seconds}: give a time of more than 0, for example 10, 500ms or 5m"
+            )));
         }
         None => 0,
     };

@@ -40,7 +40,7 @@ enum RequestArgs {
 struct AddArgs {
     /// Name of the question
     name: String,
-    /// Type of data: flows, packets, streams, match, events, sessions, a session protocol, files, x509
+    /// Type of data: flows, packets, streams, match, events, sessions, stats, a session protocol, files, x509
     ask: String,
     /// Filter. Default: all traffic
     filter: Option<String>,

@@ -1,6 +1,6 @@
 //! `weir match`: matches of patterns in streams.
 
-use crate::args::{Input, StreamBounds, StreamMemory, formats, settle};
+use crate::args::{Input, StreamBounds, formats, settle};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
@@ -55,8 +55,6 @@ struct Args {
     input: Input,
     #[command(flatten)]
     bounds: StreamBounds,
-    #[command(flatten)]
-    memory: StreamMemory,
     /// Write matches to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
     /// file per hour
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
@@ -77,7 +75,7 @@ struct Args {
     /// Print only the number of matches (with -l or -L: of streams)
     #[arg(short = 'c', long)]
     count: bool,
-    /// Print counters, and counts and cycles per stage, to standard error at the end
+    /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
 }
@@ -339,14 +337,16 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         ..QuestionSpec::default()
     };
     let spec = args.bounds.put_into(spec);
-    let overload = stream_questions::overload(&args.memory)?;
-    let asked = Asked { overload, ..Asked::one(&args.input, &spec, args.stats) };
+    let asked = Asked::one(&args.input, &spec, args.stats);
     Ok(ask::answer(asked, all)?.status_of_search())
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     if spec.patterns.is_empty() {
         return Err(Failure::new("there is no pattern"));
+    }
+    if spec.max_count == Some(0) {
+        return Err(Failure::new("`max_count` 0: give a number of at least 1"));
     }
     let (ignore_case, literal) = (spec.ignore_case, spec.fixed_strings);
     let pattern = |text: &String| Pattern { text: text.clone(), ignore_case, literal };

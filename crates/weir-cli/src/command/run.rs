@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use toml::Spanned;
 use weir::io::Format;
-use weir::stream::OverloadParams;
 
 /// Arguments of `run`.
 #[derive(ClapArgs, Clone)]
@@ -28,7 +27,7 @@ struct Args {
     /// Listen on this socket for requests of `weir ctl`
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Print counters, and counts and cycles per stage, to standard error at the end
+    /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
 }
@@ -37,16 +36,23 @@ fn questions() -> String {
     format!(
         "\
 A file of questions:
-  read = [\"capture.pcap\"]                   # or -r
+  read = [\"capture.pcap\"]                # or -r
   [[question]]
-  name = \"com\"                              # unique
-  ask = \"tls\"                               # flows, packets, streams, match, events, sessions, a session protocol, files, x509
-  filter = 'tls.sni matches \"[.]com$\"'      # default: all traffic
-  format = \"json\"                           # {}
-  output = \"com.json\"                       # default: standard output; packets also to .pcap, .pcapng
-  patterns = ['(?i)user-agent: curl']       # for match; also ignore_case = true, fixed_strings = true, matcher = \"rust\"
-  cutoff = \"10k\"                            # for match and streams: only the first bytes of each stream
-  events = [\"tcp.retransmission\"]           # for events: only these",
+  name = \"com\"                           # unique
+  ask = \"tls\"                            # the name of a command that answers a question
+  filter = 'tls.sni matches \"[.]com$\"'   # default: all traffic
+  format = \"json\"                        # {}
+  output = \"com.json\"                    # default: standard output
+
+ask is flows, packets, streams, match, events, sessions, stats, files, x509 or a session
+protocol. The output of packets may be a capture file (.pcap, .pcapng). Further options, as on the
+command line, cutoff to flush for streams, too:
+  match      patterns = ['user-agent: curl'], ignore_case = true, fixed_strings = true,
+             matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\"),
+             cutoff = [\"dns:1k\", \"10k\"], priority = \"dns:9\", chunk = \"4k\", overlap = \"100\",
+             flush = 1.5 (seconds)
+  streams    digest = \"sha256\", files = \"DIR/\"
+  events     events = [\"tcp.retransmission\"]",
         Format::labels()
     )
 }
@@ -110,8 +116,9 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         questions =
             toml::from_str(&text).map_err(|wrong| Failure::new(format!("{}: {wrong}", path.display())))?;
         (specs, wrong) = questions.specs(path, &text);
-        let overwrites =
-            |spec: &&QuestionSpec| spec.output.as_ref().is_some_and(|out| output::is_same_file(out, path));
+        let overwrites = |spec: &&QuestionSpec| {
+            spec.output.as_ref().is_some_and(|out| output::file_id(out) == output::file_id(path))
+        };
         wrong.extend(specs.iter().filter(overwrites).map(|spec| {
             let message = format!("{} is the file of questions: write to another file", path.display());
             Failure::new(message).of_question(&spec.name)
@@ -139,7 +146,6 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         wrong,
         socket: args.control.as_deref(),
         stats: args.stats,
-        overload: OverloadParams::default(),
         stdout: Stdout::Shared,
     };
     Ok(ask::answer(asked, all)?.ran.status)

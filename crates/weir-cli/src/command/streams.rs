@@ -1,6 +1,6 @@
 //! `weir streams`: each direction's bytes in order, one row each; digests and files of the bytes.
 
-use crate::args::{Input, StreamBounds, StreamMemory, formats, settle};
+use crate::args::{Input, StreamBounds, formats, settle};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
@@ -28,8 +28,6 @@ struct Args {
     input: Input,
     #[command(flatten)]
     bounds: StreamBounds,
-    #[command(flatten)]
-    memory: StreamMemory,
     /// Add a digest of each stream's bytes, without missing bytes
     #[arg(long, value_name = "DIGEST", value_parser = ["sha256"])]
     digest: Option<String>,
@@ -43,7 +41,7 @@ struct Args {
     /// Print only the number of streams
     #[arg(long)]
     count: bool,
-    /// Print counters, and counts and cycles per stage, to standard error at the end
+    /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
 }
@@ -203,8 +201,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         ..QuestionSpec::default()
     };
     let spec = args.bounds.put_into(spec);
-    let overload = stream_questions::overload(&args.memory)?;
-    let asked = Asked { overload, ..Asked::one(&args.input, &spec, args.stats) };
+    let asked = Asked::one(&args.input, &spec, args.stats);
     let answered = ask::answer(asked, all)?;
     Ok(if args.count { answered.status_of_search() } else { answered.ran.status })
 }

@@ -10,7 +10,6 @@ use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir::io::Format;
-use weir::stream::OverloadParams;
 
 /// Arguments of `zeek`.
 #[derive(ClapArgs, Clone)]
@@ -25,7 +24,7 @@ struct Args {
     /// Format of the logs
     #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(&[]))]
     format: String,
-    /// Print counters, and counts and cycles per stage, to standard error at the end
+    /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
 }
@@ -66,7 +65,6 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         wrong: vec![],
         socket: None,
         stats: args.stats,
-        overload: OverloadParams::default(),
         stdout: Stdout::Shared,
     };
     Ok(ask::answer(asked, all)?.ran.status)

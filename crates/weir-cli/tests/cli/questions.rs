@@ -421,6 +421,63 @@ fn a_filter_in_the_syntax_of_pcap_filter_is_every_log_s() {
 }
 
 #[test]
+fn options_of_a_file_are_those_of_the_command_line() {
+    let dir = directory("options");
+    let file = dir.join("questions.toml");
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("streams", "digest = \"sha256\"", &["--digest", "sha256"]),
+        (
+            "streams",
+            "cutoff = [\"tcp.port == 443:1k\", \"10k\"]\npriority = \"dns:9\"",
+            &["--cutoff", "tcp.port == 443:1k", "--cutoff", "10k", "--priority", "dns:9"],
+        ),
+        (
+            "match",
+            "patterns = [\"[Ss]erver\"]\ncontext = 4\nmax_count = 1\nchunk = \"4k\"\noverlap = \"100\"\nflush = 1.5",
+            &["-e", "[Ss]erver", "-C", "4", "-m", "1", "--chunk", "4k", "--overlap", "100", "--flush", "1.5"],
+        ),
+        ("match", "patterns = [\"Server\"]\nstreams = \"with\"", &["-e", "Server", "-l"]),
+        ("match", "patterns = [\"Server\"]\nstreams = \"without\"", &["-e", "Server", "-L"]),
+        ("events", "events = [\"tcp\"]", &["-e", "tcp"]),
+        ("stats", "", &[]),
+    ];
+    for (ask, options, args) in cases {
+        let output = dir.join(format!("{ask}.json"));
+        let text = format!("[[question]]\nname = \"one\"\nask = \"{ask}\"\noutput = {output:?}\n{options}\n");
+        std::fs::write(&file, &text).unwrap();
+        let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+        assert_eq!((err.as_str(), status), ("", 0), "{text}");
+        let alone = weir(&[&[ask, "-r", FIRST_LIGHT, "--format", "json"], *args].concat()).0;
+        assert!(!alone.is_empty(), "{text}");
+        assert_eq!(std::fs::read_to_string(&output).unwrap(), alone, "{text}");
+    }
+    for (ask, options, said) in [
+        ("streams", "overlap = \"1k\"", "`overlap` needs `chunk`"),
+        ("match", "patterns = [\"a\"]\nmax_count = 0", "give a number of at least 1"),
+        ("flows", "digest = \"sha256\"", "`digest` does not apply to `flows`"),
+        ("streams", "digest = \"md5\"", "there is no digest `md5`"),
+    ] {
+        std::fs::write(&file, format!("[[question]]\nname = \"one\"\nask = \"{ask}\"\n{options}\n")).unwrap();
+        let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+        assert!(err.contains(said) && status == 2, "{options}: {err}");
+    }
+}
+
+#[test]
+fn two_questions_do_not_write_files_of_streams_to_one_directory() {
+    let dir = directory("one-directory");
+    let (file, bytes) = (dir.join("questions.toml"), dir.join("bytes"));
+    std::fs::create_dir_all(&bytes).unwrap();
+    let question = |name: &str, path: &Path| {
+        format!("[[question]]\nname = \"{name}\"\nask = \"streams\"\nfiles = {path:?}\n")
+    };
+    std::fs::write(&file, question("a", &bytes) + &question("b", &bytes.join("."))).unwrap();
+    let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert!(err.contains("is the output of `a`") && status == 2, "{err}");
+    assert_eq!(std::fs::read_dir(&bytes).unwrap().count(), 0);
+}
+
+#[test]
 fn streams_and_matches_are_questions_beside_others() {
     let dir = directory("stream-questions");
     let file = dir.join("questions.toml");
