@@ -82,7 +82,7 @@ pub struct TermBit {
 
 impl TermBit {
     /// Whether predicates remain for the connection or a session.
-    pub fn has_residue(&self) -> bool {
+    pub fn has_remainder(&self) -> bool {
         !(self.connection.is_empty() && self.session.is_empty())
     }
 }

@@ -151,8 +151,8 @@ impl Trie {
     }
 
     /// Whether predicates remain for connections or sessions.
-    pub fn has_residue(&self) -> bool {
-        self.bits.iter().any(TermBit::has_residue)
+    pub fn has_remainder(&self) -> bool {
+        self.bits.iter().any(TermBit::has_remainder)
     }
 }
 
@@ -166,8 +166,8 @@ impl Builder<'_> {
     fn question(&mut self, index: usize, question: &Question) -> Result<(), Diagnostic> {
         let predicates = &question.filter.predicates;
         let is_late = |p: &usize| stage_of(self.catalog, &predicates[*p]) != Stage::Packet;
-        let any_residue = question.filter.terms.iter().any(|term| term.predicates.iter().any(is_late));
-        let mode = match question.need.flows() || !question.need.events.is_empty() || any_residue {
+        let any_remainder = question.filter.terms.iter().any(|term| term.predicates.iter().any(is_late));
+        let mode = match question.need.flows() || !question.need.events.is_empty() || any_remainder {
             true => Decides::Connections,
             false => Decides::Packets,
         };
@@ -341,7 +341,7 @@ mod tests {
     fn the_packet_part_ends_where_what_is_late_begins() {
         let trie =
             trie(&["tcp.port == 443 and tls.sni contains \"x\" or tcp.port == 443 and udp"]).expect("small");
-        assert!(trie.has_residue() && !trie.is_unconditional());
+        assert!(trie.has_remainder() && !trie.is_unconditional());
         let port = trie.nodes[Trie::ROOT].children[0];
         assert_eq!(trie.nodes[port].bits.len(), 1, "the bit that waits for the session");
         assert_eq!(trie.nodes[port].children.len(), 2);

@@ -27,9 +27,9 @@ use weir_sessions::ProtocolSet;
 
 /// Maps the remainders of one plan to those of another.
 #[derive(Debug, Clone)]
-pub(crate) struct ResidueMap(Vec<Option<usize>>);
+pub(crate) struct RemainderMap(Vec<Option<usize>>);
 
-impl ResidueMap {
+impl RemainderMap {
     pub fn between(old: &Plan, new: &Plan) -> Self {
         fn key(bit: &Alternative) -> (usize, &str) {
             (bit.question, &bit.name)
@@ -54,7 +54,7 @@ impl ClassMap {
     /// Adds to the new plan each class that it lacks: existing flows are of such a class, even if no new packet can
     /// be. Where the new plan has no room, such flows get classes that imply less: a question may then
     /// miss a flow, but is never given a wrong one.
-    fn between(old: &Plan, new: &mut Plan, remainders: &ResidueMap) -> Self {
+    fn between(old: &Plan, new: &mut Plan, remainders: &RemainderMap) -> Self {
         // A flow's record has a bit for each class of the program, and the unused bits of the last word.
         let room = new.classes.len().next_multiple_of(64).max(64);
         let mut map = vec![];
@@ -93,7 +93,7 @@ impl<S: Subscriber> Worker<S> {
     /// This is cheap if both programs keep the same variables; otherwise every table entry is rewritten.
     pub fn change(&mut self, plan: Arc<Plan>) {
         let mut plan = (*plan).clone();
-        let remainders = ResidueMap::between(&self.plan, &plan);
+        let remainders = RemainderMap::between(&self.plan, &plan);
         let classes = ClassMap::between(&self.plan, &mut plan, &remainders);
         let plan = Arc::new(plan);
         self.forget_streams(&plan);
@@ -134,7 +134,7 @@ impl<S: Subscriber> Worker<S> {
 impl<P> HoldQueue<P> {
     /// Changes to another plan of the same stack.
     pub fn change(&mut self, plan: &Arc<Plan>) {
-        let map = ResidueMap::between(self.plan(), plan);
+        let map = RemainderMap::between(self.plan(), plan);
         self.replace(Arc::clone(plan), |remainders| map.map(remainders), &plan.asked());
     }
 }
@@ -159,7 +159,7 @@ impl Flows {
 
 /// Maps the parts of a flow from one program to another.
 struct Moves<'a> {
-    remainders: &'a ResidueMap,
+    remainders: &'a RemainderMap,
     classes: &'a ClassMap,
     old: &'a Plan,
     new: &'a Arc<Plan>,

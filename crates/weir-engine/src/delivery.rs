@@ -204,7 +204,7 @@ impl<S: Subscriber> Delivery<S> {
         }
         if !open.is_empty() {
             let held = self.sessions.entry(waiting.flow).or_default();
-            match held.iter_mut().find(|held| Arc::ptr_eq(&held.session, session)) {
+            match held.iter_mut().rev().find(|held| Arc::ptr_eq(&held.session, session)) {
                 Some(held) => held.open |= &open,
                 None => held.push(HeldSession { open, protocol, session: Arc::clone(session) }),
             }

@@ -61,6 +61,8 @@ pub(crate) struct FlowParser {
 pub(crate) struct Tunnel {
     protocol: usize,
     parser: FlowParser,
+    /// The protocols that the inner stream is probed for.
+    probed: ProtocolSet,
     /// Its recognised protocols begin with those of the outer sessions.
     inner: FlowSessions,
 }
@@ -222,9 +224,10 @@ impl FlowSessions {
                 let (protocol, parser) = (usize::from(*protocol), &mut parser.parser);
                 let progress = numbered(protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
                 rest.gap(carrier, (from, length_bytes), out, counters);
-                if matches!(progress, Progress::Done | Progress::Inner | Progress::HandOver { .. }) {
-                    counters.inner_streams_cut += u64::from(progress == Progress::Inner);
-                    self.leave(counters);
+                match progress {
+                    Progress::Inner => self.refuse_inner(out, counters),
+                    Progress::Done | Progress::HandOver { .. } => self.leave(counters),
+                    Progress::Wanted | Progress::NotMine => {}
                 }
             }
             // A datagram that was cut off or is missing does not affect the others.
@@ -266,15 +269,22 @@ impl FlowSessions {
         match progress {
             Progress::Wanted => {}
             Progress::NotMine => rest.take(carrier, data, out, counters),
-            Progress::Inner => {
-                counters.inner_streams_cut += 1;
-                self.leave(counters);
-            }
+            Progress::Inner => self.refuse_inner(out, counters),
             Progress::Done | Progress::HandOver { .. } => self.leave(counters),
         }
     }
 
-    /// Begins the parser's inner stream, which is probed like a flow of its own.
+    /// Ends the first of the parsers that share a flow, because it yields a stream: nobody would take the stream. The
+    /// sessions that the parser has are kept.
+    fn refuse_inner(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
+        if let FlowSessions::Beside(protocol, parser, _) = self {
+            numbered(usize::from(*protocol), out, |sessions| parser.parser.finish(sessions));
+        }
+        counters.inner_streams_cut += 1;
+        self.leave(counters);
+    }
+
+    /// Begins the parser's inner stream, which is probed for the protocols that the parser's protocol hands over to.
     fn enter(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
         let FlowSessions::Parsing(recognised, parser) = std::mem::take(self) else { return };
         let inner = if recognised.is_full() {
@@ -283,7 +293,9 @@ impl FlowSessions {
         } else {
             FlowSessions::Fresh(recognised, 0)
         };
-        let mut tunnel = Box::new(Tunnel { protocol: recognised.last().unwrap_or(0), parser, inner });
+        let protocol = recognised.last().unwrap_or(0);
+        let probed = carrier.plan.probed & carrier.plan.sessions.handed_over_by(protocol);
+        let mut tunnel = Box::new(Tunnel { protocol, parser, probed, inner });
         tunnel.take_inner(carrier, out, counters);
         *self = FlowSessions::Tunnel(tunnel);
         self.go_on_around(carrier, Progress::Inner, out, counters);
@@ -437,7 +449,7 @@ impl Tunnel {
     fn take_inner(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
         let mut pieces = vec![];
         self.parser.parser.take_inner(&mut pieces);
-        let carrier = Carrier { is_datagram: false, ..*carrier };
+        let carrier = Carrier { is_datagram: false, probed: &self.probed, ..*carrier };
         for InnerPiece { from, time, gap_bytes, bytes } in pieces {
             self.inner.gap(&carrier, (from, gap_bytes), out, counters);
             let data = Data { from, time, bytes: &bytes, is_datagram: false };

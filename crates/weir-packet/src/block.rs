@@ -241,11 +241,6 @@ impl BlockPool {
     pub fn lend(&mut self, block: &Arc<Block>) {
         self.lent.push(Arc::clone(block));
     }
-
-    /// Bytes in all lent blocks that are still referenced.
-    pub fn referred_bytes(&self) -> usize {
-        self.lent.iter().filter(|b| Arc::strong_count(b) > 1).map(|b| b.size_bytes()).sum()
-    }
 }
 
 #[cfg(test)]

@@ -142,14 +142,6 @@ impl Burst {
         self.extras.get(index)
     }
 
-    /// The frame of packet `index` as it was on the wire: [`PacketExtra::frame_with_vlan`].
-    ///
-    /// # Panics
-    /// As [`data`](Self::data).
-    pub fn frame_with_vlan(&self, index: usize) -> Cow<'_, [u8]> {
-        self.extra(index).frame_with_vlan(self.packets[index].link, self.data(index))
-    }
-
     /// Adds packets of another burst, which lie in the same block, and their additional data.
     ///
     /// # Panics
@@ -213,10 +205,13 @@ mod tests {
         for index in 0..2 {
             burst.extras.push(index, PacketExtra { vlan: Some(TAG), ..PacketExtra::default() });
         }
+        let frame = |burst: &Burst, index: usize| {
+            burst.extra(index).frame_with_vlan(burst.packets[index].link, burst.data(index)).into_owned()
+        };
         let tagged = b"\x01\x02\x03\x04\x05\x06\x0a\x0b\x0c\x0d\x0e\x0f\x81\x00\x60\x2a\x08\x00ip";
-        assert_eq!(&*burst.frame_with_vlan(0), tagged);
-        assert_eq!(&*burst.frame_with_vlan(1), b"cut", "there is no place for the tag");
+        assert_eq!(frame(&burst, 0), tagged);
+        assert_eq!(frame(&burst, 1), b"cut", "there is no place for the tag");
         burst.packets[0].link = LinkType(101);
-        assert_eq!(burst.frame_with_vlan(0).len(), 16, "a tag is of Ethernet");
+        assert_eq!(frame(&burst, 0).len(), 16, "a tag is of Ethernet");
     }
 }

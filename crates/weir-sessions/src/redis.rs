@@ -50,8 +50,11 @@ pub const WAITING_MAX: usize = 256;
 pub const TEXT_BYTES_MAX: Setting = Setting {
     name: "redis.text_bytes_max",
     default: 256,
-    doc: "Most bytes kept of a name, a key, a value or a reply",
+    doc: "Most bytes kept of a name, a key, a value or a reply; at least 16",
 };
+
+/// Bytes of the longest word that the parser compares with known words, rounded up.
+const WORD_BYTES_MAX: usize = 16;
 
 /// Most elements of an array, as in servers.
 const ELEMENTS_MAX: u64 = 1 << 20;
@@ -435,6 +438,7 @@ impl SessionParser for RedisParser {
 impl RedisParser {
     fn new(context: &Context<'_>) -> Self {
         let text_bytes_max = usize::try_from(context.number(&TEXT_BYTES_MAX)).unwrap_or(usize::MAX);
+        let text_bytes_max = text_bytes_max.max(WORD_BYTES_MAX);
         let sides = [(); 2].map(|()| Side { text_bytes_max, ..Side::default() });
         Self { sides, ..Self::default() }
     }

@@ -159,6 +159,12 @@ impl SessionRegistry {
         self.where_(|carrier| carrier.hands_over.iter().any(|name| is_wanted(name)))
     }
 
+    /// Protocols that this one may hand over to, or share a flow with.
+    pub fn handed_over_by(&self, number: usize) -> ProtocolSet {
+        let hands_over = self.protocols[number].hands_over;
+        self.where_(|protocol| hands_over.contains(&protocol.name))
+    }
+
     /// Every log of parts of sessions.
     pub fn part_logs(&self) -> &'static [&'static PartLog] {
         self.part_logs
@@ -251,16 +257,17 @@ mod tests {
         let key = registry.protocol(redis).fields.iter().position(|field| field.name == "redis.cmd.key");
         let key = |registry: &SessionRegistry| {
             let (mut parser, mut sessions) = (registry.open(redis, false), vec![]);
-            let request: &[u8] = b"*2\r\n$3\r\nGET\r\n$6\r\nabcdef\r\n";
+            let request: &[u8] = b"*2\r\n$3\r\nGET\r\n$20\r\nabcdefghijklmnopqrst\r\n";
             for (from, bytes) in [(Direction::Originator, request), (Direction::Responder, b"$-1\r\n")] {
                 let time = Timestamp(0);
                 parser.parse(&Data { from, time, bytes, is_datagram: false }, &mut sessions);
             }
             sessions[0].value(key.expect("it has a key")).into_owned()
         };
-        assert_eq!(key(&registry), Value::Text("abcdef".into()));
+        assert_eq!(key(&registry), Value::Text("abcdefghijklmnopqrst".into()));
         assert_eq!(registry.configure("redis.text_bytes_max", 4), Ok(()));
-        assert_eq!(key(&registry), Value::Text("abcd".into()));
+        // The least, so that the parser knows its commands.
+        assert_eq!(key(&registry), Value::Text("abcdefghijklmnop".into()));
         let wrong = registry.configure("redis.text_max", 4).expect_err("there is none");
         assert_eq!(wrong.to_string(), "no session protocol has a setting `redis.text_max`");
     }

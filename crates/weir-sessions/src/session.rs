@@ -194,9 +194,10 @@ pub trait SessionParser: Send {
     /// The connection is over; yields what is worth yielding (an unanswered ClientHello, say).
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>);
 
-    /// Moves bytes of the stream inside, in the order in which they came, to the end of `pieces`. The first time it is called because
-    /// the parser answered [`Progress::Inner`], then after each call. The stream is probed anew, for protocols that the parser's own protocol
-    /// [may hand over to](SessionProtocol::hands_over). Of flows that several protocols share nothing is taken.
+    /// Moves the bytes of the inner stream, in order, to the end of `pieces`. The engine calls this after a call that
+    /// answered [`Progress::Inner`], and then after each `parse` and `gap`, but not after `finish`. The stream is probed for
+    /// the protocols that the parser's own protocol [may hand over to](SessionProtocol::hands_over). A parser that shares a
+    /// flow of datagrams with others ends when it answers `Inner`, and nothing is taken.
     fn take_inner(&mut self, pieces: &mut Vec<InnerPiece>) {
         let _ = pieces;
     }

@@ -102,6 +102,8 @@ struct BeaconParser {
     /// Requests without an answer so far.
     waiting: VecDeque<CheckIn>,
     waiting_max: u64,
+    /// Answers to come whose requests no longer wait.
+    answers_missed: u64,
     cut_off: CutOff,
 }
 
@@ -123,7 +125,13 @@ fn message(bytes: &[u8]) -> Message<'_> {
 impl BeaconParser {
     fn new(context: &Context<'_>) -> Self {
         let waiting_max = context.number(&WAITING_MAX);
-        Self { bytes: [vec![], vec![]], waiting: VecDeque::new(), waiting_max, cut_off: CutOff::default() }
+        Self {
+            bytes: [vec![], vec![]],
+            waiting: VecDeque::new(),
+            waiting_max: waiting_max.max(1),
+            answers_missed: 0,
+            cut_off: CutOff::default(),
+        }
     }
 
     /// Takes the messages of one side that are whole.
@@ -137,15 +145,20 @@ impl BeaconParser {
                     let Some((number, rest)) = rest.split_first_chunk() else { break };
                     let sequence = u32::from_be_bytes(*number);
                     let request = CheckIn { time: data.time, machine: text, sequence, command: None };
-                    if (self.waiting.len() as u64) < self.waiting_max {
-                        self.waiting.push_back(request);
-                    } else {
+                    if self.waiting.len() as u64 >= self.waiting_max {
+                        // The oldest is reported without its answer, which must not go to another request.
                         self.cut_off.parts += 1;
+                        self.answers_missed += 1;
+                        let oldest = self.waiting.pop_front();
+                        sessions.extend(oldest.map(|request| Box::new(request) as Box<dyn Session>));
                     }
+                    self.waiting.push_back(request);
                     rest
                 }
                 Direction::Responder => {
-                    if let Some(request) = self.waiting.pop_front() {
+                    if self.answers_missed > 0 {
+                        self.answers_missed -= 1;
+                    } else if let Some(request) = self.waiting.pop_front() {
                         sessions.push(Box::new(CheckIn { command: Some(text), ..request }));
                     }
                     rest
@@ -181,7 +194,8 @@ impl SessionParser for BeaconParser {
 
     fn held_bytes(&self) -> usize {
         let names: usize = self.waiting.iter().map(|request| request.machine.capacity()).sum();
-        names + self.bytes.iter().map(Vec::capacity).sum::<usize>()
+        let queue = self.waiting.capacity() * size_of::<CheckIn>();
+        names + queue + self.bytes.iter().map(Vec::capacity).sum::<usize>()
     }
 
     fn cut_off(&self) -> CutOff {

@@ -177,7 +177,7 @@ impl Lower<'_> {
         let conditional = !self.trie.is_unconditional();
         let is_open = two_sided && !self.open[usize::from(id.0)].classes.is_empty();
         let (words, verdict_words) = (self.trie.words() as u16, self.verdict_words());
-        let remainder = self.trie.has_residue();
+        let remainder = self.trie.has_remainder();
         let has_timeouts = self.same_timeout(id).is_none();
         let vars = &mut self.b.graph.vars;
         for var in protocol.vars.iter().filter(|var| var.held != Held::Packet) {

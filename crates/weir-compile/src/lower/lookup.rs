@@ -38,12 +38,12 @@ impl Lower<'_> {
     pub(super) fn flow_constraint(&mut self, bit: usize, layer: LayerId, above: Above) -> Option<Value> {
         let bit = &self.trie.bits[bit];
         let need = self.questions[bit.question].need;
-        if above == Above::Nothing && !bit.has_residue() && !need.flows() {
+        if above == Above::Nothing && !bit.has_remainder() && !need.flows() {
             return Some(self.b.bool(false));
         }
         // A predicate on the absence of a session also holds for packets without a flow.
         let absence = bit.session.iter().chain(&bit.connection).all(|p| p.negated);
-        if need.packets && absence || !bit.has_residue() && (need.packets || !need.flows()) {
+        if need.packets && absence || !bit.has_remainder() && (need.packets || !need.flows()) {
             return None;
         }
         let carrier = &*self.layer(layer).protocol.declared;

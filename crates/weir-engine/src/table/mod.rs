@@ -101,7 +101,7 @@ impl FlowTable {
         self.buckets.prefetch(hash);
     }
 
-    /// Prefetches up to four cache lines of the entry that a hash most likely leads to. Reads the bucket.
+    /// Prefetches the first cache lines of the entry that a hash most likely leads to. Reads the bucket.
     #[inline(always)]
     pub fn prefetch_entry(&self, hash: u64) -> Option<FlowId> {
         let likely = self.buckets.likely(hash);
