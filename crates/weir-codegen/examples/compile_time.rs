@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_codegen::{Effort, NativeProgram, compile_with};
 use weir_ir::abi::{Continuation, Program};
 use weir_ir::build::{Builder, to};
-use weir_ir::graph::{BinaryOp, CompareOp, Graph, Op, Terminator, Type, Width};
+use weir_ir::graph::{BinaryOp, CompareOp, Graph, NumberFormat, Op, Terminator, Type, Width};
 use weir_ir::verify::verify;
 use weir_packet::PacketMeta;
 
@@ -26,7 +26,12 @@ fn filter(terms: u32) -> Graph {
         b.end(Terminator::Check { buf, offset, bytes: 2, then: to(there), otherwise: to(next) });
         b.seal(there);
         b.switch_to(there);
-        let value = b.one(Op::Load { buf, offset, displacement: 0, width: Width::W2, little: false });
+        let value = b.one(Op::Load {
+            format: NumberFormat { width: Width::W2, little: false },
+            buf,
+            offset,
+            displacement: 0,
+        });
         let mask = b.int(0xfff);
         let masked = b.binary(BinaryOp::And, value, mask);
         let wanted = b.int(u64::from(term));

@@ -12,6 +12,9 @@ use weir_ir::engine_var::VarName;
 use weir_ir::graph::*;
 use weir_packet::{Direction, DropReason, LinkType, PacketMeta, Timestamp};
 
+/// A big-endian number of eight bytes.
+const BIG_ENDIAN_64: NumberFormat = NumberFormat { width: Width::W8, little: false };
+
 /// Records requests and returns prepared answers.
 #[derive(Default)]
 struct Notes {
@@ -156,7 +159,7 @@ fn checked(frame: &[u64], f: impl FnOnce(&mut Builder, &[Value]) -> Vec<Value>) 
     b.done(zero, Some(DropReason::Truncated));
     b.switch_to(yes);
     let values: Vec<Value> = (0..frame.len() as u32)
-        .map(|n| b.one(Op::Load { buf, offset: zero, displacement: 8 * n, width: Width::W8, little: false }))
+        .map(|n| b.one(Op::Load { buf, offset: zero, displacement: 8 * n, format: BIG_ENDIAN_64 }))
         .collect();
     for (number, value) in f(&mut b, &values).into_iter().enumerate() {
         b.graph.outs.push(format!("out{number}"));
@@ -235,7 +238,8 @@ fn loads_of_every_width_in_both_orders() {
         for little in [false, true] {
             let out = Out(b.graph.outs.len() as u32);
             b.graph.outs.push(format!("{width:?}"));
-            let value = b.one(Op::Load { buf, offset, displacement: 0, width, little });
+            let value =
+                b.one(Op::Load { buf, offset, displacement: 0, format: NumberFormat { width, little } });
             b.push(Op::Store { out, value });
             let bytes = frame[1..][..width.bytes() as usize].iter();
             let fold = |sum, byte: &u8| sum << 8 | u64::from(*byte);
@@ -272,9 +276,7 @@ fn a_check_is_exact_even_where_the_offset_wraps() {
             b.switch_to(start);
             let at = match constant {
                 true => b.int(offset),
-                false => {
-                    b.one(Op::Load { buf, offset: zero, displacement: 0, width: Width::W8, little: false })
-                }
+                false => b.one(Op::Load { buf, offset: zero, displacement: 0, format: BIG_ENDIAN_64 }),
             };
             b.check(buf, at, bytes, yes, no);
             [yes, no].into_iter().for_each(|block| b.seal(block));
@@ -305,7 +307,7 @@ fn a_switch_takes_the_first_case_that_fits() {
         b.switch_to(short);
         b.done(zero, None);
         b.switch_to(start);
-        let value = b.one(Op::Load { buf, offset: zero, displacement: 0, width: Width::W8, little: false });
+        let value = b.one(Op::Load { buf, offset: zero, displacement: 0, format: BIG_ENDIAN_64 });
         let mut targets = vec![];
         for (number, case) in cases.iter().chain(&cases[..1]).enumerate() {
             let hit = b.int(number as u64 + 1);

@@ -50,17 +50,19 @@
 //!             | v = (add | sub | sub_sat | mul | and | or | xor | shl | shr | min | max) v v
 //!             | v = (eq | ne | lt | le) v v      | v = not v        | v = from_bool v
 //!             | v = select v v v                 | v = frame        | v = narrow v v      | v = length v
-//!             | v = (load8 | load16be | load16le | load32be …) v v DISPLACEMENT
+//!             | v = (load8 | load16be | load32be | load64be) v v DISPLACEMENT
+//!             | v = (load8le | load16le | load32le | load64le) v v DISPLACEMENT
 //!             | v = meta (time | wire_bytes | captured_bytes | link | interface | number)
 //!             | v = input NUMBER                 | v = input_bytes NUMBER
 //!             | v = member set v v               | v = search pattern v v v
 //!             | v = get v var [side v]           | set v var [side v] = v
 //!             | append v var v
-//!             | v, v = seq_insert sequence v side v at v bytes v v v span v metas (v,*)
+//!             | v, v = seq_insert sequence v side v at v bytes v v v span v [metas (v,*)]
 //!             | v,* = seq_next sequence v side v
 //!             | v = seq_assemble sequence v side v
 //!             | seq_acknowledge sequence v side v at v
-//!             | (collect | deliver) v side v gap v bytes v v v
+//!             | collect v side v gap v bytes v v v [whole (v,*)]
+//!             | deliver v side v gap v bytes v v v
 //!             | v = messages v side v            | v = next_messages v wanted v
 //!             | v = whole_value N
 //!             | v = sum16 v v v v                | v = (keep | excerpt) v v v | refuel fuel
@@ -76,7 +78,8 @@
 //! KEY_PART is `NAME (address | mac | number | port | other) BITS [first | second]` ([`crate::key`]).
 //! VAR is the NAME of a layer's variable, or the quoted name of a [`crate::engine_var::EngineVar`], which begins with
 //! `$`. A NAME that is not letters, digits, `_` and `.` is quoted. Quoted text has the usual escapes `\"`, `\\` and
-//! `\xNN` (a byte). Unreachable blocks are printed like others.
+//! `\xNN` (a byte). Unreachable blocks are printed like others. Instructions are declared in the table
+//! `graph/operations.rs`, from which their printer and parser follow.
 //!
 //! Invariants, checked by [`crate::verify`]; for unreachable blocks only that all names exist and types fit:
 //! 1. Every value is defined once, and its definition dominates its uses. Types fit.
@@ -98,14 +101,14 @@
 //!    record.
 
 mod op;
-mod operands;
+pub(crate) mod operations;
+mod terminator;
 
-pub use op::Op;
-pub use operands::{Touch, Touches};
+pub use op::{Op, Touch, Touches, Wanted};
 
 use crate::engine_var::{EngineVar, VarName};
 use crate::key::KeyLayout;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::fmt;
 use weir_packet::DropReason;
 
@@ -233,6 +236,15 @@ impl Width {
             Width::W8 => 8,
         }
     }
+}
+
+/// The size and the byte order of a number in a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NumberFormat {
+    /// Number of bytes.
+    pub width: Width,
+    /// Little-endian; otherwise big-endian.
+    pub little: bool,
 }
 
 /// The capture's metadata of a packet.
@@ -539,57 +551,5 @@ impl Graph {
     /// Numbers of all blocks.
     pub fn block_ids(&self) -> impl DoubleEndedIterator<Item = Block> + use<> {
         (0..self.blocks.len() as u32).map(Block)
-    }
-
-    /// Whether `op` defines a single bool.
-    pub fn result_is_bool(&self, op: &Op) -> bool {
-        match op {
-            Op::Bool(_) | Op::Compare(..) | Op::Not(_) | Op::Member { .. } | Op::Search { .. } => true,
-            Op::Binary(_, a, _) | Op::Select(_, a, _) => self.type_of(*a) == Type::Bool,
-            _ => false,
-        }
-    }
-
-    /// Types of the results of `op`.
-    pub fn result_types(&self, op: &Op) -> SmallVec<[Type; 2]> {
-        match op {
-            Op::Const(_)
-            | Op::FromBool(_)
-            | Op::Length(_)
-            | Op::Load { .. }
-            | Op::Sum16 { .. }
-            | Op::Excerpt { .. }
-            | Op::Meta(_)
-            | Op::Input(_)
-            | Op::Keep { .. }
-            | Op::WholeValue { .. }
-            | Op::Get { .. } => smallvec![Type::Int],
-            Op::Bool(_) | Op::Compare(..) | Op::Not(_) | Op::Member { .. } | Op::Search { .. } => {
-                smallvec![Type::Bool]
-            }
-            Op::Binary(_, a, _) | Op::Select(_, a, _) => smallvec![self.type_of(*a)],
-            Op::Frame
-            | Op::Narrow(..)
-            | Op::InputBytes(_)
-            | Op::SeqAssemble { .. }
-            | Op::Messages { .. }
-            | Op::NextMessages { .. } => smallvec![Type::Buf],
-            Op::SeqInsert { .. } => smallvec![Type::Int, Type::Int],
-            Op::SeqNext { sequence, .. } => {
-                let metas = self.sequences[sequence.index()].metas as usize;
-                let mut types: SmallVec<[Type; 2]> =
-                    smallvec![Type::Bool, Type::Int, Type::Buf, Type::Int, Type::Int, Type::Bool];
-                types.extend(std::iter::repeat_n(Type::Int, metas));
-                types
-            }
-            Op::Set { .. }
-            | Op::Append { .. }
-            | Op::SeqAcknowledge { .. }
-            | Op::Collect { .. }
-            | Op::Refuel { .. }
-            | Op::Deliver { .. }
-            | Op::Emit { .. }
-            | Op::Store { .. } => smallvec![],
-        }
     }
 }

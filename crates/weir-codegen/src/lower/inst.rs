@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, AbiParam, InstBuilder, StackSlotData, StackSlotKind, types};
 use std::mem::offset_of;
 use weir_ir::abi::Continuation;
-use weir_ir::graph::{BinaryOp, CompareOp, Inst, Meta, Op, Type, Value, Var, VarKind, Width};
+use weir_ir::graph::{BinaryOp, CompareOp, Inst, Meta, NumberFormat, Op, Type, Value, Var, VarKind, Width};
 use weir_packet::PacketMeta;
 
 /// A host function that receives its arguments in an array of words.
@@ -166,9 +166,9 @@ impl Lowering<'_> {
                 return Parts::Two(address, self.b.ins().umin(bytes, end));
             }
             Op::Length(buf) => self.buf(*buf).1,
-            Op::Load { buf, offset, displacement, width, little } => {
+            Op::Load { format, buf, offset, displacement } => {
                 let (address, displacement) = self.address(*buf, *offset, *displacement);
-                self.load(address, displacement, *width, *little)
+                self.load(address, displacement, *format)
             }
             Op::Meta(meta) => self.meta(*meta),
             Op::Input(n) => {
@@ -271,7 +271,8 @@ impl Lowering<'_> {
         }
     }
 
-    fn load(&mut self, address: ir::Value, displacement: i32, width: Width, little: bool) -> ir::Value {
+    fn load(&mut self, address: ir::Value, displacement: i32, format: NumberFormat) -> ir::Value {
+        let NumberFormat { width, little } = format;
         let ty = match width {
             Width::W1 => types::I8,
             Width::W2 => types::I16,

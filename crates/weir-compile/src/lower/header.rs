@@ -4,7 +4,7 @@
 use super::{LayerVars, Lower, Pair};
 use crate::catalog::FieldKey;
 use weir_ir::build::{Variable, to};
-use weir_ir::graph::{BinaryOp, Block, CompareOp, Op, Terminator, Type, Value, Width};
+use weir_ir::graph::{BinaryOp, Block, CompareOp, NumberFormat, Op, Terminator, Type, Value, Width};
 use weir_ir::range::BUFFER_BYTES_MAX;
 use weir_lang::model::{self, FieldId, FieldType, HeaderItem, Layer, LayerId, Run};
 use weir_packet::DropReason;
@@ -325,7 +325,12 @@ impl Lower<'_> {
                 continue;
             }
             let at = first.min(cursor.checked - bytes);
-            let op = Op::Load { buf, offset: cursor.base, displacement: at, width, little };
+            let op = Op::Load {
+                format: NumberFormat { width, little },
+                buf,
+                offset: cursor.base,
+                displacement: at,
+            };
             let word = self.b.one(op);
             let right = (at + bytes) * 8 - (cursor.bits + bits);
             let shifted = if right == 0 {

@@ -11,7 +11,7 @@ use crate::catalog::FieldKey;
 use crate::question::Decides;
 use crate::trie::{Node, NodeId, Trie};
 use weir_ir::build::{Builder, Variable};
-use weir_ir::graph::{BinaryOp, CompareOp, Op, Pattern, PatternDecl, Set, Type, Value, Width};
+use weir_ir::graph::{BinaryOp, CompareOp, NumberFormat, Op, Pattern, PatternDecl, Set, Type, Value, Width};
 use weir_lang::filter::{Literal, Op as FilterOp, Predicate, Stage};
 use weir_lang::model::{FieldId, FieldType, LayerId};
 
@@ -409,7 +409,8 @@ fn compare_slice(
     b.switch_to(there);
     let mut word = b.int(0);
     for byte in 0..count.min(8) {
-        let load = Op::Load { buf, offset: at, displacement: byte, width: Width::W1, little: false };
+        let format = NumberFormat { width: Width::W1, little: false };
+        let load = Op::Load { format, buf, offset: at, displacement: byte };
         let load = b.one(load);
         let eight = b.int(8);
         let shifted = b.binary(BinaryOp::Shl, word, eight);

@@ -1,263 +1,264 @@
-//! Instructions.
+//! Instructions: their type, operands, result types and effects, all derived from the [table](super::operations).
 
-use super::{BinaryOp, CompareOp, Event, Fuel, Meta, Out, Pattern, Sequence, Set, Value, Var, Width};
+use super::operations::operations;
+use super::{
+    BinaryOp, CompareOp, Event, Fuel, Graph, Meta, NumberFormat, Out, Pattern, Sequence, Set, Type, Value,
+    Var,
+};
+use smallvec::{SmallVec, smallvec};
 
-/// An instruction. [`Inst::results`] holds its results.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// A number. → int
-    Const(u64),
-    /// True or false. → bool
-    Bool(bool),
-    /// Arithmetic on ints; and, or, xor on bools too. → type of its operands
-    Binary(BinaryOp, Value, Value),
-    /// Comparison of ints. → bool
-    Compare(CompareOp, Value, Value),
-    /// Not. → bool
-    Not(Value),
-    /// 1 for true, 0 for false. → int
-    FromBool(Value),
-    /// The second operand if the first (a bool) is true, else the third. → their type
-    Select(Value, Value, Value),
-    /// The packet's bytes. → buf
-    Frame,
-    /// A prefix of a buffer, up to an offset (the second operand), or all of a shorter buffer. → buf
-    Narrow(Value, Value),
-    /// Number of bytes in a buffer. → int
-    Length(Value),
-    /// Bytes at offset plus displacement, big-endian unless `little`. → int
-    Load {
-        /// The buffer.
-        buf: Value,
-        /// Offset.
-        offset: Value,
-        /// Added to the offset.
-        displacement: u32,
-        /// Number of bytes.
-        width: Width,
-        /// Little-endian.
-        little: bool,
-    },
-    /// Metadata of the packet. → int
-    Meta(Meta),
-    /// Number `n` of the record on which a deferred predicate is evaluated. → int
-    Input(u32),
-    /// Bytes (or text) `n` of that record. → buf
-    InputBytes(u32),
-    /// Whether the 128-bit number (high, low) is in a set. → bool
-    Member {
-        /// The set.
-        set: Set,
-        /// Upper 64 bits.
-        high: Value,
-        /// Lower 64 bits.
-        low: Value,
-    },
-    /// Whether a pattern matches the bytes `offset .. offset + length` (clipped to the buffer; needs no check). → bool
-    Search {
-        /// The pattern.
-        pattern: Pattern,
-        /// The buffer.
-        buf: Value,
-        /// Offset.
-        offset: Value,
-        /// Length.
-        length: Value,
-    },
-    /// The RFC 1071 sum of a number and the bytes `offset .. offset + length` as 16-bit numbers, an odd last byte
-    /// padded with a zero: 0 to 0xffff. 0 if the range exceeds the buffer (needs no check); otherwise 0 only if all
-    /// operands are 0. → int
-    Sum16 {
-        /// The buffer.
-        buf: Value,
-        /// Offset.
-        offset: Value,
-        /// Length.
-        length: Value,
-        /// The number.
-        first: Value,
-    },
-    /// The first eight of the bytes `offset .. offset + length` (clipped to the buffer; needs no check) as one
-    /// big-endian number; missing bytes are zeros at the end. → int
-    Excerpt {
-        /// The buffer.
-        buf: Value,
-        /// Offset.
-        offset: Value,
-        /// Length.
-        length: Value,
-    },
-    /// Reads a variable of a flow. `side` (false: the originator's, true: the responder's) is present if and only if
-    /// the variable has sides. → int
-    Get {
-        /// The flow.
-        flow: Value,
-        /// The variable.
-        var: Var,
-        /// The side.
-        side: Option<Value>,
-    },
-    /// Writes a variable of a flow, truncated to its bits.
-    Set {
-        /// The flow.
-        flow: Value,
-        /// The variable.
-        var: Var,
-        /// The side.
-        side: Option<Value>,
-        /// The new value.
-        value: Value,
-    },
-    /// Appends a letter (an int) to a variable of kind `letters`, unless the letter is already present or the variable
-    /// is full.
-    Append {
-        /// The flow.
-        flow: Value,
-        /// The variable: its first byte is the count, the letters follow.
-        var: Var,
-        /// The letter.
-        letter: Value,
-    },
-    /// Inserts bytes into a sequence. → int status ([`crate::abi::SEQ_QUEUED`] …), int number of leading bytes received
-    /// before
-    SeqInsert {
-        /// The sequence.
-        sequence: Sequence,
-        /// The flow.
-        flow: Value,
-        /// The direction (false: the originator's).
-        side: Value,
-        /// Sequence number of the first byte.
-        at: Value,
-        /// The buffer that contains the bytes.
-        buf: Value,
-        /// Their offset (the bytes may exceed the buffer if the capture truncated them).
-        offset: Value,
-        /// Number of bytes according to the headers.
-        length: Value,
-        /// Number of sequence numbers that the bytes consume.
-        span: Value,
-        /// Values to store until the bytes are in order.
-        metas: Vec<Value>,
-    },
-    /// Records that the receiver acknowledged all numbers before `at`: missing bytes before `at` will not arrive. The
-    /// next `seq_next` for the receiver's own direction returns the bytes queued behind these gaps.
-    SeqAcknowledge {
-        /// The sequence.
-        sequence: Sequence,
-        /// The flow.
-        flow: Value,
-        /// The direction of the acknowledged bytes (false: the originator's).
-        side: Value,
-        /// The number after the last acknowledged one.
-        at: Value,
-    },
-    /// The next queued bytes that are in order: first those of the opposite direction that this packet acknowledged. →
-    /// bool whether there are any, int bytes missing before them, buf, int offset, int length according to the headers,
-    /// bool whether they belong to the opposite direction, then the metas
-    SeqNext {
-        /// The sequence.
-        sequence: Sequence,
-        /// The flow.
-        flow: Value,
-        /// The direction.
-        side: Value,
-    },
-    /// Returns all in-order bytes that the sequence retains as one buffer, and forgets them. → buf
-    SeqAssemble {
-        /// The sequence.
-        sequence: Sequence,
-        /// The flow.
-        flow: Value,
-        /// The direction.
-        side: Value,
-    },
-    /// Appends in-order bytes to a direction's input for messages.
-    Collect {
-        /// The flow.
-        flow: Value,
-        /// The direction.
-        side: Value,
-        /// Number of bytes missing before them.
-        gap: Value,
-        /// The buffer.
-        buf: Value,
-        /// Offset.
-        offset: Value,
-        /// Number of bytes according to the headers; those beyond the buffer's end are missing.
-        length: Value,
-        /// Empty, or the flags of a chunk ([`crate::abi::WHOLE_EDGE`] and others) and the values of its chunked
-        /// message.
-        whole: Vec<Value>,
-    },
-    /// A value of the current chunked message, carried by its first chunk. [`Op::Messages`] or [`Op::NextMessages`]
-    /// made the message current. → int
-    WholeValue {
-        /// The number of the value in [`Op::Collect`].
-        number: u32,
-    },
-    /// The first contiguous run of a direction's collected bytes that may contain a message; empty if there is none.
-    /// This direction and run become the current ones. → buf
-    Messages {
-        /// The flow.
-        flow: Value,
-        /// The direction.
-        side: Value,
-    },
-    /// Consumes the first `done` bytes of the current run, a finished message. The next message is complete with
-    /// `wanted` further bytes (0: not known yet; [`crate::abi::MESSAGES_LOST`]: no message begins there;
-    /// [`crate::abi::MESSAGES_LATER`]: continue with the next packet). Returns the rest of the run, or the next one, as
-    /// [`Op::Messages`] does. → buf
-    NextMessages {
-        /// Number of consumed bytes of the current run.
-        done: Value,
-        /// Number of bytes of the next message.
-        wanted: Value,
-    },
-    /// Resets the counter of a loop over parts of a message; the enclosing loop over messages is bounded separately.
-    Refuel {
-        /// The counter.
-        fuel: Fuel,
-    },
-    /// Delivers in-order bytes to the sessions of a flow.
-    Deliver {
-        /// The flow.
-        flow: Value,
-        /// The direction.
-        side: Value,
-        /// Number of bytes missing before them.
-        gap: Value,
-        /// The buffer.
-        buf: Value,
-        /// Offset.
-        offset: Value,
-        /// Number of bytes according to the headers; those beyond the buffer's end are missing.
-        length: Value,
-    },
-    /// Keeps the bytes `offset .. offset + length` of a buffer (clipped to it; needs no check) until the packet's
-    /// events have been emitted. → int by which an event's column refers to them
-    Keep {
-        /// The buffer.
-        buf: Value,
-        /// Offset.
-        offset: Value,
-        /// Length.
-        length: Value,
-    },
-    /// Emits an event with its columns.
-    Emit {
-        /// The event.
-        event: Event,
-        /// The flow, if the event names one.
-        flow: Option<Value>,
-        /// The columns.
-        values: Vec<Value>,
-    },
-    /// Stores a value (an int) in a slot of the packet's record.
-    Store {
-        /// The slot.
-        out: Out,
-        /// The value.
-        value: Value,
-    },
+/// The type that the values of an operand must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// A bool.
+    Bool,
+    /// An int.
+    Int,
+    /// A buffer.
+    Buf,
+    /// A flow of any table.
+    Flow,
+    /// A column of an event: a bool or an int.
+    Column,
+    /// Any type; checked together with other operands.
+    Any,
 }
+
+/// The part of a flow's record that an instruction reads or writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// Nothing.
+    Nothing,
+    /// One variable.
+    Var(Var),
+    /// The state of sequences ([`crate::sequence`]).
+    Sequence,
+    /// The engine's variables of a flow: its [`EngineVar`](crate::engine_var::EngineVar)s.
+    Engine,
+}
+
+/// The read and the write set of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touches {
+    /// Read.
+    pub reads: Touch,
+    /// Written.
+    pub writes: Touch,
+}
+
+impl Touches {
+    /// Neither reads nor writes.
+    const NOTHING: Touches = Touches { reads: Touch::Nothing, writes: Touch::Nothing };
+}
+
+/// An operand: a value, some values, or something without values.
+trait Operand {
+    /// Calls `f` on each value.
+    #[inline]
+    fn each(&self, _f: &mut impl FnMut(Value)) {}
+
+    /// Replaces each value.
+    #[inline]
+    fn map(&mut self, _f: &mut impl FnMut(Value) -> Value) {}
+}
+
+impl Operand for Value {
+    #[inline]
+    fn each(&self, f: &mut impl FnMut(Value)) {
+        f(*self);
+    }
+
+    #[inline]
+    fn map(&mut self, f: &mut impl FnMut(Value) -> Value) {
+        *self = f(*self);
+    }
+}
+
+impl Operand for Option<Value> {
+    #[inline]
+    fn each(&self, f: &mut impl FnMut(Value)) {
+        self.iter().for_each(|value| f(*value));
+    }
+
+    #[inline]
+    fn map(&mut self, f: &mut impl FnMut(Value) -> Value) {
+        self.iter_mut().for_each(|value| *value = f(*value));
+    }
+}
+
+impl Operand for Vec<Value> {
+    #[inline]
+    fn each(&self, f: &mut impl FnMut(Value)) {
+        self.iter().for_each(|value| f(*value));
+    }
+
+    #[inline]
+    fn map(&mut self, f: &mut impl FnMut(Value) -> Value) {
+        self.iter_mut().for_each(|value| *value = f(*value));
+    }
+}
+
+macro_rules! without_values {
+    ($($operand:ty),*) => {
+        $(impl Operand for $operand {})*
+    };
+}
+without_values!(u64, u32, bool, BinaryOp, CompareOp, NumberFormat, Meta);
+without_values!(Var, Sequence, Event, Set, Pattern, Out, Fuel);
+
+/// The types of results.
+macro_rules! types {
+    ($graph:ident: ) => {
+        smallvec![]
+    };
+    ($graph:ident: bool) => {
+        smallvec![Type::Bool]
+    };
+    ($graph:ident: int) => {
+        smallvec![Type::Int]
+    };
+    ($graph:ident: buf) => {
+        smallvec![Type::Buf]
+    };
+    ($graph:ident: int, int) => {
+        smallvec![Type::Int, Type::Int]
+    };
+    ($graph:ident: like $operand:ident) => {
+        smallvec![$graph.type_of(*$operand)]
+    };
+    ($graph:ident: bool, int, buf, int, int, bool, metas $sequence:ident) => {{
+        let metas = $graph.sequences[$sequence.index()].metas as usize;
+        let first = [Type::Bool, Type::Int, Type::Buf, Type::Int, Type::Int, Type::Bool];
+        first.into_iter().chain(std::iter::repeat_n(Type::Int, metas)).collect()
+    }};
+}
+
+/// Whether an instruction has one result, a bool.
+macro_rules! is_bool {
+    ($graph:ident: bool) => {
+        true
+    };
+    ($graph:ident: like $operand:ident) => {
+        $graph.type_of(*$operand) == Type::Bool
+    };
+    ($graph:ident: $($other:tt)*) => {
+        false
+    };
+}
+
+macro_rules! is_pure {
+    (pure) => {
+        true
+    };
+    ($other:ident) => {
+        false
+    };
+}
+
+macro_rules! touches {
+    (pure) => {
+        Touches::NOTHING
+    };
+    (effect) => {
+        Touches::NOTHING
+    };
+    (sequence) => {
+        Touches { reads: Touch::Sequence, writes: Touch::Sequence }
+    };
+    // Sessions and subscribers receive the bytes, and may stop wanting more.
+    (engine) => {
+        Touches { reads: Touch::Engine, writes: Touch::Engine }
+    };
+    (reads $var:ident) => {
+        Touches { reads: Touch::Var(*$var), writes: Touch::Nothing }
+    };
+    (writes $var:ident) => {
+        Touches { reads: Touch::Nothing, writes: Touch::Var(*$var) }
+    };
+    (updates $var:ident) => {
+        Touches { reads: Touch::Var(*$var), writes: Touch::Var(*$var) }
+    };
+}
+
+macro_rules! define {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $word:tt
+        $( ( $($part:ident: $part_type:ty $(as $part_wanted:ident)?),* ) )?
+        $( { $(
+            $(#[$field_doc:meta])*
+            $field:ident: $field_type:ty $(as $field_wanted:ident)? $(= $lead:literal)?,
+        )* } )?
+        -> ($($result:tt)*) $effect:ident $(($touched:ident))?;
+    )*) => {
+        /// An instruction. [`Inst::results`](super::Inst::results) holds its results.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        pub enum Op {
+            $(
+                $(#[$doc])*
+                $name $( ( $($part_type),* ) )? $( { $( $(#[$field_doc])* $field: $field_type, )* } )?,
+            )*
+        }
+
+        #[allow(unused_variables)]
+        impl Op {
+            /// Calls `f` on every value that the instruction reads. Allocates nothing.
+            pub fn for_each_operand(&self, mut f: impl FnMut(Value)) {
+                match self {
+                    $(Op::$name $( ( $($part),* ) )? $( { $($field),* } )? => {
+                        $( $( $part.each(&mut f); )* )?
+                        $( $( $field.each(&mut f); )* )?
+                    })*
+                }
+            }
+
+            /// Replaces every value that the instruction reads.
+            pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
+                match self {
+                    $(Op::$name $( ( $($part),* ) )? $( { $($field),* } )? => {
+                        $( $( $part.map(&mut f); )* )?
+                        $( $( $field.map(&mut f); )* )?
+                    })*
+                }
+            }
+
+            /// Whether the instruction has no effect but its results, and equal operands give equal results
+            /// everywhere. Such an instruction may be shared, dropped, or moved up to its operands (a load: to its
+            /// check).
+            pub fn is_pure(&self) -> bool {
+                match self {
+                    $(Op::$name { .. } => is_pure!($effect),)*
+                }
+            }
+
+            /// The parts of the flow's record that the instruction reads and writes.
+            pub fn touches(&self) -> Touches {
+                match self {
+                    $(Op::$name $( ( $($part),* ) )? $( { $($field),* } )? => {
+                        touches!($effect $($touched)?)
+                    })*
+                }
+            }
+        }
+
+        #[allow(unused_variables)]
+        impl Graph {
+            /// Types of the results of `op`.
+            pub fn result_types(&self, op: &Op) -> SmallVec<[Type; 2]> {
+                let graph = self;
+                match op {
+                    $(Op::$name $( ( $($part),* ) )? $( { $($field),* } )? => types!(graph: $($result)*),)*
+                }
+            }
+
+            /// Whether `op` defines a single bool.
+            pub fn result_is_bool(&self, op: &Op) -> bool {
+                let graph = self;
+                match op {
+                    $(Op::$name $( ( $($part),* ) )? $( { $($field),* } )? => is_bool!(graph: $($result)*),)*
+                }
+            }
+        }
+    };
+}
+operations!(define);

@@ -5,7 +5,7 @@ use super::{Interpreter, Trace, arithmetic};
 use crate::abi::{Continuation, FlowRecord, Host, REVERSED, Slice, Step};
 use crate::checksum::sum16;
 use crate::excerpt::excerpt;
-use crate::graph::{Block, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
+use crate::graph::{Block, Graph, Inst, Meta, NumberFormat, Op, Target, Terminator, Type, Value};
 use crate::liveness::words_of_bools;
 use weir_packet::PacketMeta;
 
@@ -248,7 +248,8 @@ impl<'a, 't> Run<'a, 't> {
     }
 
     fn load(&mut self, inst: &Inst) -> u64 {
-        let Op::Load { buf, offset, displacement, width, little } = inst.op else { unreachable!("a load") };
+        let Op::Load { format, buf, offset, displacement } = inst.op else { unreachable!("a load") };
+        let NumberFormat { width, little } = format;
         let offset = self.int(offset) + u64::from(displacement);
         let bytes = &self.bytes(buf)[offset as usize..][..width.bytes() as usize];
         let join = |word: u64, byte: &u8| word << 8 | u64::from(*byte);

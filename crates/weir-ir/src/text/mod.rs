@@ -2,8 +2,10 @@
 //! text that is parsed prints the same again. The grammar is at the head of [`crate::graph`].
 
 mod lexer;
+mod operand;
 mod parse;
 mod parse_op;
+mod parse_terminator;
 mod print;
 mod words;
 
@@ -11,7 +13,9 @@ pub use parse::{ParseError, parse};
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::Graph;
+    use super::operand::Word;
+    use crate::graph::operations::operations;
+    use crate::graph::{BinaryOp, CompareOp, Graph, NumberFormat};
 
     /// One line of every construct; the graph need not be valid.
     const ALL: &str = include_str!("all.weirir");
@@ -22,6 +26,35 @@ mod tests {
         assert_eq!(graph.to_string(), ALL);
         let again: Graph = graph.to_string().parse().expect("what was printed parses");
         assert_eq!(again, graph);
+    }
+
+    /// The words that begin an instruction.
+    macro_rules! words {
+        ([$kind:ident]) => {
+            $kind::WORDS.iter().map(|(_, word)| *word).collect()
+        };
+        ($word:literal) => {
+            vec![$word]
+        };
+    }
+
+    macro_rules! all_words {
+        ($( $(#[$doc:meta])* $name:ident $word:tt $(($($part:tt)*))? $({$($field:tt)*})? -> $result:tt $effect:ident $(($touched:ident))?; )*) => {
+            fn all_words() -> Vec<Vec<&'static str>> {
+                vec![$(words!($word)),*]
+            }
+        };
+    }
+    operations!(all_words);
+
+    #[test]
+    fn the_grammar_has_every_operation() {
+        let head = include_str!("../graph.rs").lines().take_while(|line| line.starts_with("//!"));
+        let grammar: Vec<&str> =
+            head.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+        for word in all_words().concat() {
+            assert!(grammar.contains(&word), "`{word}` is not in the grammar at the head of graph.rs");
+        }
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! Parses the text form. Checks the syntax only; [`crate::verify`] checks the graph.
 
 use super::lexer::{Line, Token};
+use super::operand::Operand;
+use super::parse_op;
+use super::parse_terminator::{fuels, terminator};
 use crate::engine_var::VarName;
 use crate::graph::{
-    Block, BlockData, EventDecl, Fuel, Graph, Op, PatternDecl, SequenceDecl, Table, TableDecl, Target,
-    Terminator, Type, Value, VarDecl, VarKind,
+    Block, BlockData, EventDecl, Graph, Op, PatternDecl, SequenceDecl, Table, TableDecl, Terminator, Type,
+    Value, VarDecl, VarKind,
 };
 use crate::key::{KeyLayout, KeyPart, KeyRole, KeySide};
 use std::fmt;
 use std::str::FromStr;
-use weir_packet::DropReason;
 
 /// An error in a text, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,24 +57,25 @@ pub fn parse(text: &str) -> Result<Graph, ParseError> {
 }
 
 #[derive(Default)]
-pub(super) struct Parser {
+struct Parser {
     graph: Graph,
     /// The current block, which has no terminator yet.
     open: Option<BlockData>,
-    types: Vec<Option<Type>>,
+    /// The declared types of parameters.
+    param_types: Vec<(Value, Type)>,
     last_line: usize,
 }
 
 impl Parser {
     fn line(&mut self, line: &mut Line) -> Result<(), ParseError> {
         if let Some(mut block) = self.open.take() {
-            match self.terminator(line)? {
+            match terminator(line)? {
                 Some(terminator) => {
                     block.terminator = terminator;
                     self.graph.blocks.push(block);
                 }
                 None => {
-                    block.insts.push(self.inst(line)?);
+                    block.insts.push(parse_op::inst(line)?);
                     self.open = Some(block);
                 }
             }
@@ -286,9 +289,9 @@ impl Parser {
         let mut params = vec![];
         if line.take("(") {
             while !line.take(")") {
-                let param = self.value(line)?;
+                let param = Value::parse("", line)?;
                 line.expect(":")?;
-                self.types[param.index()] = Some(ty(line)?);
+                self.param_types.push((param, ty(line)?));
                 params.push(param);
                 if line.peek() != Some(&Token::Mark(")")) {
                     line.expect(",")?;
@@ -299,134 +302,27 @@ impl Parser {
         Ok(BlockData { params, insts: vec![], terminator: Terminator::Restart })
     }
 
-    pub(super) fn value(&mut self, line: &mut Line) -> Result<Value, ParseError> {
-        let value = Value(line.id("v")?);
-        if value.index() >= self.types.len() {
-            self.types.resize(value.index() + 1, None);
-        }
-        Ok(value)
-    }
-
-    /// Parses `(v1, v2)`.
-    pub(super) fn list(&mut self, line: &mut Line) -> Result<Vec<Value>, ParseError> {
-        line.expect("(")?;
-        let mut values = vec![];
-        while !line.take(")") {
-            values.push(self.value(line)?);
-            if line.peek() != Some(&Token::Mark(")")) {
-                line.expect(",")?;
-            }
-        }
-        Ok(values)
-    }
-
-    /// Parses `word v1`.
-    pub(super) fn named(&mut self, line: &mut Line, word: &str) -> Result<Value, ParseError> {
-        line.expect(word)?;
-        self.value(line)
-    }
-
-    pub(super) fn side(&mut self, line: &mut Line) -> Result<Option<Value>, ParseError> {
-        line.take("side").then(|| self.value(line)).transpose()
-    }
-
-    fn target(&mut self, line: &mut Line) -> Result<Target, ParseError> {
-        let block = Block(line.id("block")?);
-        let args = if line.peek() == Some(&Token::Mark("(")) { self.list(line)? } else { vec![] };
-        Ok(Target { block, args })
-    }
-
-    /// Parses `, block1, block2` at the end of a line.
-    fn two_targets(&mut self, line: &mut Line) -> Result<(Target, Target), ParseError> {
-        line.expect(",")?;
-        let then = self.target(line)?;
-        line.expect(",")?;
-        Ok((then, self.target(line)?))
-    }
-
-    /// Parses a terminator; `None` if the line starts otherwise.
-    fn terminator(&mut self, line: &mut Line) -> Result<Option<Terminator>, ParseError> {
-        let word = line.peek_word().unwrap_or("").to_owned();
-        let words = ["jump", "branch", "switch", "check", "again", "lookup", "restart", "rejoin", "done"];
-        if !words.contains(&&*word) {
-            return Ok(None);
-        }
-        line.advance();
-        Ok(Some(match word.as_str() {
-            "jump" => Terminator::Jump(self.target(line)?),
-            "branch" => {
-                let condition = self.value(line)?;
-                let (then, otherwise) = self.two_targets(line)?;
-                Terminator::Branch { condition, then, otherwise }
-            }
-            "switch" => self.switch(line)?,
-            "check" => {
-                let (buf, offset, bytes) = (self.value(line)?, self.value(line)?, line.number()?);
-                let (then, otherwise) = self.two_targets(line)?;
-                Terminator::Check { buf, offset, bytes, then, otherwise }
-            }
-            "again" => {
-                let (fuel, max) = (Fuel(line.id("fuel")?), line.number()?);
-                let (then, otherwise) = self.two_targets(line)?;
-                Terminator::Again { fuel, max, then, otherwise }
-            }
-            "lookup" => {
-                let table = Table(line.id("table")?);
-                let key = self.list(line)?;
-                let swap = self.named(line, "swap")?;
-                let reversed = line.take("reversed").then(|| self.value(line)).transpose()?;
-                line.expect(",")?;
-                Terminator::Lookup { table, key, swap, reversed, then: Block(line.id("block")?) }
-            }
-            "done" => {
-                let terms = self.value(line)?;
-                Terminator::Done { terms, reason: reason(line)? }
-            }
-            "rejoin" => match line.take("lookup") {
-                true => {
-                    let lookup = Some(line.number()?);
-                    let values = self.list(line)?;
-                    line.expect("entered")?;
-                    Terminator::Rejoin { lookup, values, entered: fuels(line)? }
-                }
-                false => Terminator::Rejoin { lookup: None, values: vec![], entered: vec![] },
-            },
-            _ => Terminator::Restart,
-        }))
-    }
-
-    fn switch(&mut self, line: &mut Line) -> Result<Terminator, ParseError> {
-        let value = self.value(line)?;
-        let mut cases = vec![];
-        loop {
-            line.expect(",")?;
-            if line.take("else") {
-                return Ok(Terminator::Switch { value, cases, otherwise: self.target(line)? });
-            }
-            let case = line.number()?;
-            line.expect(":")?;
-            cases.push((case, self.target(line)?));
-        }
-    }
-
     /// Infers the types of results from the operands' (parameters declare theirs). Blocks may be in any order, so this
     /// repeats until nothing changes; a type that remains unknown becomes int.
     fn infer_types(&mut self) {
-        self.graph.values = self.types.iter().map(|ty| ty.unwrap_or(Type::Int)).collect();
+        let graph = &mut self.graph;
+        let mut types: Vec<Option<Type>> = vec![None; values(graph)];
+        for &(param, ty) in &self.param_types {
+            types[param.index()] = Some(ty);
+        }
+        graph.values = types.iter().map(|ty| ty.unwrap_or(Type::Int)).collect();
         loop {
             let mut changed = false;
-            for inst in self.graph.blocks.iter().flat_map(|block| &block.insts) {
-                let types = match &inst.op {
-                    Op::Binary(_, a, _) | Op::Select(_, a, _) if self.types[a.index()].is_none() => continue,
-                    Op::SeqNext { sequence, .. } if sequence.index() >= self.graph.sequences.len() => {
-                        continue;
-                    }
-                    op => self.graph.result_types(op),
+            for inst in graph.blocks.iter().flat_map(|block| &block.insts) {
+                let result_types = match &inst.op {
+                    Op::Binary(_, a, _) | Op::Select(_, a, _) if types[a.index()].is_none() => continue,
+                    Op::SeqNext { sequence, .. } if sequence.index() >= graph.sequences.len() => continue,
+                    op => graph.result_types(op),
                 };
-                for (&result, ty) in inst.results.iter().zip(types) {
-                    if self.types[result.index()].is_none() {
-                        self.types[result.index()] = Some(ty);
-                        self.graph.values[result.index()] = ty;
+                for (&result, ty) in inst.results.iter().zip(result_types) {
+                    if types[result.index()].is_none() {
+                        types[result.index()] = Some(ty);
+                        graph.values[result.index()] = ty;
                         changed = true;
                     }
                 }
@@ -438,17 +334,19 @@ impl Parser {
     }
 }
 
-/// Parses `(fuel1, fuel2)`.
-fn fuels(line: &mut Line) -> Result<Vec<Fuel>, ParseError> {
-    line.expect("(")?;
-    let mut fuels = vec![];
-    while !line.take(")") {
-        fuels.push(Fuel(line.id("fuel")?));
-        if line.peek() != Some(&Token::Mark(")")) {
-            line.expect(",")?;
+/// The number after the highest number of a value.
+fn values(graph: &Graph) -> usize {
+    let mut count = 0;
+    for block in &graph.blocks {
+        let mut name = |value: Value| count = count.max(value.index() + 1);
+        block.params.iter().for_each(|&param| name(param));
+        for inst in &block.insts {
+            inst.results.iter().for_each(|&result| name(result));
+            inst.op.for_each_operand(&mut name);
         }
+        block.terminator.for_each_operand(name);
     }
-    Ok(fuels)
+    count
 }
 
 /// Parses the identifier of a declaration; declarations are numbered in order.
@@ -471,17 +369,6 @@ fn ty(line: &mut Line) -> Result<Type, ParseError> {
             );
         }
     })
-}
-
-fn reason(line: &mut Line) -> Result<Option<DropReason>, ParseError> {
-    if line.is_at_end() {
-        return Ok(None);
-    }
-    let label = line.word("a drop reason")?;
-    match DropReason::ALL.iter().find(|r| r.label() == label) {
-        Some(&reason) => Ok(Some(reason)),
-        None => Err(line.error_before(format!("`{label}` is no drop reason"))),
-    }
 }
 
 /// Parses `(NAME ROLE BITS [first | second], …)`.

@@ -1,9 +1,10 @@
 //! Prints a graph.
 
-use super::words::{BINARY, COMPARE, LOAD, META, word};
+use super::operand::{Operand, Words};
+use crate::graph::operations::operations;
 use crate::graph::{
-    BlockData, Graph, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, Value,
-    VarDecl, VarKind,
+    BlockData, Graph, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, VarDecl,
+    VarKind,
 };
 use crate::key::{KeyPart, KeySide};
 use std::fmt::{self, Display, Formatter};
@@ -45,71 +46,51 @@ impl Display for Inst {
     }
 }
 
-impl Display for Op {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Op::Const(n) => write!(f, "const {n}"),
-            Op::Bool(b) => write!(f, "bool {b}"),
-            Op::Binary(op, a, b) => write!(f, "{} {a} {b}", word(BINARY, op)),
-            Op::Compare(op, a, b) => write!(f, "{} {a} {b}", word(COMPARE, op)),
-            Op::Not(a) => write!(f, "not {a}"),
-            Op::FromBool(a) => write!(f, "from_bool {a}"),
-            Op::Select(a, b, c) => write!(f, "select {a} {b} {c}"),
-            Op::Frame => write!(f, "frame"),
-            Op::Narrow(a, b) => write!(f, "narrow {a} {b}"),
-            Op::Length(a) => write!(f, "length {a}"),
-            Op::Load { buf, offset, displacement, width, little } => {
-                write!(f, "{} {buf} {offset} {displacement}", word(LOAD, &(*width, *little)))
-            }
-            Op::Meta(meta) => write!(f, "meta {}", word(META, meta)),
-            Op::Input(n) => write!(f, "input {n}"),
-            Op::InputBytes(n) => write!(f, "input_bytes {n}"),
-            Op::Member { set, high, low } => write!(f, "member {set} {high} {low}"),
-            Op::Search { pattern, buf, offset, length } => {
-                write!(f, "search {pattern} {buf} {offset} {length}")
-            }
-            Op::Excerpt { buf, offset, length } => write!(f, "excerpt {buf} {offset} {length}"),
-            Op::Sum16 { buf, offset, length, first } => write!(f, "sum16 {buf} {offset} {length} {first}"),
-            Op::Get { flow, var, side } => write!(f, "get {flow} {var}{}", Side(side)),
-            Op::Set { flow, var, side, value } => write!(f, "set {flow} {var}{} = {value}", Side(side)),
-            Op::Append { flow, var, letter } => write!(f, "append {flow} {var} {letter}"),
-            Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas } => {
-                write!(f, "seq_insert {sequence} {flow} side {side} at {at} ")?;
-                write!(f, "bytes {buf} {offset} {length} span {span} metas ({})", Separated(metas))
-            }
-            Op::SeqAcknowledge { sequence, flow, side, at } => {
-                write!(f, "seq_acknowledge {sequence} {flow} side {side} at {at}")
-            }
-            Op::SeqNext { sequence, flow, side } => write!(f, "seq_next {sequence} {flow} side {side}"),
-            Op::SeqAssemble { sequence, flow, side } => {
-                write!(f, "seq_assemble {sequence} {flow} side {side}")
-            }
-            Op::Collect { flow, side, gap, buf, offset, length, whole } => {
-                write!(f, "collect {flow} side {side} gap {gap} bytes {buf} {offset} {length}")?;
-                if !whole.is_empty() {
-                    write!(f, " whole ({})", Separated(whole))?;
+macro_rules! word {
+    ([$kind:ident]) => {
+        ""
+    };
+    ($word:literal) => {
+        $word
+    };
+}
+
+macro_rules! lead {
+    () => {
+        ""
+    };
+    ($lead:literal) => {
+        $lead
+    };
+}
+
+macro_rules! printer {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $word:tt
+        $( ( $($part:ident: $part_type:ty $(as $part_wanted:ident)?),* ) )?
+        $( { $(
+            $(#[$field_doc:meta])*
+            $field:ident: $field_type:ty $(as $field_wanted:ident)? $(= $lead:literal)?,
+        )* } )?
+        -> ($($result:tt)*) $effect:ident $(($touched:ident))?;
+    )*) => {
+        impl Display for Op {
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                let mut words = Words::new(f);
+                match self {
+                    $(Op::$name $( ( $($part),* ) )? $( { $($field),* } )? => {
+                        words.word(word!($word))?;
+                        $( $($part.print("", &mut words)?;)* )?
+                        $( $($field.print(lead!($($lead)?), &mut words)?;)* )?
+                    })*
                 }
                 Ok(())
             }
-            Op::WholeValue { number } => write!(f, "whole_value {number}"),
-            Op::Refuel { fuel } => write!(f, "refuel {fuel}"),
-            Op::Messages { flow, side } => write!(f, "messages {flow} side {side}"),
-            Op::NextMessages { done, wanted } => write!(f, "next_messages {done} wanted {wanted}"),
-            Op::Deliver { flow, side, gap, buf, offset, length } => {
-                write!(f, "deliver {flow} side {side} gap {gap} bytes {buf} {offset} {length}")
-            }
-            Op::Keep { buf, offset, length } => write!(f, "keep {buf} {offset} {length}"),
-            Op::Emit { event, flow, values } => {
-                write!(f, "emit {event}")?;
-                if let Some(flow) = flow {
-                    write!(f, " flow {flow}")?;
-                }
-                write!(f, " ({})", Separated(values))
-            }
-            Op::Store { out, value } => write!(f, "store {out} {value}"),
         }
-    }
+    };
 }
+operations!(printer);
 
 impl Display for Terminator {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -277,7 +258,7 @@ fn flag(set: bool, word: &'static str) -> impl Display {
 }
 
 /// Values separated by commas.
-struct Separated<'a, T>(&'a [T]);
+pub(super) struct Separated<'a, T>(pub &'a [T]);
 
 impl<T: Display> Display for Separated<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -285,15 +266,6 @@ impl<T: Display> Display for Separated<'_, T> {
             write!(f, "{}{value}", if index > 0 { ", " } else { "" })?;
         }
         Ok(())
-    }
-}
-
-/// ` side v1`, if present.
-struct Side<'a>(&'a Option<Value>);
-
-impl Display for Side<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |side| write!(f, " side {side}"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The words of the text form; the printer and the parser use the same lists.
 
-use crate::graph::{BinaryOp, CompareOp, Meta, Width};
+use crate::graph::{BinaryOp, CompareOp, Meta, NumberFormat, Width};
 
 /// Arithmetic.
 pub(super) const BINARY: &[(BinaryOp, &str)] = &[
@@ -31,16 +31,20 @@ pub(super) const META: &[(Meta, &str)] = &[
     (Meta::Number, "number"),
 ];
 
+const fn load(width: Width, little: bool) -> NumberFormat {
+    NumberFormat { width, little }
+}
+
 /// Loads, by width and byte order. A single byte has no byte order, but the text keeps that of the graph.
-pub(super) const LOAD: &[((Width, bool), &str)] = &[
-    ((Width::W1, false), "load8"),
-    ((Width::W1, true), "load8le"),
-    ((Width::W2, false), "load16be"),
-    ((Width::W2, true), "load16le"),
-    ((Width::W4, false), "load32be"),
-    ((Width::W4, true), "load32le"),
-    ((Width::W8, false), "load64be"),
-    ((Width::W8, true), "load64le"),
+pub(super) const LOAD: &[(NumberFormat, &str)] = &[
+    (load(Width::W1, false), "load8"),
+    (load(Width::W1, true), "load8le"),
+    (load(Width::W2, false), "load16be"),
+    (load(Width::W2, true), "load16le"),
+    (load(Width::W4, false), "load32be"),
+    (load(Width::W4, true), "load32le"),
+    (load(Width::W8, false), "load64be"),
+    (load(Width::W8, true), "load64le"),
 ];
 
 /// The word of `thing` in `list`.

@@ -1,9 +1,11 @@
 //! Checks that a graph keeps the invariants at the head of [`crate::graph`], and reports all violations.
 //!
-//! * `structure`: all names exist, and types fit.
+//! * `structure`: all names exist, and types fit; `operands`: those of instructions, by the table of operations.
 //! * this file: definitions dominate uses; flows, loops, limits, loads.
 //! * [`crate::lengths`]: the proof about loads.
 
+mod operands;
+mod scope;
 mod structure;
 
 use crate::abi::LIVE_VALUES_MAX;
@@ -103,13 +105,19 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
+    /// Adds a violation, unless another check has found it: a value may be several operands of an instruction.
     fn add(&mut self, place: Place, message: impl Into<String>) {
+        let message = message.into();
+        let mut here = self.violations.iter().rev().take_while(|violation| violation.place == place);
+        if here.any(|violation| violation.message == message) {
+            return;
+        }
         let text = match place {
             Place::Declarations | Place::Block(_) => String::new(),
             Place::Inst(block, at) => self.graph.block(block).insts[at].to_string(),
             Place::Terminator(block) => self.graph.block(block).terminator.to_string(),
         };
-        self.violations.push(Violation { place, text, message: message.into() });
+        self.violations.push(Violation { place, text, message });
     }
 }
 
@@ -199,8 +207,8 @@ fn check_loads(graph: &Graph, flow: &ControlFlow, ranges: &Ranges, report: &mut 
     let lengths = Lengths::of(graph, flow, ranges);
     for &block in flow.order() {
         for (at, inst) in graph.block(block).insts.iter().enumerate() {
-            if let Op::Load { buf, offset, displacement, width, .. } = inst.op {
-                let bytes = u64::from(displacement) + u64::from(width.bytes());
+            if let Op::Load { format, buf, offset, displacement } = inst.op {
+                let bytes = u64::from(displacement) + u64::from(format.width.bytes());
                 if !lengths.prove(block, buf, offset, bytes) {
                     let message = format!("no check proves {bytes} bytes in {buf} from {offset} on");
                     report.add(Place::Inst(block, at), message);

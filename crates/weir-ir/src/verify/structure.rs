@@ -1,5 +1,7 @@
 //! Every name exists, is defined once, and has the type that its uses need.
 
+use super::operands::check_operands;
+use super::scope::Scope;
 use super::{Place, Report};
 use crate::abi::{FUELS_MAX, METAS_MAX, OUTS_MAX};
 use crate::graph::{
@@ -111,59 +113,11 @@ fn check_declarations(graph: &Graph, report: &mut Report<'_>) {
     }
 }
 
-/// The position being checked.
-struct Scope<'a, 'b> {
-    graph: &'a Graph,
-    definitions: &'a [u32],
-    report: &'a mut Report<'b>,
-    place: Place,
-}
-
 impl Scope<'_, '_> {
-    fn wrong(&mut self, message: String) {
-        self.report.add(self.place, message);
-    }
-
-    /// The type of a value, which must exist.
-    fn type_of(&mut self, value: Value) -> Option<Type> {
-        match self.definitions.get(value.index()) {
-            None | Some(0) => {
-                self.wrong(format!("{value} is never defined"));
-                None
-            }
-            Some(_) => Some(self.graph.type_of(value)),
-        }
-    }
-
-    fn expect(&mut self, value: Value, wanted: Type) {
-        if let Some(ty) = self.type_of(value)
-            && ty != wanted
-        {
-            self.wrong(format!("{value} must be {wanted}, is {ty}"));
-        }
-    }
-
-    /// Checks a buffer and numbers that describe a range of it.
-    fn bytes(&mut self, buf: Value, values: &[Value]) {
-        self.expect(buf, Type::Buf);
-        self.ints(values);
-    }
-
-    fn ints(&mut self, values: &[Value]) {
-        values.iter().for_each(|&value| self.expect(value, Type::Int));
-    }
-
-    fn exists(&mut self, what: impl std::fmt::Display, number: u32, count: usize) -> bool {
-        let exists = (number as usize) < count;
-        if !exists {
-            self.wrong(format!("there is no {what}"));
-        }
-        exists
-    }
-
     fn check_inst(&mut self, op: &Op, results: &[Value]) {
         let before = self.report.violations.len();
-        self.check_op(op);
+        check_operands(op, self);
+        self.check_together(op);
         // The types of results are known only if the operands are valid.
         if self.report.violations.len() > before {
             return;
@@ -177,103 +131,26 @@ impl Scope<'_, '_> {
         }
     }
 
-    fn check_op(&mut self, op: &Op) {
+    /// Checks operands that depend on each other. Operands that are wrong alone have been reported.
+    fn check_together(&mut self, op: &Op) {
         match op {
-            Op::Const(_) | Op::Bool(_) | Op::Frame | Op::Meta(_) | Op::Input(_) | Op::InputBytes(_) => {}
             Op::Binary(op, a, b) => self.check_binary(*op, *a, *b),
-            Op::Compare(_, a, b) => self.ints(&[*a, *b]),
-            Op::Not(a) | Op::FromBool(a) => self.expect(*a, Type::Bool),
-            Op::Select(a, b, c) => {
-                self.expect(*a, Type::Bool);
-                if let Some(ty) = self.type_of(*b) {
-                    self.expect(*c, ty);
+            Op::Select(_, a, b) => {
+                if let Some(ty) = self.type_of(*a) {
+                    self.expect(*b, ty);
                 }
             }
-            Op::Narrow(buf, end) => {
-                self.expect(*buf, Type::Buf);
-                self.expect(*end, Type::Int);
-            }
-            Op::Length(buf) => self.expect(*buf, Type::Buf),
-            Op::Load { buf, offset, .. } => {
-                self.expect(*buf, Type::Buf);
-                self.expect(*offset, Type::Int);
-            }
-            Op::Member { set, high, low } => {
-                self.exists(set, set.0, self.graph.sets.len());
-                self.ints(&[*high, *low]);
-            }
-            Op::Search { pattern, buf, offset, length } => {
-                self.exists(pattern, pattern.0, self.graph.patterns.len());
-                self.bytes(*buf, &[*offset, *length]);
-            }
-            Op::Excerpt { buf, offset, length } => self.bytes(*buf, &[*offset, *length]),
-            Op::Sum16 { buf, offset, length, first } => self.bytes(*buf, &[*offset, *length, *first]),
-            Op::Store { out, value } => {
-                self.exists(out, out.0, self.graph.outs.len());
-                self.expect(*value, Type::Int);
-            }
-            of_flow => self.check_op_of_flow(of_flow),
-        }
-    }
-
-    /// Checks an instruction that accesses a flow or calls the engine.
-    fn check_op_of_flow(&mut self, op: &Op) {
-        match op {
-            Op::Get { flow, var, side } => self.check_var(*flow, *var, *side, false),
-            Op::Set { flow, var, side, value } => {
+            Op::Get { flow, var, side } | Op::Set { flow, var, side, .. } => {
                 self.check_var(*flow, *var, *side, false);
-                self.expect(*value, Type::Int);
             }
-            Op::Append { flow, var, letter } => {
-                self.check_var(*flow, *var, None, true);
-                self.expect(*letter, Type::Int);
+            Op::Append { flow, var, .. } => self.check_var(*flow, *var, None, true),
+            Op::SeqInsert { sequence, flow, metas, .. } => {
+                self.check_sequence(*sequence, *flow, Some(metas.len()));
             }
-            Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas } => {
-                self.check_sequence(*sequence, *flow, *side, Some(metas.len()));
-                self.expect(*buf, Type::Buf);
-                self.ints(&[*at, *offset, *length, *span]);
-                self.ints(metas);
-            }
-            Op::SeqAcknowledge { sequence, flow, side, at } => {
-                self.check_sequence(*sequence, *flow, *side, None);
-                self.expect(*at, Type::Int);
-            }
-            Op::SeqNext { sequence, flow, side } | Op::SeqAssemble { sequence, flow, side } => {
-                self.check_sequence(*sequence, *flow, *side, None);
-            }
-            Op::Messages { flow, side } => {
-                self.check_flow(*flow);
-                self.expect(*side, Type::Bool);
-            }
-            Op::NextMessages { done, wanted } => self.ints(&[*done, *wanted]),
-            Op::Refuel { fuel } => {
-                self.exists(fuel, fuel.0, (self.graph.fuels as usize).min(FUELS_MAX));
-            }
-            Op::WholeValue { .. } => {}
-            Op::Collect { flow, side, gap, buf, offset, length, whole } => {
-                self.check_flow(*flow);
-                self.expect(*side, Type::Bool);
-                self.expect(*buf, Type::Buf);
-                self.ints(&[*gap, *offset, *length]);
-                self.ints(whole);
-            }
-            Op::Deliver { flow, side, gap, buf, offset, length } => {
-                self.check_flow(*flow);
-                self.expect(*side, Type::Bool);
-                self.expect(*buf, Type::Buf);
-                self.ints(&[*gap, *offset, *length]);
-            }
-            Op::Keep { buf, offset, length } => self.bytes(*buf, &[*offset, *length]),
-            Op::Emit { event, flow, values } => {
-                self.exists(event, event.0, self.graph.events.len());
-                flow.map(|flow| self.check_flow(flow));
-                for &value in values {
-                    if let Some(ty @ (Type::Buf | Type::Flow(_))) = self.type_of(value) {
-                        self.wrong(format!("{value} must be int or bool, is {ty}"));
-                    }
-                }
-            }
-            other => unreachable!("{other} is checked with those that touch no flow"),
+            Op::SeqAcknowledge { sequence, flow, .. }
+            | Op::SeqNext { sequence, flow, .. }
+            | Op::SeqAssemble { sequence, flow, .. } => self.check_sequence(*sequence, *flow, None),
+            _ => {}
         }
     }
 
@@ -287,23 +164,16 @@ impl Scope<'_, '_> {
         }
     }
 
-    fn check_flow(&mut self, flow: Value) -> Option<Table> {
-        match self.type_of(flow)? {
-            Type::Flow(table) => Some(table),
-            ty => {
-                self.wrong(format!("{flow} must be a flow, is {ty}"));
-                None
-            }
+    fn table_of(&self, flow: Value) -> Option<Table> {
+        match self.graph.values.get(flow.index()) {
+            Some(Type::Flow(table)) => Some(*table),
+            _ => None,
         }
     }
 
     fn check_var(&mut self, flow: Value, var: Var, side: Option<Value>, letters: bool) {
-        let of = self.check_flow(flow);
-        if !self.exists(var, var.0, self.graph.vars.len()) {
-            return;
-        }
-        let decl = &self.graph.vars[var.index()];
-        if let Some(of) = of.filter(|&of| of != decl.table) {
+        let Some(decl) = self.graph.vars.get(var.index()) else { return };
+        if let Some(of) = self.table_of(flow).filter(|&of| of != decl.table) {
             self.wrong(format!("{var} is one of {}, {flow} is of {of}", decl.table));
         }
         if matches!(decl.kind, VarKind::Letters(_)) != letters {
@@ -311,21 +181,15 @@ impl Scope<'_, '_> {
             self.wrong(format!("{var} holds {kind}"));
         }
         match (decl.each_side, side) {
-            (true, Some(side)) => self.expect(side, Type::Bool),
             (true, None) => self.wrong(format!("{var} has sides: whose?")),
             (false, Some(_)) => self.wrong(format!("{var} has no sides")),
-            (false, None) => {}
+            (true, Some(_)) | (false, None) => {}
         }
     }
 
-    fn check_sequence(&mut self, sequence: Sequence, flow: Value, side: Value, metas: Option<usize>) {
-        let of = self.check_flow(flow);
-        self.expect(side, Type::Bool);
-        if !self.exists(sequence, sequence.0, self.graph.sequences.len()) {
-            return;
-        }
-        let decl = &self.graph.sequences[sequence.index()];
-        if let Some(of) = of.filter(|&of| of != decl.table) {
+    fn check_sequence(&mut self, sequence: Sequence, flow: Value, metas: Option<usize>) {
+        let Some(decl) = self.graph.sequences.get(sequence.index()) else { return };
+        if let Some(of) = self.table_of(flow).filter(|&of| of != decl.table) {
             self.wrong(format!("{sequence} is one of {}, {flow} is of {of}", decl.table));
         }
         if let Some(metas) = metas.filter(|&metas| metas != usize::from(decl.metas)) {

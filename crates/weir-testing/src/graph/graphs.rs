@@ -5,8 +5,8 @@ use crate::Random;
 use weir_ir::build::{Builder, Variable, to};
 use weir_ir::engine_var::VarName;
 use weir_ir::graph::{
-    BinaryOp, CompareOp, Event, EventDecl, Fuel, Graph, Meta, Op, Out, Pattern, PatternDecl, Sequence,
-    SequenceDecl, Set, Table, TableDecl, Terminator, Type, Value, Var, VarDecl, VarKind, Width,
+    BinaryOp, CompareOp, Event, EventDecl, Fuel, Graph, Meta, NumberFormat, Op, Out, Pattern, PatternDecl,
+    Sequence, SequenceDecl, Set, Table, TableDecl, Terminator, Type, Value, Var, VarDecl, VarKind, Width,
 };
 use weir_packet::DropReason;
 
@@ -211,7 +211,7 @@ impl Maker<'_> {
         let width = self.random.pick(&fitting);
         let displacement = self.random.below(u64::from(bytes - width.bytes()) + 1) as u32;
         let little = self.random.once_in(3);
-        self.one(Op::Load { buf, offset, displacement, width, little });
+        self.one(Op::Load { format: NumberFormat { width, little }, buf, offset, displacement });
     }
 
     /// Reads or writes variables.

@@ -116,7 +116,7 @@ impl Facts {
                 }
             }
             Op::Select(_, a, b) => self.max(*a).max(self.max(*b)),
-            Op::Load { width, .. } => u64::MAX >> (64 - width.bytes() * 8),
+            Op::Load { format, .. } => u64::MAX >> (64 - format.width.bytes() * 8),
             Op::Length(_) | Op::Meta(Meta::WireBytes | Meta::CapturedBytes) => u64::from(u32::MAX),
             Op::Meta(Meta::Link | Meta::Interface) => u64::from(u16::MAX),
             Op::Get { var, .. } => match graph.vars[var.index()].kind {
