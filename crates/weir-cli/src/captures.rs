@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir::io::{Attended, CaptureReader, Findings};
-use weir::packet::{Burst, Poll, Source, SourceError};
+use weir::packet::{Burst, Poll, Source, SourceError, SourceStats};
 
 /// Signals that end a run, with their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
@@ -31,6 +31,22 @@ enum Reader {
     Own(Box<CaptureReader>),
     /// A separate thread, which may block on input.
     Attended(Attended),
+}
+
+impl Reader {
+    fn source(&self) -> &dyn Source {
+        match self {
+            Reader::Own(reader) => &**reader,
+            Reader::Attended(reader) => reader,
+        }
+    }
+
+    fn source_mut(&mut self) -> &mut dyn Source {
+        match self {
+            Reader::Own(reader) => &mut **reader,
+            Reader::Attended(reader) => reader,
+        }
+    }
 }
 
 impl Captures {
@@ -79,18 +95,16 @@ impl Source for Captures {
             self.is_cut = true;
             return Ok(Poll::End);
         }
-        let polled = match &mut self.reader {
-            Reader::Own(reader) => reader.poll(burst),
-            Reader::Attended(reader) => reader.poll(burst),
-        };
+        let polled = self.reader.source_mut().poll(burst);
         self.packets += burst.packets.len() as u64;
         polled
     }
 
     fn progress(&self) -> (u64, Option<u64>) {
-        match &self.reader {
-            Reader::Own(reader) => reader.progress(),
-            Reader::Attended(reader) => reader.progress(),
-        }
+        self.reader.source().progress()
+    }
+
+    fn stats(&self) -> SourceStats {
+        self.reader.source().stats()
     }
 }

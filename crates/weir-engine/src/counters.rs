@@ -39,88 +39,89 @@ counters! {
         packets, "Packets read.";
         bytes, "Bytes captured of the packets read.";
         wire_bytes, "Bytes that the packets read had on the wire.";
-        delivered, "Packets that a question was given, or a connection that a question asks for.";
-        filtered, "Packets that were followed to their end and that nobody was given.";
-        undecided, "Of those delivered or filtered: given up before their connection was known, as too many were held.";
+        delivered, "Packets delivered to a question, or belonging to a connection that matches a question.";
+        filtered, "Packets that were processed to their end and match no question.";
+        undecided, "Packets, counted above, whose match was given up before their connection was decided, because too many packets were held.";
     }
 }
 
 counters! {
     /// Flows of all tables: each flow created has ended for one reason, or is live.
     FlowCounters {
-        flows_created, "Flows made.";
+        flows_created, "Flows created.";
         flows_refused, "Packets without a flow because the table was full.";
-        flows_ended, "Flows ended by their own state machine (a connection that was closed).";
-        flows_restarted, "Flows ended because a new one with the same key began.";
-        flows_expired, "Flows ended because no packet came for their time-out.";
+        flows_ended, "Flows ended by their state machine (closed connections).";
+        flows_restarted, "Flows ended because a new flow with the same key began.";
+        flows_expired, "Flows ended by their idle time-out.";
         flows_flushed, "Flows ended by the end of the run.";
-        flows_peak, "The most flows live at a time; over several workers an upper bound, the sum of theirs.";
+        flows_peak, "Maximum number of live flows; with several workers the sum of their maxima.";
     }
 }
 
 counters! {
     /// Sequences: the outcome of each segment that is not empty.
     SequenceCounters {
-        ordered, "Segments that were next in order when they came.";
-        queued, "Segments that came early and were kept.";
-        retransmitted, "Segments all of which had come before.";
-        overlapping, "Segments that were next in order and overlapped bytes kept: put in order through the queue.";
-        overlap_bytes, "Bytes that came again while those before them were still kept.";
-        inconsistent_bytes, "Of these, captured bytes that differed.";
-        out_of_window, "Segments too far from the next number expected.";
-        acknowledged, "Gaps passed over because the receiver had acknowledged what lies in them.";
-        forced_by_segments, "Gaps passed over because one direction held too many segments.";
-        forced_by_bytes, "Gaps passed over because one direction held too many bytes.";
-        forced_by_total, "Gaps passed over because the worker held too many bytes.";
-        forced_by_awaiting, "Times that too much waited for bytes of the other direction that it acknowledges: all of it passed.";
-        gaps, "Places where bytes were missing when their successors had to be delivered.";
-        gap_bytes, "Bytes missing in these places.";
+        ordered, "Segments that arrived in order.";
+        queued, "Segments that arrived out of order and were queued.";
+        retransmitted, "Segments whose bytes had all arrived before.";
+        overlapping, "Segments that arrived in order and overlapped queued bytes; they went through the queue.";
+        overlap_bytes, "Bytes that arrived again while the earlier copy was still queued.";
+        inconsistent_bytes, "Bytes of overlap_bytes that differed from the earlier copy.";
+        out_of_window, "Segments too far from the next expected sequence number.";
+        acknowledged, "Gaps skipped because the receiver had acknowledged the missing bytes.";
+        forced_by_segments, "Gaps skipped because one direction had too many queued segments.";
+        forced_by_bytes, "Gaps skipped because one direction had too many queued bytes.";
+        forced_by_total, "Gaps skipped because the worker had too many queued bytes.";
+        forced_by_awaiting, "Times that a direction had too many segments waiting for acknowledged bytes of the other direction; all of these segments were delivered.";
+        gaps, "Gaps in delivered streams.";
+        gap_bytes, "Bytes missing in these gaps.";
         refused_by_segments, "Fragments refused because their datagram had too many.";
         refused_by_bytes, "Fragments refused because their datagram would be too long.";
-        refused_by_overlap, "Fragments refused because some of their datagram overlapped others in part.";
-        refused_by_total, "Fragments refused because the worker held too many bytes.";
-        refused_behind_hole, "Segments refused because too many waited behind a hole that strict reassembly does not pass over.";
-        copied, "Kept segments whose bytes were copied: their block of capture was not to be pinned, or had to go back to its source.";
-        assembled, "Datagrams put together.";
-        released, "Kept segments given up at the end of their flow.";
+        refused_by_overlap, "Fragments refused because fragments of their datagram overlapped in part.";
+        refused_by_total, "Fragments refused because the worker had too many queued bytes.";
+        refused_behind_hole, "Segments refused because too many segments waited behind a gap that strict reassembly does not skip.";
+        copied, "Queued segments whose bytes were copied, because the source needed the memory of their packet, or because too much of the capture was pinned.";
+        assembled, "Datagrams assembled from fragments.";
+        released, "Queued segments discarded at the end of their flow.";
     }
 }
 
 counters! {
     /// Sessions: losses caused by bounds.
     SessionCounters {
-        probes_cut, "Connections whose protocol was not known when as many first bytes of theirs had come as are kept.";
-        parts_cut, "Parts of sessions (messages, elements of lists) that were too long or too many to be kept.";
-        sessions_cut, "Sessions ended early, as too many of their bytes had said nothing.";
-        inner_streams_cut, "Streams inside sessions that were not looked at: too many protocols stand around them, or beside.";
-        sessions_shed, "Connections whose sessions were ended early, as there was no memory for what they held.";
+        probes_cut, "Connections whose protocol was still unknown when the buffer for their first bytes was full.";
+        parts_cut, "Parts of sessions (messages, elements of lists) discarded because they were too long or too many.";
+        sessions_cut, "Sessions ended early because a bound of their parser was reached.";
+        inner_streams_cut, "Streams inside sessions that were not parsed, because they were nested too deeply, or because several protocols share the flow.";
+        sessions_shed, "Connections whose sessions were ended early because memory was short.";
+        sessions_undecided, "Sessions given up before the record of their connection was complete, because too many sessions were held.";
     }
 }
 
 counters! {
     /// Streams: losses caused by bounds on memory.
     StreamCounters {
-        stream_bytes_dropped, "Bytes of chunks given up as the memory for streams was short.";
-        stream_segments_dropped, "Segments that came early and were not kept, as the memory for streams was short.";
-        stream_bytes_peak, "The most bytes that chunks held at a time; over several workers an upper bound, the sum of theirs.";
+        stream_bytes_dropped, "Bytes of chunks discarded because memory was short.";
+        stream_segments_dropped, "Out-of-order segments discarded because memory was short.";
+        stream_bytes_peak, "Maximum number of bytes in chunks; with several workers the sum of their maxima.";
     }
 }
 
 counters! {
     /// Events of packets.
     EventCounters {
-        column_bytes_cut, "Bytes of events' columns that there was no room for: one packet had too many.";
+        column_bytes_cut, "Bytes of event columns discarded because one packet had too many.";
     }
 }
 
 counters! {
     /// Messages that streams are split into.
     MessageCounters {
-        messages_cut, "Messages of which not all came: bytes were missing, or the flow ended.";
-        messages_lost, "Places in streams where no message began: the next one was looked for at the next segment.";
-        messages_too_long, "Messages that would have been too long: as what is none.";
-        message_bytes_lost, "Bytes of all these, and those that there was no room for.";
-        message_runs_copied, "Runs of unread bytes that were copied as the source wanted the memory of their packet back.";
+        messages_cut, "Incomplete messages: bytes were missing, or the flow ended.";
+        messages_lost, "Positions in streams where a message was expected and none began; the search continued at the next segment.";
+        messages_too_long, "Messages discarded because they were too long.";
+        message_bytes_lost, "Bytes of the messages above, and bytes discarded because too many waited.";
+        message_runs_copied, "Runs of unread bytes that were copied because the source needed the memory of their packet.";
     }
 }
 

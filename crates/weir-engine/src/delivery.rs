@@ -51,6 +51,8 @@ pub(crate) struct Delivery<S> {
     /// Flows with undecided packets.
     waiting: HashSet<FlowRef>,
     sessions: HashMap<FlowRef, Vec<HeldSession>>,
+    /// Number of held sessions, at most [`Limits::held_sessions_max`](crate::plan::Limits::held_sessions_max).
+    sessions_held: usize,
     /// Held streams of flows whose questions are not known yet.
     pub held: HashMap<FlowRef, HeldStreams>,
     /// Effects of the current packet, applied at its end.
@@ -72,6 +74,7 @@ impl<S: Subscriber> Delivery<S> {
             subscriber,
             waiting: HashSet::new(),
             sessions: HashMap::new(),
+            sessions_held: 0,
             held: HashMap::new(),
             effects: Effects::default(),
             order: Order::default(),
@@ -87,6 +90,7 @@ impl<S: Subscriber> Delivery<S> {
             held.retain(|one| !one.open.is_empty());
         }
         self.sessions.retain(|_, held| !held.is_empty());
+        self.sessions_held = self.sessions.values().map(Vec::len).sum();
     }
 
     /// Delivers a packet that the program is done with, and whose [class](Matcher::packet_classes) some question
@@ -203,13 +207,24 @@ impl<S: Subscriber> Delivery<S> {
             open -= &self.matcher.plan.bits_of_questions(&given);
         }
         if !open.is_empty() {
-            let held = self.sessions.entry(waiting.flow).or_default();
-            match held.iter_mut().rev().find(|held| Arc::ptr_eq(&held.session, session)) {
-                Some(held) => held.open |= &open,
-                None => held.push(HeldSession { open, protocol, session: Arc::clone(session) }),
-            }
+            self.hold_session(waiting, open);
         }
         (verdict, given | &tracking)
+    }
+
+    /// Holds a session for these remainders until the record of its connection is complete. Beyond the bound, the
+    /// session is lost to their questions.
+    fn hold_session(&mut self, waiting: &OpenSession, open: RemainderSet) {
+        let &OpenSession { protocol, ref session, .. } = waiting;
+        let held = self.sessions.entry(waiting.flow).or_default();
+        if let Some(held) = held.iter_mut().rev().find(|held| Arc::ptr_eq(&held.session, session)) {
+            held.open |= &open;
+        } else if self.sessions_held < self.matcher.plan.limits.held_sessions_max {
+            held.push(HeldSession { open, protocol, session: Arc::clone(session) });
+            self.sessions_held += 1;
+        } else {
+            self.counters.session.sessions_undecided += 1;
+        }
     }
 
     /// The flow will have no further session: conditions on the absence of sessions (`not tls`) hold from now on.
@@ -242,7 +257,9 @@ impl<S: Subscriber> Delivery<S> {
         let name = flow.flow_ref();
         // Held sessions precede the record of their connection, as sessions do that need not wait.
         let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&name) };
-        for HeldSession { open, protocol, session } in sessions.unwrap_or_default() {
+        let sessions = sessions.unwrap_or_default();
+        self.sessions_held -= sessions.len();
+        for HeldSession { open, protocol, session } in sessions {
             // Each question receives the session once, even if several of its alternatives hold.
             for question in &self.matcher.plan.questions_of(&(open & &held)) {
                 self.subscriber.session(self.order, question, flow, protocol, &session);

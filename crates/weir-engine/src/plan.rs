@@ -130,6 +130,8 @@ pub struct Limits {
     pub held_packets_max: usize,
     /// Bytes that these packets may occupy.
     pub held_bytes_max: usize,
+    /// Sessions per worker held until the record of their connection is complete.
+    pub held_sessions_max: usize,
     /// Bytes kept per direction until the protocol is recognised.
     pub probe_bytes_max: usize,
     /// Lookups per packet (fragments, tunnels).
@@ -151,6 +153,7 @@ impl Default for Limits {
             flows_max: 1 << 24,
             held_packets_max: 1 << 20,
             held_bytes_max: 256 << 20,
+            held_sessions_max: 1 << 16,
             probe_bytes_max: 4096,
             lookups_max: 4_096,
             idle_timeout_ms: None,

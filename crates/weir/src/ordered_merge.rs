@@ -2,7 +2,9 @@
 //! workers.
 //!
 //! Packets that wait for their connection are kept here, in one queue, not by the workers. Which packets wait, in
-//! what order they leave, and which are given up at a bound therefore depends only on the order of the capture.
+//! what order they leave, and which are given up at a bound therefore depends only on the order of the capture. If the
+//! workers have their own sources, there is no such order, and each worker has its own queue: its packets never wait
+//! for connections of another worker.
 
 use crate::compile::Compiled;
 use crate::item::{Item, Shape};
@@ -32,7 +34,8 @@ enum Waiting {
 /// Delivers the results of workers.
 pub struct Merger<'a> {
     presenter: Arc<Presenter>,
-    hold: HoldQueue<Waiting>,
+    /// One queue for all workers, or one for each.
+    hold: Vec<HoldQueue<Waiting>>,
     changes: &'a mut dyn Changes,
     /// Packets that waited and were delivered, by question.
     matched: Vec<u64>,
@@ -46,8 +49,13 @@ impl<'a> Merger<'a> {
     pub fn new(plan: Arc<Plan>, presenter: Arc<Presenter>, changes: &'a mut dyn Changes) -> Self {
         let matched = vec![0; presenter.shapes.len()];
         let stages = Stages::new(plan.timed);
-        let (hold, counters) = (HoldQueue::new(plan), Counters::default());
-        Self { presenter, hold, changes, matched, counters, stages }
+        let hold = vec![HoldQueue::new(plan)];
+        Self { presenter, hold, changes, matched, counters: Counters::default(), stages }
+    }
+
+    /// Gives each worker a queue of its own. Called before the first result.
+    pub fn separate(&mut self, plan: &Arc<Plan>, workers: usize) {
+        self.hold.resize_with(workers, || HoldQueue::new(Arc::clone(plan)));
     }
 
     /// The next program, if the questions have changed.
@@ -69,24 +77,26 @@ impl<'a> Merger<'a> {
     /// Changes to other questions. All results for the previous ones have been taken. Items that wait behind
     /// undecided packets for removed questions are delivered now, because nothing will be added to them.
     pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) {
-        let gone = self.hold.gone(plan);
         let Self { presenter: before, hold, changes, matched, .. } = self;
-        hold.for_each(|waiting, questions| {
-            for question in &(questions & &gone) {
-                let item = match waiting {
-                    Waiting::Item(item) => item.take(),
-                    Waiting::Packet(kept) => {
-                        matched[question] += 1;
-                        before.kept(question, kept)
+        for hold in &mut *hold {
+            let gone = hold.gone(plan);
+            hold.for_each(|waiting, questions| {
+                for question in &(questions & &gone) {
+                    let item = match waiting {
+                        Waiting::Item(item) => item.take(),
+                        Waiting::Packet(kept) => {
+                            matched[question] += 1;
+                            before.kept(question, kept)
+                        }
+                    };
+                    if let Some(item) = item {
+                        changes.item(question, item);
                     }
-                };
-                if let Some(item) = item {
-                    changes.item(question, item);
                 }
-            }
-        });
-        self.changes.taken_over();
-        self.hold.change(plan);
+            });
+        }
+        changes.taken_over();
+        hold.iter_mut().for_each(|hold| hold.change(plan));
         presenter.carry_over(&self.presenter, &mut self.matched);
         self.presenter = Arc::clone(presenter);
     }
@@ -133,30 +143,35 @@ impl<'a> Merger<'a> {
     }
 
     fn take(&mut self, worker: usize, yielded: Yielded) {
+        // One queue serves all workers.
+        let queue = if self.hold.len() == 1 { 0 } else { worker };
+        let hold = &mut self.hold[queue];
         match yielded {
-            Yielded::Item(question, item @ Item::Packet { .. }) if !self.hold.is_empty() => {
+            Yielded::Item(question, item @ Item::Packet { .. }) if !hold.is_empty() => {
                 let bytes = item_bytes(&item);
-                self.hold.pass(Waiting::Item(Some(item)), bytes, QuestionSet::one(question));
+                hold.pass(Waiting::Item(Some(item)), bytes, QuestionSet::one(question));
             }
             Yielded::Item(question, item) => return self.changes.item(question, item),
             Yielded::Held(held) => {
                 let (flow, bytes) = ((worker, held.flow), held.packet.bytes());
-                self.hold.hold(flow, Waiting::Packet(held.packet), bytes, held.remainders, held.certain);
+                hold.hold(flow, Waiting::Packet(held.packet), bytes, held.remainders, held.certain);
             }
-            Yielded::VerdictUpdate(settled) => self.hold.settle(worker, &settled),
+            Yielded::VerdictUpdate(settled) => hold.settle(worker, &settled),
         }
-        while let Some((packet, questions)) = self.hold.pop() {
+        while let Some((packet, questions)) = self.hold[queue].pop() {
             self.hand_out(packet, &questions);
         }
     }
 
     /// Ends the run: packets that are still undecided go only to the questions that are certain.
     pub fn finish(mut self, outcome: &mut Outcome) {
-        while let Some((packet, questions)) = self.hold.pop_last() {
-            self.hand_out(packet, &questions);
+        for queue in 0..self.hold.len() {
+            while let Some((packet, questions)) = self.hold[queue].pop_last() {
+                self.hand_out(packet, &questions);
+            }
+            outcome.counters.packet.undecided += self.hold[queue].given_up();
+            outcome.memory.held_packets += self.hold[queue].bytes_peak() as u64;
         }
-        outcome.counters.packet.undecided += self.hold.given_up();
-        outcome.memory.held_packets += self.hold.bytes_peak() as u64;
         outcome.counters.merge(&self.counters);
         outcome.stages.merge(&self.stages);
         outcome.add_matched(&self.matched);

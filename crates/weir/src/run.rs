@@ -28,20 +28,24 @@ pub(crate) fn run_changing(
 ) -> Outcome {
     let parts = WorkerParts::of(&compiled, shapes);
     let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&parts.presenter), changes);
-    let dispatcher = (workers > 1).then(|| Dispatcher::new(compiler, &compiled, workers)).transpose();
-    let one_worker = dispatcher.as_ref().err().cloned();
-    let mut outcome = match (dispatcher, compiled.options.ordering) {
-        (Ok(Some(dispatcher)), Ordering::ByWorker { delay }) => match source.split(workers) {
-            Ok(Some(sources)) => run_split(&compiled, sources, delay, &parts, &mut merger),
-            Ok(None) => run_many(&compiled, source, dispatcher, workers, &parts, &mut merger, progress),
-            Err(error) => Outcome { errors: vec![error], ..Outcome::default() },
-        },
-        (Ok(Some(dispatcher)), Ordering::Total) => {
-            run_many(&compiled, source, dispatcher, workers, &parts, &mut merger, progress)
+    let split = match compiled.options.ordering {
+        Ordering::ByWorker { delay } if workers > 1 => {
+            source.split(workers).map(|sources| sources.map(|sources| (sources, delay)))
         }
-        _ => run_one(&compiled, source, &parts, &mut merger, progress),
+        Ordering::ByWorker { .. } | Ordering::Total => Ok(None),
     };
-    outcome.one_worker = one_worker;
+    let mut outcome = match split {
+        Ok(Some((sources, delay))) => run_split(&compiled, sources, delay, &parts, &mut merger),
+        Ok(None) if workers > 1 => match Dispatcher::new(compiler, &compiled, workers) {
+            Ok(dispatcher) => run_many(&compiled, source, dispatcher, workers, &parts, &mut merger, progress),
+            Err(reason) => Outcome {
+                one_worker: Some(reason),
+                ..run_one(&compiled, source, &parts, &mut merger, progress)
+            },
+        },
+        Ok(None) => run_one(&compiled, source, &parts, &mut merger, progress),
+        Err(error) => Outcome { errors: vec![error], ..Outcome::default() },
+    };
     outcome.source.add(source.stats());
     merger.finish(&mut outcome);
     debug_assert_eq!(outcome.counters.adds_up(0), Ok(()));

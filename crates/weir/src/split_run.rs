@@ -28,10 +28,10 @@ struct Change {
 /// A worker's report.
 struct Report {
     worker: usize,
-    said: Said,
+    event: WorkerEvent,
 }
 
-enum Said {
+enum WorkerEvent {
     /// The worker has reached a time, with these results.
     Reached(i64, Yields),
     /// The worker runs another program from now on.
@@ -48,14 +48,14 @@ struct Reports {
 
 impl Reports {
     /// Sends a report. Returns whether there is a receiver.
-    fn send(&self, said: Said) -> bool {
-        self.sender.send(Report { worker: self.worker, said }).is_ok()
+    fn send(&self, event: WorkerEvent) -> bool {
+        self.sender.send(Report { worker: self.worker, event }).is_ok()
     }
 }
 
 impl Drop for Reports {
     fn drop(&mut self) {
-        self.send(Said::Over);
+        self.send(WorkerEvent::Over);
     }
 }
 
@@ -70,11 +70,11 @@ struct Workers {
 
 impl Workers {
     /// Processes a report.
-    fn take(&mut self, Report { worker, said }: Report) {
-        match said {
-            Said::Reached(time, yields) => self.merge.push(worker, time, yields, Instant::now()),
-            Said::Changed => {}
-            Said::Over => {
+    fn take(&mut self, Report { worker, event }: Report) {
+        match event {
+            WorkerEvent::Reached(time, yields) => self.merge.push(worker, time, yields, Instant::now()),
+            WorkerEvent::Changed => {}
+            WorkerEvent::Over => {
                 self.merge.end(worker);
                 self.live -= 1;
             }
@@ -118,12 +118,12 @@ impl Workers {
         let mut waits = self.live;
         while waits > 0 {
             let Ok(report) = self.reports.recv() else { break };
-            match report.said {
-                Said::Changed => {
+            match report.event {
+                WorkerEvent::Changed => {
                     has_changed[report.worker] = true;
                     waits -= 1;
                 }
-                Said::Over if !has_changed[report.worker] => {
+                WorkerEvent::Over if !has_changed[report.worker] => {
                     waits -= 1;
                     self.take(report);
                 }
@@ -149,6 +149,7 @@ pub(crate) fn run_split(
     merger: &mut Merger<'_>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
+    merger.separate(&compiled.plan, sources.len());
     std::thread::scope(|scope| {
         let count = sources.len();
         let (sender, reports) = sync_channel::<Report>(REPORTS_MAX);
@@ -214,7 +215,7 @@ fn run_worker(
     let (mut errors, mut packets) = (vec![], 0);
     loop {
         let polled = work.step(&mut *source);
-        let mut is_taken = reports.send(Said::Reached(work.clock.now(), work.take_yields()));
+        let mut is_taken = reports.send(WorkerEvent::Reached(work.clock.now(), work.take_yields()));
         match polled {
             Ok(Poll::Packets) => packets += work.burst.packets.len() as u64,
             Ok(Poll::Idle { .. }) => {}
@@ -223,7 +224,7 @@ fn run_worker(
         }
         if let Ok(Change { plan, parts }) = changes.try_recv() {
             work.change(&plan, &parts);
-            is_taken = reports.send(Said::Changed);
+            is_taken = reports.send(WorkerEvent::Changed);
         }
         if !is_taken {
             break;
@@ -232,7 +233,7 @@ fn run_worker(
     let mut more = true;
     while more {
         more = work.worker.finish(work.number);
-        reports.send(Said::Reached(work.clock.now(), work.take_yields()));
+        reports.send(WorkerEvent::Reached(work.clock.now(), work.take_yields()));
     }
     Ended { work, source, errors, packets }
 }

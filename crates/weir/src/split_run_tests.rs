@@ -200,3 +200,73 @@ fn rows_come_within_the_delay_although_a_worker_is_idle() {
     let Ok(_) = crate::run(&compiler, &compiled, &mut HalfIdle, &[], 2, &mut each, &mut |_| ());
     assert!(HAS_ROW.load(Relaxed), "the run ends once they came");
 }
+
+/// A source with two parts: the first has the start of a TCP connection, and stays open until the second part's datagrams
+/// were delivered, or for a second at most.
+struct OneWaits;
+
+static HAS_DATAGRAM: AtomicBool = AtomicBool::new(false);
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
+
+/// The part with the connection.
+struct Waits {
+    packets: MemorySource,
+    polls: u32,
+}
+
+impl Source for Waits {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
+        std::thread::sleep(Duration::from_millis(1));
+        self.polls += 1;
+        match self.packets.poll(burst)? {
+            Poll::End if !HAS_DATAGRAM.load(Relaxed) && self.polls < 1000 => {
+                Ok(Poll::Idle { now: Timestamp::MIN })
+            }
+            polled => {
+                GAVE_UP.fetch_or(polled == Poll::End && !HAS_DATAGRAM.load(Relaxed), Relaxed);
+                Ok(polled)
+            }
+        }
+    }
+}
+
+impl Source for OneWaits {
+    fn poll(&mut self, _: &mut Burst) -> Result<Poll, SourceError> {
+        Ok(Poll::End)
+    }
+
+    fn split(&mut self, _: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+        let of_protocol = |protocol: u8| {
+            let mut source = capture();
+            let (mut burst, mut packets) = (Burst::default(), vec![]);
+            while let Ok(Poll::Packets) = source.poll(&mut burst) {
+                packets.extend(burst.packets.iter().enumerate().map(|(index, packet)| MemoryPacket {
+                    time: packet.time,
+                    link: packet.link,
+                    wire_bytes: packet.wire_bytes,
+                    frame: burst.data(index).to_vec(),
+                }));
+            }
+            packets
+                .retain(|packet| packet.frame.get(12..14) == Some(&[8, 0]) && packet.frame[23] == protocol);
+            packets
+        };
+        let begun: Vec<_> = of_protocol(6).into_iter().take(1).collect();
+        let connection = Waits { packets: MemorySource::new().then_packets(begun), polls: 0 };
+        let datagrams = MemorySource::new().then_packets(of_protocol(17));
+        Ok(Some(vec![Box::new(connection), Box::new(datagrams)]))
+    }
+}
+
+#[test]
+fn packets_do_not_wait_for_connections_of_another_worker() {
+    let compiler = Compiler::default();
+    let asks = [("udp or tls.sni contains \"x\"", Want::Packets)];
+    let compiled = compile(&compiler, &asks, BY_WORKER);
+    let mut each = |_, item| {
+        HAS_DATAGRAM.fetch_or(matches!(item, Item::Packet { .. }), Relaxed);
+        Ok::<(), Infallible>(())
+    };
+    let Ok(_) = crate::run(&compiler, &compiled, &mut OneWaits, &[], 2, &mut each, &mut |_| ());
+    assert!(HAS_DATAGRAM.load(Relaxed) && !GAVE_UP.load(Relaxed));
+}

@@ -11,6 +11,10 @@ use crate::ordered_merge::Yields;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
+/// Limit of the results that wait for other workers. Beyond the limit the earliest portion is delivered before its
+/// delay is over; nothing is lost.
+const RESULTS_MAX: usize = 1 << 18;
+
 /// Yields of one worker, in its order.
 struct Portion {
     /// The packet time that the worker had reached.
@@ -54,6 +58,8 @@ pub(crate) struct TimedMerge {
     /// For each worker, the packet time that it has reached; `i64::MAX` for a worker that is done.
     reached: Vec<i64>,
     waiting: BinaryHeap<Portion>,
+    /// Number of results in the waiting portions.
+    results: usize,
     /// Arrival time of each waiting portion, by its number.
     arrived: BTreeMap<u64, Instant>,
     serial: u64,
@@ -66,6 +72,7 @@ impl TimedMerge {
             delay,
             reached: vec![i64::MIN; workers],
             waiting: BinaryHeap::new(),
+            results: 0,
             arrived: BTreeMap::new(),
             serial: 0,
         }
@@ -77,6 +84,7 @@ impl TimedMerge {
         // A clock that was set back must not change the order of a worker's results.
         *reached = time.max(*reached);
         if !yields.is_empty() {
+            self.results += yields.len();
             self.waiting.push(Portion { time: *reached, serial: self.serial, worker, yields });
             self.arrived.insert(self.serial, now);
             self.serial += 1;
@@ -92,7 +100,8 @@ impl TimedMerge {
     pub fn pop(&mut self, now: Instant) -> Option<(usize, Yields)> {
         let next = self.waiting.peek()?;
         let is_overdue = || self.next_due().is_some_and(|due| due <= now);
-        if self.reached.iter().all(|&reached| reached >= next.time) || is_overdue() {
+        let is_full = self.results > RESULTS_MAX;
+        if is_full || self.reached.iter().all(|&reached| reached >= next.time) || is_overdue() {
             return self.pop_any();
         }
         None
@@ -102,6 +111,7 @@ impl TimedMerge {
     pub fn pop_any(&mut self) -> Option<(usize, Yields)> {
         let next = self.waiting.pop()?;
         self.arrived.remove(&next.serial);
+        self.results -= next.yields.len();
         Some((next.worker, next.yields))
     }
 
@@ -164,6 +174,16 @@ mod tests {
         assert_eq!(pop_all(&mut merge, after(150)), [3]);
         assert_eq!(pop_all(&mut merge, after(160)), [2]);
         assert_eq!(merge.next_due(), None);
+    }
+
+    #[test]
+    fn too_many_results_do_not_wait() {
+        let (mut merge, now) = (TimedMerge::new(2, DELAY), Instant::now());
+        let many: Yields = (0..RESULTS_MAX).flat_map(|_| yields(1)).collect();
+        merge.push(0, 10, many, now);
+        assert!(merge.pop(now).is_none());
+        merge.push(0, 20, yields(2), now);
+        assert_eq!(pop_all(&mut merge, now), [1], "the rest fits, and waits");
     }
 
     #[test]
