@@ -6,6 +6,7 @@
 
 use crate::counters::{Account, Counters};
 use crate::effects::{Effects, OpenSession};
+use crate::emitted::Emitted;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::matcher::{FlowVerdict, Matcher, OpenMatch, PacketMatch, SessionMatch};
@@ -55,8 +56,6 @@ pub(crate) struct Delivery<S> {
     sessions_held: usize,
     /// Held streams of flows whose questions are not known yet.
     pub held: HashMap<FlowRef, HeldStreams>,
-    /// Effects of the current packet, applied at its end.
-    pub effects: Effects,
     /// Memory shared by all streams.
     pub streams: StreamBudget,
     /// Slots of the packet's record that are in use.
@@ -76,7 +75,6 @@ impl<S: Subscriber> Delivery<S> {
             sessions: HashMap::new(),
             sessions_held: 0,
             held: HashMap::new(),
-            effects: Effects::default(),
             order: Order::default(),
         }
     }
@@ -138,32 +136,27 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Whether the packet emitted events that are not delivered yet.
-    #[inline]
-    pub fn has_events(&self) -> bool {
-        !self.effects.emitted.is_empty()
-    }
-
-    /// Delivers the events emitted on a packet with these `terms` to questions about events, each event if its
+    /// Delivers the events that a packet with these `terms` `emitted`, to questions about events, each event if its
     /// columns match.
-    pub fn events(&mut self, packet: &PacketMeta, terms: Terms<'_>) {
+    pub fn events(&mut self, emitted: &mut Emitted, packet: &PacketMeta, terms: Terms<'_>) {
         let remainders = self.matcher.event_remainders(terms);
         if !remainders.is_empty() {
-            for event in self.effects.emitted.views(packet) {
+            for event in emitted.views(packet) {
                 // Each question receives the event once, even if several of its alternatives hold.
                 for question in &self.matcher.event(&remainders, &event) {
                     self.subscriber.event(self.order, question, &event);
                 }
             }
         }
-        self.counters.event.column_bytes_cut += self.effects.emitted.cut_bytes;
-        self.effects.emitted.clear();
+        self.counters.event.column_bytes_cut += emitted.cut_bytes;
+        emitted.clear();
     }
 
     /// Delivers a complete session. Returns the remainders that the session fulfils, for the flow's verdict. `known`:
-    /// the flow's verdict so far.
+    /// the flow's verdict so far. A session that the rest of the packet may decide is added to the `effects`.
     pub fn session(
         &mut self,
+        effects: &mut Effects,
         flow: &FlowView<'_>,
         known: &FlowVerdict,
         protocol: usize,
@@ -176,7 +169,7 @@ impl<S: Subscriber> Delivery<S> {
         let waiting = OpenSession { flow: flow.flow_ref(), protocol, session, remainders, given };
         let (verdict, given) = self.session_by(flow, &waiting.remainders, &waiting);
         if self.matcher.wants_session(protocol, &(open - &waiting.remainders)) {
-            self.effects.push_session(OpenSession { given, ..waiting });
+            effects.push_session(OpenSession { given, ..waiting });
         }
         verdict
     }

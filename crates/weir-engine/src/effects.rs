@@ -2,12 +2,15 @@
 //! may still decide, and flows that are over.
 //!
 //! Decided bytes of streams go to the subscriber at once, by reference, and are not kept here. Sessions are also
-//! matched at once, because the result says whether the program delivers further bytes of the same packet.
+//! matched at once, because the result says whether the program delivers further bytes of the same packet; decided
+//! sessions are delivered at once, so that a subscriber receives the sessions and the bytes of a stream in the order
+//! of the stream.
 
 use crate::emitted::Emitted;
 use crate::flow_ref::FlowRef;
 use crate::sets::{QuestionSet, RemainderSet};
 use crate::stream::HeldStreams;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_sessions::Session;
 
@@ -19,7 +22,7 @@ pub(crate) struct Effects {
     streams: Vec<(FlowRef, HeldStreams)>,
     sessions: Vec<OpenSession>,
     /// Flows that are over; this is their last packet.
-    over: Vec<FlowRef>,
+    over: VecDeque<FlowRef>,
 }
 
 /// A session that has been delivered to the questions known so far, and that more questions may receive.
@@ -67,7 +70,7 @@ impl Effects {
 
     /// Records that a flow is over: it ends when the packet is decided.
     pub fn push_over(&mut self, flow: FlowRef) {
-        self.over.push(flow);
+        self.over.push_back(flow);
     }
 
     /// Whether a flow is over with this packet.
@@ -79,12 +82,16 @@ impl Effects {
     /// The next flow that is to end.
     #[inline]
     pub fn next_over(&self) -> Option<FlowRef> {
-        self.over.first().copied()
+        self.over.front().copied()
     }
 
     /// Removes a flow that has ended.
     pub fn forget_over(&mut self, flow: FlowRef) {
-        self.over.retain(|over| *over != flow);
+        if self.over.front() == Some(&flow) {
+            self.over.pop_front();
+        } else {
+            self.over.retain(|over| *over != flow);
+        }
     }
 }
 

@@ -34,14 +34,16 @@ use weir_packet::{Direction, Extras};
 /// A packet that is read again has been delivered already, so nobody asks for its extras.
 static NO_EXTRAS: Extras = Extras::new();
 
-/// Ends a flow, and before it the flows that its last messages end.
+/// Ends a flow, and before it the flows that its last messages end. `effects` are those of the packet during which the
+/// flow ends.
 pub(crate) fn end_flow<S: Subscriber>(
     flows: &mut Flows,
     delivery: &mut Delivery<S>,
+    effects: &mut Effects,
     flow: FlowRef,
     reason: EndReason,
 ) {
-    let mut ends = FlowEnds { flows, delivery, work: vec![] };
+    let mut ends = FlowEnds { flows, delivery, effects, work: vec![] };
     ends.begin(FlowEnd { flow, reason, is_made: false });
     while let Some(work) = ends.work.pop() {
         match work {
@@ -54,6 +56,8 @@ pub(crate) fn end_flow<S: Subscriber>(
 struct FlowEnds<'a, S> {
     flows: &'a mut Flows,
     delivery: &'a mut Delivery<S>,
+    /// The effects of the packet during which the first flow ends.
+    effects: &'a mut Effects,
     /// Remaining work; the last entry comes next.
     work: Vec<Work>,
 }
@@ -80,10 +84,12 @@ struct KeptPacket {
     lane: Lane,
     place: Place,
     rereading: Rereading,
+    /// The effects of the packet.
+    effects: Effects,
     /// The program is done with the packet, and its undecided effects are settled.
     is_settled: bool,
-    /// The effects of the packet during which the flow ends; `None` once those of the kept packet are settled.
-    outer_effects: Option<Effects>,
+    /// The flows that are over with the packet have ended, too.
+    is_done: bool,
 }
 
 impl<S: Subscriber> FlowEnds<'_, S> {
@@ -99,14 +105,15 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         if reason != EndReason::EndOfCapture {
             self.flows.tables[flow.table.index()].wheel.cancel(flow.id);
         }
-        self.delivery.effects.forget_over(flow);
+        self.effects.forget_over(flow);
         for work in &mut self.work {
             if let Work::Packet(packet) = work {
-                packet.outer_effects.iter_mut().for_each(|effects| effects.forget_over(flow));
+                packet.effects.forget_over(flow);
             }
         }
-        if self.delivery.effects.is_open() {
-            settle_open(self.flows, self.delivery, Settled::Flow(flow));
+        let effects = current_effects(&mut self.work, self.effects);
+        if effects.is_open() {
+            settle_open(self.flows, self.delivery, effects, Settled::Flow(flow));
         }
         if self.flows.is_seen(flow.table) {
             self.flush(flow);
@@ -119,6 +126,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
 
     /// Delivers the bytes that wait in a flow's sequences and finishes its sessions. Bytes of messages are collected.
     fn flush(&mut self, flow: FlowRef) {
+        let effects = current_effects(&mut self.work, self.effects);
         for side in Direction::BOTH {
             // Waiting bytes pass even if nobody wants them: the gaps before them count as missing.
             while let Some(next) = self.flows.flush_sequence(flow, side) {
@@ -142,12 +150,12 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                     packet: kept
                         .map(|kept| CarrierPacket { frame: kept.frame(), is_repeated: next.is_repeated }),
                 };
-                deliver_bytes(&mut tail, data, self.delivery, &next);
+                deliver_bytes(&mut tail, data, self.delivery, effects, &next);
             }
         }
         if self.flows.tables[flow.table.index()].facts.delivers {
             let (mut tail, data) = self.flows.tail(flow);
-            finish_sessions(&mut tail, data, self.delivery);
+            finish_sessions(&mut tail, data, self.delivery, effects);
         }
     }
 
@@ -167,22 +175,22 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         }
     }
 
-    /// Prepares the last packet of a flow for a second reading. The packet gets effects of its own.
+    /// Prepares the last packet of a flow for a second reading.
     fn reread(&mut self, end: &FlowEnd, last: LastPacket) -> Box<KeptPacket> {
         let program = Arc::clone(&self.flows.program);
         let mut lane = Lane::default();
         lane.step = program.head(&last.meta, last.block.frame(&last.meta), &mut lane.k);
         let &FlowEnd { flow, reason, .. } = end;
         let rereading = Rereading { flow, reason, made: vec![] };
-        let outer_effects = Some(std::mem::take(&mut self.delivery.effects));
         Box::new(KeptPacket {
             last,
             program,
             lane,
             place: Place::default(),
             rereading,
+            effects: Effects::default(),
             is_settled: false,
-            outer_effects,
+            is_done: false,
         })
     }
 
@@ -202,7 +210,9 @@ impl<S: Subscriber> FlowEnds<'_, S> {
 
     /// The next flow that has to end before the packet continues; `None` once the packet is done.
     fn advance(&mut self, packet: &mut KeptPacket) -> Option<FlowEnd> {
-        packet.outer_effects.as_ref()?;
+        if packet.is_done {
+            return None;
+        }
         if !packet.is_settled {
             let (block, meta) = (&packet.last.block, &packet.last.meta);
             let (program, frame) = (&*packet.program, block.frame(meta));
@@ -213,6 +223,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                 place: packet.place,
                 flows: self.flows,
                 delivery: self.delivery,
+                effects: &mut packet.effects,
                 rereading: Some(&mut packet.rereading),
             };
             match run.advance() {
@@ -227,10 +238,10 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             packet.rereading.made.reverse();
             packet.is_settled = true;
         }
-        if let Some(flow) = self.delivery.effects.next_over() {
+        if let Some(flow) = packet.effects.next_over() {
             return Some(FlowEnd { flow, reason: EndReason::Closed, is_made: false });
         }
-        self.delivery.effects = packet.outer_effects.take()?;
+        packet.is_done = true;
         None
     }
 
@@ -264,6 +275,16 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             self.delivery.connection(&view, known, reason);
         }
     }
+}
+
+/// The effects of the packet that is being processed: of the last packet in `work` that is not done, or else the
+/// `outer` ones.
+fn current_effects<'a>(work: &'a mut [Work], outer: &'a mut Effects) -> &'a mut Effects {
+    let mut packets = work.iter_mut().rev().filter_map(|work| match work {
+        Work::Packet(packet) if !packet.is_done => Some(&mut packet.effects),
+        _ => None,
+    });
+    packets.next().unwrap_or(outer)
 }
 
 impl KeptPacket {

@@ -1,6 +1,7 @@
 //! The host functions of a program's tail: sequences, messages and sessions of the current flow.
 
 use crate::delivery::Delivery;
+use crate::effects::Effects;
 use crate::flow::{FlowView, port, receiver};
 use crate::matcher::FlowVerdict;
 use crate::messages::{self, MessageCarrier};
@@ -27,6 +28,7 @@ pub(crate) struct TailHost<'a, 'f, S> {
     pub at: &'a PacketCtx<'a>,
     pub flow: &'a mut TailFlow<'f>,
     pub delivery: &'a mut Delivery<S>,
+    pub effects: &'a mut Effects,
     /// The packet that the next delivered bytes came in.
     pub origin: Origin,
 }
@@ -132,11 +134,11 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let (now, side) = (self.at.packet.time.0, of.direction);
         let packet = self.origin.carrier_packet(self.at.packet());
         let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
-        deliver_bytes(self.flow, of.flow.data, self.delivery, &next);
+        deliver_bytes(self.flow, of.flow.data, self.delivery, self.effects, &next);
     }
 
     fn keep(&mut self, bytes: &[u8]) -> u64 {
-        self.delivery.effects.emitted.keep(bytes)
+        self.effects.emitted.keep(bytes)
     }
 
     fn emit(&mut self, event: Event, flow: Option<FlowRecord<'_>>, values: &[u64]) {
@@ -145,7 +147,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             Some(_) => own,
             None => self.flow.messages.carrier().unwrap_or(own),
         };
-        self.delivery.effects.emitted.push(event, table, header, values);
+        self.effects.emitted.push(event, table, header, values);
     }
 }
 
@@ -154,6 +156,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
     delivery: &mut Delivery<S>,
+    effects: &mut Effects,
     next: &InOrder<'_>,
 ) {
     if let Some(streams) = flow.streams.take() {
@@ -161,7 +164,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         let view = view(flow, data, Recognised::default());
         let queued_bytes = flow.sequences.held_bytes().0;
         let moment = Moment { now: next.now, queued_bytes, packet: None };
-        let over = delivery.stream(moment, &view, streams, next, &known);
+        let over = delivery.stream(effects, moment, &view, streams, next, &known);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
             stop_bytes(data, flow.facts.wants_at, next.side);
@@ -194,7 +197,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         }
     }
     delivery.stages.end(Stage::Sessions, 1, began);
-    after_sessions(flow, data, delivery, yielded);
+    after_sessions(flow, data, delivery, effects, yielded);
 }
 
 /// Finishes the sessions of a flow that is over.
@@ -202,6 +205,7 @@ pub(crate) fn finish_sessions<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
     delivery: &mut Delivery<S>,
+    effects: &mut Effects,
 ) {
     let mut yielded: Yielded = vec![];
     if let Some(sessions) = flow.sessions.as_mut() {
@@ -211,7 +215,7 @@ pub(crate) fn finish_sessions<S: Subscriber>(
         delivery.streams.overload.resize_sessions(held_bytes, 0);
         delivery.stages.end(Stage::Sessions, 0, began);
     }
-    after_sessions(flow, data, delivery, yielded);
+    after_sessions(flow, data, delivery, effects, yielded);
     if flow.facts.verdict.is_some() {
         let verdict = flow.facts.verdict(flow.plan, data);
         let verdict = delivery.sessions_over(flow.flow_ref(), verdict);
@@ -223,6 +227,7 @@ fn after_sessions<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
     delivery: &mut Delivery<S>,
+    effects: &mut Effects,
     yielded: Yielded,
 ) {
     let recognised = flow.sessions.as_ref().map(|s| s.recognised()).unwrap_or_default();
@@ -236,7 +241,7 @@ fn after_sessions<S: Subscriber>(
     for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted.contains(*protocol)) {
         some = true;
         let view = view(flow, data, recognised);
-        known.verdict.met |= &delivery.session(&view, &known, protocol, session.into());
+        known.verdict.met |= &delivery.session(effects, &view, &known, protocol, session.into());
         known.verdict.had_session = true;
     }
     if some {

@@ -7,6 +7,7 @@
 
 use crate::counters::Account;
 use crate::delivery::{Delivery, PacketView};
+use crate::effects::Effects;
 use crate::flow::EndReason;
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
@@ -72,6 +73,8 @@ pub(crate) struct PacketRun<'a, S> {
     pub place: Place,
     pub flows: &'a mut Flows,
     pub delivery: &'a mut Delivery<S>,
+    /// The effects that are applied at the end of the packet.
+    pub effects: &'a mut Effects,
     /// Set if the packet is read again.
     pub rereading: Option<&'a mut Rereading>,
 }
@@ -142,7 +145,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         {
             return Err(Advance::Stopped(None));
         }
-        let flow = match self.flows.find(k, *likely, self.at.packet, &self.delivery.effects) {
+        let flow = match self.flows.find(k, *likely, self.at.packet, self.effects) {
             Lookup::Live(flow) => flow,
             Lookup::Over(flow, reason) => {
                 // Another flow will occupy the slot of the flow that ends.
@@ -212,7 +215,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             Some(found) => Retraced::Other(found),
             None => Retraced::Gone,
         };
-        *step = retrace(self.flows, self.at, k, &mut self.delivery.effects.emitted, retraced);
+        *step = retrace(self.flows, self.at, k, &mut self.effects.emitted, retraced);
         if let Retraced::Carrier(carrier) = retraced {
             self.place.nesting.carry(carrier);
         }
@@ -225,7 +228,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.flows.messages.enter_flow();
         let (mut tail, data) = self.flows.open(flow);
         let origin = Origin::Current;
-        let mut host = TailHost { at: self.at, flow: &mut tail, delivery: self.delivery, origin };
+        let mut host =
+            TailHost { at: self.at, flow: &mut tail, delivery: self.delivery, effects: self.effects, origin };
         let resume = Resume {
             packet,
             frame,
@@ -250,7 +254,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             self.flows.schedule(flow, now, millis);
         } else if self.flows.is_seen(flow.table()) {
             // The flow decides about its last packet first, and its messages are read.
-            self.delivery.effects.push_over(flow.flow());
+            self.effects.push_over(flow.flow());
         } else {
             self.flows.remove_unseen(flow.flow(), &mut self.delivery.counters.flow);
         }
@@ -272,8 +276,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
     pub fn settle(&mut self, reason: Option<DropReason>) {
         self.flows.messages.forget_begun();
         self.count(reason);
-        if self.delivery.has_events() {
-            self.delivery.events(self.at.packet, self.lane.terms(self.flows));
+        if !self.effects.emitted.is_empty() {
+            let terms = self.lane.terms(self.flows);
+            self.delivery.events(&mut self.effects.emitted, self.at.packet, terms);
         }
         self.decide(reason);
         self.settle_open();
@@ -290,20 +295,20 @@ impl<S: Subscriber> PacketRun<'_, S> {
         if let Some(carrier) = self.place.nesting.carrier().filter(|_| is_through) {
             let terms = self.lane.terms(self.flows);
             self.flows.record_terms(carrier.flow(), terms, |_, _| {});
-            self.delivery.events(self.at.packet, terms);
+            self.delivery.events(&mut self.effects.emitted, self.at.packet, terms);
         }
         self.settle_open();
         self.flows.messages.abandon();
         self.flows.messages.forget_begun();
-        self.delivery.effects.emitted.clear();
+        self.effects.emitted.clear();
     }
 
     #[inline]
     fn settle_open(&mut self) {
-        if self.delivery.effects.is_open() {
+        if self.effects.is_open() {
             let terms = self.lane.terms(self.flows);
             let settled = Settled::Packet { packet: self.at.packet(), terms };
-            settle_open(self.flows, self.delivery, settled);
+            settle_open(self.flows, self.delivery, self.effects, settled);
         }
     }
 

@@ -100,6 +100,7 @@ impl<S: Subscriber> Worker<S> {
             place: Place::default(),
             flows: &mut self.flows,
             delivery: &mut self.delivery,
+            effects: &mut self.effects,
             rereading: None,
         };
         loop {
@@ -109,11 +110,11 @@ impl<S: Subscriber> Worker<S> {
                     run.forget_terms();
                     break run.settle(reason);
                 }
-                Advance::Ends(flow, reason) => end_flow(run.flows, run.delivery, flow, reason),
+                Advance::Ends(flow, reason) => end_flow(run.flows, run.delivery, run.effects, flow, reason),
             }
         }
-        while let Some(flow) = self.delivery.effects.next_over() {
-            end_flow(&mut self.flows, &mut self.delivery, flow, EndReason::Closed);
+        while let Some(flow) = self.effects.next_over() {
+            self.end_flow(flow, EndReason::Closed);
         }
         self.flows.messages.end_packet();
         lane.k.release();

@@ -1,6 +1,7 @@
 //! Settles bytes and sessions that are undecided at the end of a packet.
 
 use crate::delivery::Delivery;
+use crate::effects::Effects;
 use crate::flow::FlowView;
 use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
@@ -25,13 +26,14 @@ pub(crate) enum Settled<'a> {
 pub(crate) fn settle_open<S: Subscriber>(
     flows: &mut Flows,
     delivery: &mut Delivery<S>,
+    effects: &mut Effects,
     settled: Settled<'_>,
 ) {
     let (only, packet, terms) = match settled {
         Settled::Packet { packet, terms } => (None, Some(packet), terms),
         Settled::Flow(flow) => (Some(flow), None, Terms::EMPTY),
     };
-    for (flow, held) in delivery.effects.take_streams(only) {
+    for (flow, held) in effects.take_streams(only) {
         flows.record_terms_of_part(flow, terms);
         let queued_bytes = flows.sequences.held_bytes().0;
         let state = &mut flows.tables[flow.table.index()];
@@ -45,7 +47,7 @@ pub(crate) fn settle_open<S: Subscriber>(
         let moment = Moment { now: header.last_time, queued_bytes, packet };
         delivery.settle_streams_at_packet_end(moment, &view, streams, held, &known);
     }
-    for session in delivery.effects.take_sessions(only) {
+    for session in effects.take_sessions(only) {
         let flow = session.flow;
         flows.record_terms_of_part(flow, terms);
         let state = &flows.tables[flow.table.index()];

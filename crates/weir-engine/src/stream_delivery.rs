@@ -5,6 +5,7 @@
 //! arrived.
 
 use crate::delivery::Delivery;
+use crate::effects::Effects;
 use crate::flow::{EndReason, FlowView};
 use crate::matcher::{Eligibility, FlowVerdict};
 use crate::plan::Want;
@@ -16,8 +17,10 @@ use weir_packet::Direction;
 
 impl<S: Subscriber> Delivery<S> {
     /// Delivers in-order bytes to questions about streams. Returns whether no question wants more of this direction.
+    /// Bytes that the rest of the packet may decide are added to the `effects`.
     pub fn stream(
         &mut self,
+        effects: &mut Effects,
         moment: Moment<'_>,
         flow: &FlowView<'_>,
         streams: &mut FlowStreams,
@@ -44,7 +47,7 @@ impl<S: Subscriber> Delivery<S> {
                 streams.drop_late(next.side, lost);
             }
             if let Some(rank) = self.rank(&rest, streams, next) {
-                let held = self.effects.streams_of(name);
+                let held = effects.streams_of(name);
                 held.pending |= &rest;
                 let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
                 streams.drop_late(next.side, lost);

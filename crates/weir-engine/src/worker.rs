@@ -2,6 +2,7 @@
 
 use crate::counters::Counters;
 use crate::delivery::Delivery;
+use crate::effects::Effects;
 use crate::flow::EndReason;
 use crate::flow_end::end_flow;
 use crate::flow_ref::FlowRef;
@@ -25,6 +26,8 @@ pub struct Worker<S> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) flows: Flows,
     pub(crate) delivery: Delivery<S>,
+    /// The effects of the current packet.
+    pub(crate) effects: Effects,
     pub(crate) lanes: Vec<Lane>,
     is_finished: bool,
     memory_peak: Memory,
@@ -39,6 +42,7 @@ impl<S: Subscriber> Worker<S> {
             program: Arc::clone(&plan.program),
             flows: Flows::new(&plan),
             delivery: Delivery::new(Arc::clone(&plan), subscriber),
+            effects: Effects::default(),
             lanes: vec![Lane::default(); BURST_PACKETS_MAX],
             is_finished: false,
             memory_peak: Memory::default(),
@@ -63,7 +67,7 @@ impl<S: Subscriber> Worker<S> {
             }
             let first_packet = self.flows.first_packet(flow);
             self.delivery.order = Order { burst, phase: 1, at: deadline, flow: first_packet };
-            end_flow(&mut self.flows, &mut self.delivery, flow, EndReason::Idle);
+            self.end_flow(flow, EndReason::Idle);
         }
         self.delivery.stages.end(Stage::Expire, ended, began);
     }
@@ -87,10 +91,14 @@ impl<S: Subscriber> Worker<S> {
             }
             let first_packet = self.flows.first_packet(flow);
             self.delivery.order = Order { burst, phase: 3, at: first_packet as i64, flow: first_packet };
-            end_flow(&mut self.flows, &mut self.delivery, flow, EndReason::EndOfCapture);
+            self.end_flow(flow, EndReason::EndOfCapture);
         }
         self.delivery.stages.end(Stage::Expire, ending.len(), began);
         !self.ending.is_empty()
+    }
+
+    pub(crate) fn end_flow(&mut self, flow: FlowRef, reason: EndReason) {
+        end_flow(&mut self.flows, &mut self.delivery, &mut self.effects, flow, reason);
     }
 
     /// Delivers a chunk that has waited long enough.
