@@ -134,7 +134,7 @@ fn outs(f: impl FnOnce(&mut Builder) -> Vec<Value>) -> Graph {
     let mut b = Builder::new(Graph::default());
     let values = f(&mut b);
     for (number, value) in values.into_iter().enumerate() {
-        b.graph.outs.push(format!("out{number}"));
+        b.graph.outs.push(format!("out{number}").into());
         b.push(Op::Store { out: Out(number as u32), value });
     }
     let terms = b.int(1);
@@ -162,7 +162,7 @@ fn checked(frame: &[u64], f: impl FnOnce(&mut Builder, &[Value]) -> Vec<Value>) 
         .map(|n| b.one(Op::Load { buf, offset: zero, displacement: 8 * n, format: BIG_ENDIAN_64 }))
         .collect();
     for (number, value) in f(&mut b, &values).into_iter().enumerate() {
-        b.graph.outs.push(format!("out{number}"));
+        b.graph.outs.push(format!("out{number}").into());
         b.push(Op::Store { out: Out(number as u32), value });
     }
     b.done(zero, None);
@@ -237,7 +237,7 @@ fn loads_of_every_width_in_both_orders() {
     for width in [Width::W1, Width::W2, Width::W4, Width::W8] {
         for little in [false, true] {
             let out = Out(b.graph.outs.len() as u32);
-            b.graph.outs.push(format!("{width:?}"));
+            b.graph.outs.push(format!("{width:?}").into());
             let value =
                 b.one(Op::Load { buf, offset, displacement: 0, format: NumberFormat { width, little } });
             b.push(Op::Store { out, value });
@@ -467,7 +467,8 @@ fn lookup(b: &mut Builder, table: Table, key: Vec<Value>) -> [Value; 3] {
 
 #[test]
 fn values_buffers_and_loops_live_across_lookups_and_variables_are_kept() {
-    let mut b = Builder::new(Graph { outs: (0..6).map(|n| n.to_string()).collect(), ..Graph::default() });
+    let mut b =
+        Builder::new(Graph { outs: (0..6).map(|n| n.to_string().into()).collect(), ..Graph::default() });
     let tcp = table(&mut b);
     let narrow_var = var(&mut b, tcp, VarKind::Bits(8), true);
     let wide_var = var(&mut b, tcp, VarKind::Bits(64), false);
@@ -638,7 +639,8 @@ fn letters_are_appended_once_and_never_beyond_their_room() {
 }
 
 fn asks_the_host() -> (Graph, Table) {
-    let mut b = Builder::new(Graph { outs: (0..5).map(|n| n.to_string()).collect(), ..Graph::default() });
+    let mut b =
+        Builder::new(Graph { outs: (0..5).map(|n| n.to_string().into()).collect(), ..Graph::default() });
     let tcp = table(&mut b);
     b.graph.sequences.push(SequenceDecl {
         table: tcp,

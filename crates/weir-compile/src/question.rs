@@ -50,13 +50,68 @@ impl Need {
     }
 }
 
-/// Names of the variables that a connection's record contains, if the layer has them. Other variables of a layer are
-/// kept only if the layer or a question needs them.
-pub const RECORD_VARS: &[&str] =
-    &["packets", "ip_bytes", "bytes", "endpoint", "has_fin", "type", "code", "vlan", "inner_vlan"];
+/// A variable of a layer that the record of its connections contains, if the layer declares the variable. Other
+/// variables of a layer are kept only if the layer or a question needs them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordVar {
+    /// Packets of a direction.
+    Packets,
+    /// Bytes of a direction's IP packets.
+    IpBytes,
+    /// Payload bytes of a direction.
+    Bytes,
+    /// State of an endpoint.
+    Endpoint,
+    /// Whether a direction's last sequence number is that of a FIN.
+    HasFin,
+    /// Payload bytes that strict reassembly left out; only if reassembly is strict.
+    RefusedBytes,
+    /// Type of the first ICMP message.
+    IcmpType,
+    /// Code of the first ICMP message.
+    IcmpCode,
+    /// The outer VLAN identifier.
+    Vlan,
+    /// The inner VLAN identifier.
+    InnerVlan,
+}
 
-/// Further variables of the record if reassembly is strict.
-pub const STRICT_RECORD_VARS: &[&str] = &["refused_bytes"];
+impl RecordVar {
+    const ALL: [RecordVar; 10] = [
+        RecordVar::Packets,
+        RecordVar::IpBytes,
+        RecordVar::Bytes,
+        RecordVar::Endpoint,
+        RecordVar::HasFin,
+        RecordVar::RefusedBytes,
+        RecordVar::IcmpType,
+        RecordVar::IcmpCode,
+        RecordVar::Vlan,
+        RecordVar::InnerVlan,
+    ];
+
+    /// The name of the variable in the text of layers.
+    pub fn name(self) -> &'static str {
+        match self {
+            RecordVar::Packets => "packets",
+            RecordVar::IpBytes => "ip_bytes",
+            RecordVar::Bytes => "bytes",
+            RecordVar::Endpoint => "endpoint",
+            RecordVar::HasFin => "has_fin",
+            RecordVar::RefusedBytes => "refused_bytes",
+            RecordVar::IcmpType => "type",
+            RecordVar::IcmpCode => "code",
+            RecordVar::Vlan => "vlan",
+            RecordVar::InnerVlan => "inner_vlan",
+        }
+    }
+
+    /// Whether the record has the variable of a layer with this name.
+    pub(crate) fn has(name: &str, strict: bool) -> bool {
+        let var = Self::ALL.into_iter().find(|var| var.name() == name);
+        var.is_some_and(|var| strict || var != RecordVar::RefusedBytes)
+    }
+}
 
 /// One question.
 #[derive(Debug, Clone)]

@@ -20,8 +20,9 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FURTHER_TERMS, FlowRecord, OUTER_TERMS, Program};
-use weir_ir::graph::{Graph, Table};
+use weir_ir::abi::{Continuation, FlowRecord, Program};
+use weir_ir::graph::Table;
+use weir_ir::slot::EngineSlot;
 use weir_packet::{Direction, PacketMeta};
 
 /// All flows of a worker.
@@ -62,7 +63,8 @@ impl Flows {
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
         let wants_streams = !plan.bits_of(|want| matches!(want, Want::Streams(_))).is_empty();
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
-        let (outer_terms, further_terms) = (slots_of(graph, OUTER_TERMS), slots_of(graph, FURTHER_TERMS));
+        let (outer_terms, further_terms) =
+            (graph.slots_of(EngineSlot::OuterTerms), graph.slots_of(EngineSlot::FurtherTerms));
         let (expired, before) = (vec![], 0);
         Self {
             tables,
@@ -398,7 +400,7 @@ impl Flows {
     pub fn flush_sequence(&mut self, FlowRef { table, id }: FlowRef, side: Direction) -> Option<Passed> {
         let state = &mut self.tables[table.index()];
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
-        self.sequences.flush(state.facts.sequence?, record, side.is_responder())
+        self.sequences.flush(state.facts.sequence?, record, side)
     }
 
     /// Counts the bytes that wait behind a hole in a direction whose messages are read: strict mode passes over no
@@ -411,7 +413,7 @@ impl Flows {
             if facts.has_messages(data, side) {
                 let record = FlowRecord { id: id.0, data: &mut *data };
                 self.messages.counters.message_bytes_lost +=
-                    self.sequences.waiting_bytes(sequence, record, side.is_responder());
+                    self.sequences.waiting_bytes(sequence, record, side);
             }
         }
     }
@@ -464,13 +466,6 @@ impl Flows {
         let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
         (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())
     }
-}
-
-/// The consecutive slots of a packet's record that have this name.
-fn slots_of(graph: &Graph, name: &str) -> Range<usize> {
-    let is_one = |out: &&String| *out == name;
-    let first = graph.outs.iter().position(|out| is_one(&out)).unwrap_or(0);
-    first..first + graph.outs.iter().filter(is_one).count()
 }
 
 /// Bounds on waiting segments; the total is the same as for the memory of streams.

@@ -76,8 +76,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             self.delivery.streams.overload.admits(priority, end, waiting_cost(kept, frame), held)
         });
         let segment = Segment { at, bytes: kept, claimed_bytes, span, metas, policy, may_wait, frame };
-        let inserted =
-            self.flow.sequences.insert(sequence, flow, direction.is_responder(), segment, self.at.block);
+        let inserted = self.flow.sequences.insert(sequence, flow, direction, segment, self.at.block);
         if let Some(streams) = &mut self.flow.streams {
             streams.count(direction, &inserted);
             if inserted.refused_bytes > 0 {
@@ -91,18 +90,18 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
-        self.flow.sequences.acknowledge(of.sequence, of.flow, of.direction.is_responder(), at);
+        self.flow.sequences.acknowledge(of.sequence, of.flow, of.direction, at);
     }
 
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
-        let side = of.direction.is_responder();
-        let Passed { ordered, frame, is_repeated } = self.flow.sequences.next(of.sequence, of.flow, side)?;
+        let Passed { ordered, frame, is_repeated } =
+            self.flow.sequences.next(of.sequence, of.flow, of.direction)?;
         self.origin = Origin::Kept(frame, is_repeated);
         Some(ordered)
     }
 
     fn seq_assemble(&mut self, of: SeqSide<'_>) -> Slice {
-        self.flow.sequences.assemble(of.sequence, of.flow, of.direction.is_responder())
+        self.flow.sequences.assemble(of.sequence, of.flow, of.direction)
     }
 
     fn collect(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>, whole: &[u64]) {
@@ -116,7 +115,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
-        let side = of.direction.is_responder();
+        let side = of.direction;
         let carrier = MessageCarrier { table: self.flow.table, header: (&*self.flow.header).into() };
         let sequence = self.flow.facts.sequence;
         let waits =

@@ -19,15 +19,6 @@ pub const FUELS_MAX: usize = 256;
 /// Maximum number of slots of a packet's record.
 pub const OUTS_MAX: usize = 384;
 
-/// Name of the record slots that hold the second and further words of the packet's terms, in order.
-/// [`Continuation::terms`] holds the first word. Programs of up to 64 classes have no such slots.
-pub const FURTHER_TERMS: &str = "terms";
-
-/// Name of the record slots that hold which of the outer connection's
-/// [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold before the inner connection is looked up: one
-/// slot per word, in order. Only for connections inside connections.
-pub const OUTER_TERMS: &str = "outer_terms";
-
 /// Bits of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the in-order bytes of the originator, and of the
 /// responder, are wanted. A side's bit is cleared once that side is finished, for example at a cutoff.
 pub const WANTS_BYTES: [u64; 2] = [1, 8];
@@ -324,7 +315,7 @@ pub struct Continuation {
     pause: u16,
     /// The engine's hash of the key.
     pub hash: u64,
-    /// One bit for each of the first 64 classes that the packet belongs to; the slots named [`FURTHER_TERMS`] hold the
+    /// One bit for each of the first 64 classes that the packet belongs to; the slots [`EngineSlot::FurtherTerms`](crate::slot::EngineSlot) hold the
     /// other classes. Valid after [`Step::Done`].
     pub terms: u64,
     /// The binding: the program's secret, and address and length of the frame; 0 if unbound.

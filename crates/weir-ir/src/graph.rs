@@ -108,6 +108,7 @@ pub use op::{Op, Touch, Touches, Wanted};
 
 use crate::engine_var::{EngineVar, VarName};
 use crate::key::KeyLayout;
+use crate::slot::SlotName;
 use smallvec::SmallVec;
 use std::fmt;
 use weir_packet::DropReason;
@@ -502,7 +503,7 @@ pub struct Graph {
     /// Patterns.
     pub patterns: Vec<PatternDecl>,
     /// Names of the slots of the packet's record.
-    pub outs: Vec<String>,
+    pub outs: Vec<SlotName>,
     /// Number of loop counters: `fuel0 … fuelN-1`.
     pub fuels: u32,
     /// Loops whose first iteration most packets do, from the layers that the stack marks as usual: at most one of each

@@ -27,6 +27,7 @@ pub mod passes;
 pub mod patterns;
 pub mod range;
 pub mod sequence;
+pub mod slot;
 pub mod straight;
 pub mod text;
 pub mod verify;

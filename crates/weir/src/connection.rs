@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
+use weir_compile::RecordVar;
 use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
@@ -79,22 +80,22 @@ pub(crate) struct Places {
 impl Places {
     /// Looks up the places by name.
     pub fn of(graph: &Graph, layout: &Layout, table: Table, sessions: &Arc<SessionRegistry>) -> Self {
-        let place = |name: &str| NumberPlace::of(graph, layout, table, name);
+        let place = |var: RecordVar| NumberPlace::of(graph, layout, table, var.name());
         let engine = |var: EngineVar| NumberPlace::of(graph, layout, table, &var);
         Self {
             sessions: Arc::clone(sessions),
-            packets: place("packets"),
-            ip_bytes: place("ip_bytes"),
-            bytes: place("bytes"),
-            endpoint: place("endpoint"),
+            packets: place(RecordVar::Packets),
+            ip_bytes: place(RecordVar::IpBytes),
+            bytes: place(RecordVar::Bytes),
+            endpoint: place(RecordVar::Endpoint),
             high: engine(EngineVar::SeqHigh),
-            has_fin: place("has_fin"),
+            has_fin: place(RecordVar::HasFin),
             missing_bytes: engine(EngineVar::SeqMissing),
-            refused: place("refused_bytes"),
-            icmp_type: place("type"),
-            icmp_code: place("code"),
-            vlan: place("vlan"),
-            inner_vlan: place("inner_vlan"),
+            refused: place(RecordVar::RefusedBytes),
+            icmp_type: place(RecordVar::IcmpType),
+            icmp_code: place(RecordVar::IcmpCode),
+            vlan: place(RecordVar::Vlan),
+            inner_vlan: place(RecordVar::InnerVlan),
         }
     }
 }

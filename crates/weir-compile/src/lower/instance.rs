@@ -3,7 +3,7 @@
 use super::Lower;
 use super::event::Telling;
 use super::sequence::delivered_on;
-use crate::question::{RECORD_VARS, STRICT_RECORD_VARS, TermBit};
+use crate::question::{RecordVar, TermBit};
 use std::time::Duration;
 use weir_ir::abi::{TIMEOUT_MS, VERDICT_FLAGS};
 use weir_ir::build::Variable;
@@ -181,8 +181,7 @@ impl Lower<'_> {
         let has_timeouts = self.same_timeout(id).is_none();
         let vars = &mut self.b.graph.vars;
         for var in protocol.vars.iter().filter(|var| var.held != Held::Packet) {
-            let strict = if self.need.strict { STRICT_RECORD_VARS } else { &[] };
-            let is_recorded = RECORD_VARS.iter().chain(strict).any(|name| *name == var.name);
+            let is_recorded = RecordVar::has(&var.name, self.need.strict);
             let observed = self.need.variables || connections && is_recorded;
             vars.push(VarDecl {
                 table,

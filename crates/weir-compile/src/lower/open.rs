@@ -11,9 +11,9 @@ use crate::catalog::FieldKey;
 use crate::trie::ClassSet;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
-use weir_ir::abi::{FURTHER_TERMS, OUTER_TERMS};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{BinaryOp, Op, Out};
+use weir_ir::slot::EngineSlot;
 use weir_lang::model::{EdgeKind, LayerId};
 
 /// The open decisions at the lookup of a layer's connection.
@@ -119,14 +119,14 @@ impl Lower<'_> {
     pub(super) fn declare_further_terms(&mut self) {
         let first = self.b.graph.outs.len() as u32;
         self.further_terms = first..first + self.trie.words() as u32 - 1;
-        self.b.graph.outs.extend(self.further_terms.clone().map(|_| FURTHER_TERMS.to_string()));
+        self.b.graph.outs.extend(self.further_terms.clone().map(|_| EngineSlot::FurtherTerms.into()));
     }
 
     pub(super) fn declare_outer_terms(&mut self) {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
         if layers.into_iter().any(|id| !self.open_below(id).is_empty()) {
             self.outer = Some(Out(self.b.graph.outs.len() as u32));
-            self.b.graph.outs.extend((0..self.trie.words()).map(|_| OUTER_TERMS.to_string()));
+            self.b.graph.outs.extend((0..self.trie.words()).map(|_| EngineSlot::OuterTerms.into()));
         }
     }
 

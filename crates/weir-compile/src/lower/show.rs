@@ -46,8 +46,8 @@ pub struct OutValue {
 impl Lower<'_> {
     pub(super) fn declare_outs(&mut self) {
         match self.need.dispatch {
-            true => self.b.graph.outs.push("dispatch".to_string()),
-            false => self.b.graph.outs.extend((0..PATH_WORDS).map(|word| format!("path.{word}"))),
+            true => self.b.graph.outs.push("dispatch".to_string().into()),
+            false => self.b.graph.outs.extend((0..PATH_WORDS).map(|word| format!("path.{word}").into())),
         }
         let first_words = self.b.graph.outs.len() + 1;
         self.declare_outer_terms();
@@ -59,7 +59,7 @@ impl Lower<'_> {
         for (index, layer) in self.stack.layers.iter().enumerate() {
             let lacking = if self.need.places { vec![] } else { self.lacking_parts(&layer.protocol) };
             let known = lacking.first().map(|_| {
-                self.b.graph.outs.push(format!("{}.known", layer.protocol.name));
+                self.b.graph.outs.push(format!("{}.known", layer.protocol.name).into());
                 (self.b.graph.outs.len() - 1) as u16
             });
             for (part, shown) in layer.protocol.show.iter().enumerate() {
@@ -73,7 +73,7 @@ impl Lower<'_> {
                     self.parts_left_out += 1;
                     continue;
                 }
-                self.b.graph.outs.push(format!("{}.{part}", layer.protocol.name));
+                self.b.graph.outs.push(format!("{}.{part}", layer.protocol.name).into());
                 let more = if slots == 2 {
                     vec!["high".into()]
                 } else {
@@ -82,10 +82,10 @@ impl Lower<'_> {
                 self.b
                     .graph
                     .outs
-                    .extend(more.iter().map(|more| format!("{}.{part}.{more}", layer.protocol.name)));
+                    .extend(more.iter().map(|more| format!("{}.{part}.{more}", layer.protocol.name).into()));
                 let place = self.need.places.then_some(slot as u16 + slots);
                 if place.is_some() {
-                    self.b.graph.outs.push(format!("{}.{part}.place", layer.protocol.name));
+                    self.b.graph.outs.push(format!("{}.{part}.place", layer.protocol.name).into());
                 }
                 let (layer, part) = (LayerId(index as u16), part as u16);
                 let known = known.filter(|_| lacking.contains(&part));

@@ -7,7 +7,7 @@ use super::policy::{Policy, Rule};
 use super::queue::Meeting;
 use super::turn::AWAITING_MAX;
 use super::vars::Hot;
-use super::{Kept, Kind, Reassembler, State, direction};
+use super::{Kept, Kind, Reassembler, State, stream_key};
 use crate::counters::SequenceCounters;
 use std::sync::Arc;
 use weir_ir::abi::{
@@ -15,7 +15,7 @@ use weir_ir::abi::{
 };
 use weir_ir::graph::Sequence;
 use weir_ir::sequence::{ACKNOWLEDGES, AHEAD, QUEUED, RETAINED, STARTED, UNAWAITED};
-use weir_packet::Block;
+use weir_packet::{Block, Direction};
 
 /// A segment that is offered to a sequence.
 #[derive(Debug, Clone, Copy)]
@@ -182,7 +182,7 @@ impl Reassembler {
         &mut self,
         sequence: Sequence,
         mut flow: FlowRecord<'_>,
-        side: bool,
+        side: Direction,
         segment: Segment<'_>,
         block: &Arc<Block>,
     ) -> Inserted {
@@ -222,16 +222,16 @@ impl Reassembler {
             return Inserted { skip, retransmitted_bytes, ..Inserted::of(SEQ_ORDERED) };
         }
         let refuses = place.ahead > 0 && !state.retain;
-        let is_behind_hole = refuses && self.is_refused(sequence, direction(flow.id, side));
+        let is_behind_hole = refuses && self.is_refused(sequence, stream_key(flow.id, side));
         if refuses && (is_behind_hole || !segment.may_wait && !is_short) {
             self.counters.refused_behind_hole += u64::from(is_behind_hole);
             // If nothing is kept, all numbers seen have passed.
-            let kept = state.kept.get(&direction(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
+            let kept = state.kept.get(&stream_key(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
             return Inserted::refused(&segment, kept.map_or(hot.high, |kept| kept.next) + place.ahead);
         }
         let place = Place { waits: awaits.is_some(), ..place };
         let (mut inserted, start) =
-            self.keep(sequence, direction(flow.id, side), &mut hot, &segment, &place, block);
+            self.keep(sequence, stream_key(flow.id, side), &mut hot, &segment, &place, block);
         if inserted.status == SEQ_ORDERED {
             inserted.skip = passed_bytes;
         }
@@ -247,7 +247,7 @@ impl Reassembler {
 
     /// The state of a direction before a segment that begins at `at`; counts the segments that the program passed by
     /// itself.
-    fn begin(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: bool, at: u64) -> Hot {
+    fn begin(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: Direction, at: u64) -> Hot {
         let state = &self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
         if hot.flags & STARTED == 0 {
@@ -267,43 +267,43 @@ impl Reassembler {
     fn keep(
         &mut self,
         sequence: Sequence,
-        direction: u64,
+        stream: u64,
         hot: &mut Hot,
         segment: &Segment<'_>,
         place: &Place,
         block: &Arc<Block>,
     ) -> (Inserted, Option<u64>) {
         let retain = self.sequences[sequence.index()].retain;
-        let Some(met) = self.meet(sequence, direction, hot, segment, place) else {
+        let Some(met) = self.meet(sequence, stream, hot, segment, place) else {
             self.counters.retransmitted += 1;
             let retransmitted_bytes = segment.skipped(place.old);
             return (Inserted { retransmitted_bytes, ..Inserted::of(SEQ_RETRANSMITTED) }, None);
         };
         let mut start = None;
         // The segment is next, but the one before it waits for the other direction.
-        let kept = self.sequences[sequence.index()].kept.get(&direction);
+        let kept = self.sequences[sequence.index()].kept.get(&stream);
         let is_behind_awaiting = kept.is_some_and(Kept::is_awaiting);
         let (next, end) = (met.next, met.coming.end());
         self.counters.overlap_bytes += met.meeting.overlap_bytes;
         self.counters.inconsistent_bytes += met.meeting.inconsistent_bytes;
         let acknowledges = hot.flags & ACKNOWLEDGES != 0;
         let is_next = place.ahead == 0 && !met.overlaps_queued && !acknowledges && !place.waits;
-        let status = if self.gives_up(sequence, direction, &met, hot) {
+        let status = if self.gives_up(sequence, stream, &met, hot) {
             SEQ_OUT_OF_WINDOW
         } else if is_next && !retain {
             let state = &mut self.sequences[sequence.index()];
-            state.kept.get_mut(&direction).expect("something is queued").pass_to(end, hot, state.mask);
+            state.kept.get_mut(&stream).expect("something is queued").pass_to(end, hot, state.mask);
             self.counters.ordered += 1;
             SEQ_ORDERED
         } else if met.meeting.is_covered && !met.meeting.displaces {
             self.counters.retransmitted += 1;
             SEQ_RETRANSMITTED
-        } else if retain && !self.may_retain(sequence, direction, end) {
+        } else if retain && !self.may_retain(sequence, stream, end) {
             SEQ_OUT_OF_WINDOW
         } else {
-            self.add(sequence, direction, segment, &met, block);
+            self.add(sequence, stream, segment, &met, block);
             let state = &mut self.sequences[sequence.index()];
-            let kept = state.kept.get_mut(&direction).expect("it was added");
+            let kept = state.kept.get_mut(&stream).expect("it was added");
             hot.high = hot.high.max(end);
             if !is_next {
                 hot.flags |= QUEUED;
@@ -339,7 +339,7 @@ impl Reassembler {
     fn meet<'a>(
         &self,
         sequence: Sequence,
-        direction: u64,
+        stream: u64,
         hot: &Hot,
         segment: &Segment<'a>,
         place: &Place,
@@ -347,7 +347,7 @@ impl Reassembler {
         let state = &self.sequences[sequence.index()];
         // If nothing is kept, all numbers seen have passed.
         let nothing = Kept { next: hot.high, ..Kept::default() };
-        let kept = if hot.flags & (QUEUED | RETAINED) == 0 { &nothing } else { &state.kept[&direction] };
+        let kept = if hot.flags & (QUEUED | RETAINED) == 0 { &nothing } else { &state.kept[&stream] };
         let next = kept.next;
         let oldest = if hot.flags & RETAINED == 0 { next } else { kept.queue.first().unwrap_or(next) };
         let passed = place.old.saturating_sub(next - oldest);
@@ -374,7 +374,7 @@ impl Reassembler {
     fn add(
         &mut self,
         sequence: Sequence,
-        direction: u64,
+        stream: u64,
         segment: &Segment<'_>,
         met: &Met<'_>,
         block: &Arc<Block>,
@@ -395,32 +395,32 @@ impl Reassembler {
             last: true,
             frame: frame.map(|(_, frame)| Arc::new(frame)),
         };
-        let kept = state.kept.entry(direction);
+        let kept = state.kept.entry(stream);
         let kept = kept.or_insert_with(|| Kept { next: met.next, ..Kept::default() });
         kept.queue.add(&piece, met.rule, &mut self.budget);
     }
 
     /// Whether no more segments may wait, because holes are not passed over.
-    fn is_refused(&self, sequence: Sequence, direction: u64) -> bool {
+    fn is_refused(&self, sequence: Sequence, stream: u64) -> bool {
         let state = &self.sequences[sequence.index()];
         if !self.limits.strict || state.kind != Kind::Segments {
             return false;
         }
         let nothing = Kept::default();
-        self.limits.exceeded(state.kept.get(&direction).unwrap_or(&nothing), &self.budget).is_some()
+        self.limits.exceeded(state.kept.get(&stream).unwrap_or(&nothing), &self.budget).is_some()
     }
 
     /// Whether fragments must be discarded because this fragment, or an earlier one, partly overlaps kept ones where
     /// that is not allowed. The kept fragments are released then, no more are accepted until the instance ends, and
     /// nothing is assembled.
-    fn gives_up(&mut self, sequence: Sequence, direction: u64, met: &Met<'_>, hot: &mut Hot) -> bool {
+    fn gives_up(&mut self, sequence: Sequence, stream: u64, met: &Met<'_>, hot: &mut Hot) -> bool {
         let state = &mut self.sequences[sequence.index()];
         let overlaps = met.meeting.overlap_bytes > 0 && !met.meeting.is_covered;
-        if !state.distinct || !overlaps && state.kept.get(&direction).is_none_or(|kept| !kept.is_given_up) {
+        if !state.distinct || !overlaps && state.kept.get(&stream).is_none_or(|kept| !kept.is_given_up) {
             return false;
         }
         self.counters.refused_by_overlap += 1;
-        let kept = state.kept.entry(direction).or_default();
+        let kept = state.kept.entry(stream).or_default();
         kept.is_given_up = true;
         while let Some(piece) = kept.queue.pop() {
             self.budget.release(&piece);
@@ -430,8 +430,8 @@ impl Reassembler {
     }
 
     /// Whether one more fragment, up to number `end`, is within the bounds; counts the fragment if not.
-    fn may_retain(&mut self, sequence: Sequence, direction: u64, end: u64) -> bool {
-        let kept = self.sequences[sequence.index()].kept.get(&direction);
+    fn may_retain(&mut self, sequence: Sequence, stream: u64, end: u64) -> bool {
+        let kept = self.sequences[sequence.index()].kept.get(&stream);
         let refused = if end > self.limits.retained_bytes_max {
             &mut self.counters.refused_by_bytes
         } else if kept.map_or(0, |kept| kept.queue.len()) >= self.limits.retained_segments_max {

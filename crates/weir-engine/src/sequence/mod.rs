@@ -51,6 +51,7 @@ use turn::{AWAITING_MAX, Awaited};
 use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
 use weir_ir::graph::{Graph, Sequence, SequenceDecl};
 use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, QUEUED, RETAINED, UNAWAITED};
+use weir_packet::Direction;
 
 /// Bounds on kept segments of a worker. The cost is the captured bytes and the description of each segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,8 +187,8 @@ pub struct Passed {
 }
 
 /// The key of a direction in [`State::kept`].
-fn direction(flow: u32, side: bool) -> u64 {
-    u64::from(flow) << 1 | u64::from(side)
+fn stream_key(flow: u32, side: Direction) -> u64 {
+    u64::from(flow) << 1 | u64::from(side.is_responder())
 }
 
 impl Reassembler {
@@ -261,15 +262,15 @@ impl Reassembler {
     }
 
     /// Whether segments of a direction wait. Accesses only the record.
-    pub fn is_waiting(&self, sequence: Sequence, data: &[u8], side: bool) -> bool {
+    pub fn is_waiting(&self, sequence: Sequence, data: &[u8], side: Direction) -> bool {
         self.sequences[sequence.index()].vars.read(data, side).flags & QUEUED != 0
     }
 
     /// Captured bytes of a direction that wait for earlier ones. Takes time linear in the number of segments.
-    pub fn waiting_bytes(&self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> u64 {
+    pub fn waiting_bytes(&self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> u64 {
         let state = &self.sequences[sequence.index()];
         let waits = state.vars.read(flow.data, side).flags & QUEUED != 0;
-        let kept = waits.then(|| state.kept.get(&direction(flow.id, side))).flatten();
+        let kept = waits.then(|| state.kept.get(&stream_key(flow.id, side))).flatten();
         kept.map_or(0, |kept| kept.queue.bytes())
     }
 
@@ -279,7 +280,7 @@ impl Reassembler {
     /// numbers before `at` have not been seen, the other direction's next segment [waits](turn) for them.
     ///
     /// No effect if holes are never passed over. With an empty queue, only the record is accessed.
-    pub fn acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, at: u64) {
+    pub fn acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction, at: u64) {
         let state = &mut self.sequences[sequence.index()];
         let hot = state.vars.read(flow.data, side);
         if state.retain || self.limits.strict {
@@ -290,13 +291,13 @@ impl Reassembler {
             return;
         }
         if hot.flags & QUEUED != 0 {
-            let kept = state.kept.get_mut(&direction(flow.id, side)).expect("something is queued");
+            let kept = state.kept.get_mut(&stream_key(flow.id, side)).expect("something is queued");
             kept.acknowledged = kept.acknowledged.max(kept.next + forward);
             if kept.awaited.is_acknowledged(kept.acknowledged) {
-                state.vars.raise(flow.data, !side, UNAWAITED);
+                state.vars.raise(flow.data, side.other(), UNAWAITED);
             }
             if kept.queue.first().is_some_and(|first| first <= kept.acknowledged) {
-                state.vars.raise(flow.data, !side, ACKNOWLEDGES);
+                state.vars.raise(flow.data, side.other(), ACKNOWLEDGES);
             }
         }
         if forward > 0 {
@@ -310,7 +311,7 @@ impl Reassembler {
     /// was ordered or forced.
     ///
     /// With an empty queue: constant time, only the record is accessed.
-    pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
+    pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Option<Passed> {
         let FlowRecord { id, data } = flow;
         let state = &self.sequences[sequence.index()];
         if state.retain {
@@ -319,13 +320,15 @@ impl Reassembler {
         let mut hot = state.vars.read(data, side);
         if hot.flags & ACKNOWLEDGES != 0 {
             // Bytes that acknowledge nothing beyond the hole precede the bytes behind the hole.
-            if self.has_gone_on(sequence, &mut FlowRecord { id, data: &mut *data }, !side) {
+            if self.has_gone_on(sequence, &mut FlowRecord { id, data: &mut *data }, side.other()) {
                 let passed = self.pass(sequence, FlowRecord { id, data: &mut *data }, side, false);
                 if passed.is_some() {
                     return passed;
                 }
             }
-            if let Some(mut passed) = self.pass(sequence, FlowRecord { id, data: &mut *data }, !side, false) {
+            if let Some(mut passed) =
+                self.pass(sequence, FlowRecord { id, data: &mut *data }, side.other(), false)
+            {
                 passed.ordered.of_other = true;
                 return Some(passed);
             }
@@ -340,11 +343,13 @@ impl Reassembler {
         if hot.flags & EXPECTED == 0 {
             return None;
         }
-        if let Some(mut passed) = self.pass(sequence, FlowRecord { id, data: &mut *data }, !side, false) {
+        if let Some(mut passed) =
+            self.pass(sequence, FlowRecord { id, data: &mut *data }, side.other(), false)
+        {
             passed.ordered.of_other = true;
             return Some(passed);
         }
-        if !self.is_awaiting(sequence, &FlowRecord { id, data: &mut *data }, !side) {
+        if !self.is_awaiting(sequence, &FlowRecord { id, data: &mut *data }, side.other()) {
             let state = &self.sequences[sequence.index()];
             let mut hot = state.vars.read(data, side);
             hot.flags &= !EXPECTED;
@@ -355,24 +360,30 @@ impl Reassembler {
 
     /// As [`next`](Self::next), but all queued bytes pass, with their gaps: for the end of a flow. `None` if the
     /// sequence retains, because an incomplete datagram is discarded.
-    pub fn flush(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
+    pub fn flush(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Option<Passed> {
         match self.sequences[sequence.index()].retain {
             true => None,
             false => self.pass(sequence, flow, side, true),
         }
     }
 
-    fn pass(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool, flush: bool) -> Option<Passed> {
+    fn pass(
+        &mut self,
+        sequence: Sequence,
+        flow: FlowRecord<'_>,
+        side: Direction,
+        flush: bool,
+    ) -> Option<Passed> {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
         if hot.flags & QUEUED == 0 {
             return None;
         }
-        let direction = direction(flow.id, side);
-        let kept = state.kept.get_mut(&direction).expect("something is queued");
+        let stream = stream_key(flow.id, side);
+        let kept = state.kept.get_mut(&stream).expect("something is queued");
         let first = kept.queue.first().expect("it says so");
         while let Some(number) = kept.awaited.of(first) {
-            if flush || state.vars.has_passed(flow.data, !side, number, state.mask) {
+            if flush || state.vars.has_passed(flow.data, side.other(), number, state.mask) {
                 kept.awaited.has_come();
                 continue;
             }
@@ -381,7 +392,7 @@ impl Reassembler {
             }
             self.counters.forced_by_awaiting += 1;
             kept.awaited.give_up();
-            state.vars.raise(flow.data, !side, UNAWAITED);
+            state.vars.raise(flow.data, side.other(), UNAWAITED);
         }
         let gap_bytes = first - kept.next;
         if gap_bytes > 0 {
@@ -405,20 +416,20 @@ impl Reassembler {
         self.budget.release(&piece);
         if kept.queue.len() == 0 {
             hot.flags &= !QUEUED;
-            state.kept.remove(&direction);
+            state.kept.remove(&stream);
         }
         state.vars.write(flow.data, side, hot);
         Some(piece.pass(gap_bytes))
     }
 
     /// As `pass`, for a sequence that retains: up to the next end of a fragment, because metas belong to that end.
-    fn advance(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Option<Passed> {
+    fn advance(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Option<Passed> {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
         if hot.flags & QUEUED == 0 {
             return None;
         }
-        let kept = state.kept.get_mut(&direction(flow.id, side)).expect("something is queued");
+        let kept = state.kept.get_mut(&stream_key(flow.id, side)).expect("something is queued");
         let mut passed = None;
         while passed.is_none()
             && let Some(piece) = kept.queue.piece_from(kept.next).filter(|piece| piece.start <= kept.next)
@@ -439,20 +450,20 @@ impl Reassembler {
 
     /// Removes the retained bytes and returns them as one slice, up to the first byte that was not captured. A single
     /// piece is referred to; several are copied into a block that is reused when free.
-    pub fn assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: bool) -> Slice {
+    pub fn assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Slice {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
         if hot.flags & RETAINED == 0 {
             return self.assembly.nothing();
         }
-        let direction = direction(flow.id, side);
-        let kept = state.kept.get_mut(&direction).expect("something is retained");
+        let stream = stream_key(flow.id, side);
+        let kept = state.kept.get_mut(&stream).expect("something is retained");
         let joined = self.assembly.join(kept.queue.before(kept.next));
         while let Some(piece) = kept.queue.pop_before(kept.next) {
             self.budget.release(&piece);
         }
         if kept.queue.len() == 0 {
-            state.kept.remove(&direction);
+            state.kept.remove(&stream);
         }
         hot.flags &= !RETAINED;
         state.vars.write(flow.data, side, hot);
@@ -461,8 +472,8 @@ impl Reassembler {
     }
 
     /// Segments kept of a direction, queued or retained.
-    pub fn kept_segments(&self, sequence: Sequence, flow: u32, side: bool) -> usize {
-        let kept = self.sequences[sequence.index()].kept.get(&direction(flow, side));
+    pub fn kept_segments(&self, sequence: Sequence, flow: u32, side: Direction) -> usize {
+        let kept = self.sequences[sequence.index()].kept.get(&stream_key(flow, side));
         kept.map_or(0, |kept| kept.queue.len())
     }
 
@@ -470,7 +481,7 @@ impl Reassembler {
     /// kept, only the record is read.
     pub fn release(&mut self, sequence: Sequence, flow: FlowRecord<'_>) {
         let state = &mut self.sequences[sequence.index()];
-        for side in [false, true] {
+        for side in Direction::BOTH {
             let mut hot = state.vars.read(flow.data, side);
             if hot.passed != 0 {
                 self.counters.ordered += u64::from(std::mem::take(&mut hot.passed));
@@ -479,7 +490,7 @@ impl Reassembler {
             if hot.flags & (QUEUED | RETAINED) == 0 {
                 continue;
             }
-            let mut kept = state.kept.remove(&direction(flow.id, side)).expect("something is kept");
+            let mut kept = state.kept.remove(&stream_key(flow.id, side)).expect("something is kept");
             for piece in std::iter::from_fn(|| kept.queue.pop()) {
                 self.budget.release(&piece);
                 self.counters.released += 1;

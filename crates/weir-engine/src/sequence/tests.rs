@@ -7,7 +7,7 @@ use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_R
 use weir_ir::engine_var::{EngineVar, VarName};
 use weir_ir::graph::{SequenceDecl, Table, TableDecl, VarDecl, VarKind};
 use weir_ir::sequence::STARTED;
-use weir_packet::{Block, PacketMeta};
+use weir_packet::{Block, Direction, PacketMeta};
 
 const SEQUENCE: Sequence = Sequence(0);
 
@@ -61,7 +61,7 @@ pub(super) struct Receiver {
     pub(super) reassembler: Reassembler,
     vars: SequenceVars,
     data: Vec<u8>,
-    side: bool,
+    side: Direction,
     /// The output so far: `None` for a missing byte.
     pub(super) stream: Vec<Option<u8>>,
     /// Metas other than 0, with their positions in the output.
@@ -78,7 +78,7 @@ impl Receiver {
             reassembler: Reassembler::new(graph, &layout, limits),
             vars: SequenceVars::of(graph, &layout, Table(0)).unwrap(),
             data: vec![0; layout.size(Table(0))],
-            side: true,
+            side: Direction::Responder,
             stream: Vec::new(),
             metas: Vec::new(),
             policy: Policy::First,
@@ -152,7 +152,10 @@ impl Receiver {
         self.segment(at, text.as_bytes(), usize::MAX, false)
     }
 
-    fn drain(&mut self, next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, bool) -> Option<Passed>) {
+    fn drain(
+        &mut self,
+        next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, Direction) -> Option<Passed>,
+    ) {
         while let Some(Passed { ordered, frame, .. }) = {
             let flow = FlowRecord { id: 5, data: &mut self.data };
             next(&mut self.reassembler, SEQUENCE, flow, self.side)
@@ -356,11 +359,11 @@ fn directions_do_not_meet() {
     let mut tcp = Receiver::tcp();
     tcp.text(0, "");
     tcp.text(3, "def");
-    tcp.side = false;
+    tcp.side = Direction::Originator;
     assert_eq!(tcp.hot(), Hot::default());
     assert_eq!(tcp.text(0, "xyz"), SEQ_ORDERED);
     assert_eq!(tcp.so_far(), "xyz");
-    tcp.side = true;
+    tcp.side = Direction::Responder;
     tcp.text(0, "abc");
     assert_eq!(tcp.so_far(), "xyzabcdef");
 }
@@ -370,7 +373,8 @@ fn acknowledge(tcp: &mut Receiver, at: u64) -> String {
     let (side, sequences) = (tcp.side, &mut tcp.reassembler);
     sequences.acknowledge(SEQUENCE, FlowRecord { id: 5, data: &mut tcp.data }, side, at);
     let mut passed = String::new();
-    while let Some(piece) = sequences.next(SEQUENCE, FlowRecord { id: 5, data: &mut tcp.data }, !side) {
+    while let Some(piece) = sequences.next(SEQUENCE, FlowRecord { id: 5, data: &mut tcp.data }, side.other())
+    {
         assert!(piece.ordered.of_other);
         passed += &".".repeat(piece.ordered.gap_bytes as usize);
         passed.extend(piece.ordered.bytes.bytes().iter().copied().map(char::from));
@@ -402,9 +406,14 @@ fn what_the_receiver_has_passes_before_what_it_says_itself() {
     let mut tcp = Receiver::tcp();
     tcp.text(0, "");
     tcp.text(3, "request");
-    tcp.side = false;
+    tcp.side = Direction::Originator;
     tcp.text(100, "");
-    tcp.reassembler.acknowledge(SEQUENCE, FlowRecord { id: 5, data: &mut tcp.data }, true, 10);
+    tcp.reassembler.acknowledge(
+        SEQUENCE,
+        FlowRecord { id: 5, data: &mut tcp.data },
+        Direction::Responder,
+        10,
+    );
     assert_eq!(tcp.text(100, " answer"), SEQ_FORCED);
     assert_eq!(tcp.so_far(), "...request answer");
     assert_eq!(tcp.text(107, "!"), SEQ_ORDERED, "nothing waits any longer");
@@ -426,7 +435,7 @@ fn fragments_are_put_together() {
     assert_eq!(ip.segment(8, b"ijklm", usize::MAX, true), SEQ_QUEUED);
     assert_eq!(ip.text(0, "abcdefgh"), SEQ_ORDERED);
     assert_eq!(ip.metas, [(13, 1)], "the last fragment is there");
-    assert_eq!(ip.reassembler.kept_segments(SEQUENCE, 5, true), 2);
+    assert_eq!(ip.reassembler.kept_segments(SEQUENCE, 5, Direction::Responder), 2);
     assert_eq!(ip.assemble(), b"abcdefghijklm");
     assert_eq!(ip.assemble(), b"");
     ip.end();
@@ -437,7 +446,7 @@ fn a_datagram_of_one_piece_is_not_copied() {
     let mut ip = Receiver::ip();
     ip.text(0, "abcdefgh");
     let flow = FlowRecord { id: 5, data: &mut ip.data };
-    let slice = ip.reassembler.assemble(SEQUENCE, flow, true);
+    let slice = ip.reassembler.assemble(SEQUENCE, flow, Direction::Responder);
     assert_eq!((slice.bytes(), slice.block.size_bytes()), (&b"abcdefgh"[..], 14), "the packet's own block");
 }
 
@@ -465,7 +474,10 @@ fn where_fragments_have_to_be_distinct_an_overlap_is_the_end_of_all() {
     assert_eq!(ip.text(0, "abcdefgh"), SEQ_RETRANSMITTED, "the same again");
     let overlapping = ip.insert(4, b"EFGHij", usize::MAX, false);
     assert_eq!((overlapping.status, overlapping.inconsistent_bytes), (SEQ_OUT_OF_WINDOW, 4));
-    assert_eq!((ip.reassembler.kept_segments(SEQUENCE, 5, true), ip.reassembler.held_bytes().0), (0, 0));
+    assert_eq!(
+        (ip.reassembler.kept_segments(SEQUENCE, 5, Direction::Responder), ip.reassembler.held_bytes().0),
+        (0, 0)
+    );
     // Later fragments are not accepted either.
     assert_eq!(ip.segment(8, b"ijklmnop", usize::MAX, true), SEQ_OUT_OF_WINDOW);
     assert_eq!((ip.reassembler.counters().refused_by_overlap, ip.assemble()), (2, vec![]));
@@ -573,7 +585,7 @@ proptest! {
             let bytes: Vec<u8> = (start..start + length).map(|n| n as u8).collect();
             tcp.segment(base.wrapping_add(start as u32).into(), &bytes, usize::MAX, false);
             prop_assert!(tcp.reassembler.held_bytes().0 <= total_bytes_max.min(queued_bytes_max));
-            prop_assert!(tcp.reassembler.kept_segments(SEQUENCE, 5, true) <= queued_segments_max);
+            prop_assert!(tcp.reassembler.kept_segments(SEQUENCE, 5, Direction::Responder) <= queued_segments_max);
         }
         tcp.end();
         for (n, byte) in tcp.stream.iter().enumerate() {

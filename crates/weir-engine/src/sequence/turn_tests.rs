@@ -6,14 +6,15 @@ use super::*;
 use proptest::prelude::*;
 use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED};
 use weir_ir::graph::Table;
-use weir_packet::Block;
+use weir_packet::Direction::{Originator, Responder};
+use weir_packet::{Block, Direction};
 
 const SEQUENCE: Sequence = Sequence(0);
 
 /// A segment of one side: its bytes, and how many bytes of the other side it acknowledges.
 #[derive(Debug, Clone)]
 struct Said {
-    side: bool,
+    side: Direction,
     at: u64,
     bytes: Vec<u8>,
     heard: u64,
@@ -27,7 +28,7 @@ struct Listener {
     /// There is memory for waiting segments.
     may_wait: bool,
     /// The output: side, bytes missing before, bytes.
-    out: Vec<(bool, u64, Vec<u8>)>,
+    out: Vec<(Direction, u64, Vec<u8>)>,
 }
 
 impl Listener {
@@ -42,7 +43,7 @@ impl Listener {
             out: vec![],
         };
         // Both sides have begun, at number 0.
-        for side in [false, true] {
+        for side in Direction::BOTH {
             new.hears(&Said { side, at: 0, bytes: vec![], heard: 0 });
         }
         new
@@ -51,11 +52,11 @@ impl Listener {
     fn hears(&mut self, said: &Said) {
         let Said { side, at, bytes, heard } = said;
         let (side, length) = (*side, bytes.len() as u64);
-        let other = self.vars.read(&self.data, !side);
+        let other = self.vars.read(&self.data, side.other());
         let is_ahead = length > 0 && heard.wrapping_sub(other.next) & 0xffff_ffff > 0;
         if other.flags & QUEUED != 0 || is_ahead {
             let flow = FlowRecord { id: 5, data: &mut self.data };
-            self.reassembler.acknowledge(SEQUENCE, flow, !side, *heard);
+            self.reassembler.acknowledge(SEQUENCE, flow, side.other(), *heard);
         }
         let block = Arc::new(Block::from(bytes.clone()));
         let segment = Segment {
@@ -82,20 +83,20 @@ impl Listener {
 
     fn drain(
         &mut self,
-        side: bool,
-        next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, bool) -> Option<Passed>,
+        side: Direction,
+        next: impl Fn(&mut Reassembler, Sequence, FlowRecord<'_>, Direction) -> Option<Passed>,
     ) {
         while let Some(Passed { ordered, .. }) =
             next(&mut self.reassembler, SEQUENCE, FlowRecord { id: 5, data: &mut self.data }, side)
         {
             let bytes = ordered.bytes.bytes().to_vec();
-            self.out.push((side ^ ordered.of_other, ordered.gap_bytes, bytes));
+            self.out.push((if ordered.of_other { side.other() } else { side }, ordered.gap_bytes, bytes));
         }
     }
 
     /// Ends the flow; no account may hold anything afterwards.
     fn end(&mut self) {
-        for side in [false, true] {
+        for side in Direction::BOTH {
             self.drain(side, Reassembler::flush);
         }
         self.reassembler.release(SEQUENCE, FlowRecord { id: 5, data: &mut self.data });
@@ -104,8 +105,8 @@ impl Listener {
     }
 
     /// The output as turns: side and text, with consecutive bytes of a side joined.
-    fn turns(&self) -> Vec<(bool, String)> {
-        let mut turns: Vec<(bool, String)> = vec![];
+    fn turns(&self) -> Vec<(Direction, String)> {
+        let mut turns: Vec<(Direction, String)> = vec![];
         for (side, gap, bytes) in &self.out {
             let text = ".".repeat(*gap as usize) + std::str::from_utf8(bytes).unwrap();
             match turns.last_mut().filter(|(last, _)| last == side) {
@@ -118,13 +119,13 @@ impl Listener {
 }
 
 /// A conversation: the sides take turns, in one segment or several, and acknowledge all bytes before.
-fn conversation(turns: &[(bool, u8, u8)]) -> Vec<Said> {
+fn conversation(turns: &[(Direction, u8, u8)]) -> Vec<Said> {
     let (mut said, mut numbers) = (vec![], [0, 0]);
     for (turn, &(side, segments, bytes)) in turns.iter().enumerate() {
         for _ in 0..segments {
             let bytes = vec![b'a' + turn as u8 % 26; usize::from(bytes)];
-            let (at, heard) = (numbers[usize::from(side)], numbers[usize::from(!side)]);
-            numbers[usize::from(side)] += bytes.len() as u64;
+            let (at, heard) = (numbers[side.index()], numbers[side.other().index()]);
+            numbers[side.index()] += bytes.len() as u64;
             said.push(Said { side, at, bytes, heard });
         }
     }
@@ -133,7 +134,7 @@ fn conversation(turns: &[(bool, u8, u8)]) -> Vec<Said> {
 
 /// The same segments in another order: each side's own order is kept, and `choices` selects the side that comes next.
 fn interleave(said: &[Said], choices: &[bool]) -> Vec<Said> {
-    let mut sides = [false, true].map(|side| said.iter().filter(move |one| one.side == side).peekable());
+    let mut sides = Direction::BOTH.map(|side| said.iter().filter(move |one| one.side == side).peekable());
     let mut choices = choices.iter().cycle();
     let mut order = vec![];
     while order.len() < said.len() {
@@ -151,42 +152,42 @@ fn heard(order: &[Said]) -> Listener {
 
 #[test]
 fn an_answer_waits_for_its_request() {
-    let said = conversation(&[(false, 1, 3), (true, 2, 4), (false, 1, 2), (true, 1, 1)]);
+    let said = conversation(&[(Originator, 1, 3), (Responder, 2, 4), (Originator, 1, 2), (Responder, 1, 1)]);
     let mut listener = heard(&[1, 2, 4, 0, 3].map(|index: usize| said[index].clone()));
     let turns = listener.turns();
-    let expected = [(false, "aaa"), (true, "bbbbbbbb"), (false, "cc"), (true, "d")];
+    let expected = [(Originator, "aaa"), (Responder, "bbbbbbbb"), (Originator, "cc"), (Responder, "d")];
     assert_eq!(turns, expected.map(|(side, text)| (side, text.to_owned())));
     listener.end();
 }
 
 #[test]
 fn what_was_not_captured_is_not_waited_for() {
-    let said = conversation(&[(false, 1, 3), (true, 1, 4), (false, 1, 2), (true, 1, 1)]);
+    let said = conversation(&[(Originator, 1, 3), (Responder, 1, 4), (Originator, 1, 2), (Responder, 1, 1)]);
     // The first request is missing: its answer passes with the next request, before it.
     let mut listener = heard(&[1, 2, 3].map(|index: usize| said[index].clone()));
-    let expected = [(true, "bbbb"), (false, "...cc"), (true, "d")];
+    let expected = [(Responder, "bbbb"), (Originator, "...cc"), (Responder, "d")];
     assert_eq!(listener.turns(), expected.map(|(side, text)| (side, text.to_owned())));
     listener.end();
     // An empty packet has the same effect.
     let mut listener = heard(&[said[1].clone()]);
     assert_eq!(listener.out, []);
-    listener.hears(&Said { side: false, at: 3, bytes: vec![], heard: 4 });
-    assert_eq!(listener.turns(), [(true, "bbbb".to_owned())]);
+    listener.hears(&Said { side: Originator, at: 3, bytes: vec![], heard: 4 });
+    assert_eq!(listener.turns(), [(Responder, "bbbb".to_owned())]);
     listener.end();
 }
 
 #[test]
 fn who_acknowledges_what_was_never_sent_does_not_stop_the_other() {
     let mut listener = Listener::new(SequenceLimits::default());
-    let ask = |at, bytes: &[u8], heard| Said { side: false, at, bytes: bytes.to_vec(), heard };
-    let answer = |at, bytes: &[u8], heard| Said { side: true, at, bytes: bytes.to_vec(), heard };
+    let ask = |at, bytes: &[u8], heard| Said { side: Originator, at, bytes: bytes.to_vec(), heard };
+    let answer = |at, bytes: &[u8], heard| Said { side: Responder, at, bytes: bytes.to_vec(), heard };
     listener.hears(&ask(0, b"aaa", 1_000));
     assert_eq!(listener.out, []);
     // The answer acknowledges the waiting question, which was therefore not sent after the missing bytes.
     listener.hears(&answer(0, b"bb", 3));
     listener.hears(&ask(3, b"cc", 2));
     listener.hears(&answer(2, b"d", 5));
-    let expected = [(false, "aaa"), (true, "bb"), (false, "cc"), (true, "d")];
+    let expected = [(Originator, "aaa"), (Responder, "bb"), (Originator, "cc"), (Responder, "d")];
     assert_eq!(listener.turns(), expected.map(|(side, text)| (side, text.to_owned())));
     listener.end();
 }
@@ -194,36 +195,36 @@ fn who_acknowledges_what_was_never_sent_does_not_stop_the_other() {
 #[test]
 fn once_it_is_not_waited_for_all_that_waited_comes() {
     let mut listener = Listener::new(SequenceLimits::default());
-    let said = conversation(&[(false, 1, 3), (true, 4, 1)]);
+    let said = conversation(&[(Originator, 1, 3), (Responder, 4, 1)]);
     // The question is missing. An old packet of its sender shows that, and acknowledges nothing.
     said[1..4].iter().for_each(|one| listener.hears(one));
     assert_eq!(listener.out, []);
-    listener.hears(&Said { side: false, at: 3, bytes: vec![], heard: 0 });
-    assert_eq!(listener.turns(), [(true, "bbb".to_owned())]);
+    listener.hears(&Said { side: Originator, at: 3, bytes: vec![], heard: 0 });
+    assert_eq!(listener.turns(), [(Responder, "bbb".to_owned())]);
     // The rest does not wait either.
     listener.hears(&said[4]);
-    assert_eq!(listener.turns(), [(true, "bbbb".to_owned())]);
+    assert_eq!(listener.turns(), [(Responder, "bbbb".to_owned())]);
     listener.end();
 }
 
 #[test]
 fn what_comes_again_waits_once() {
     let mut listener = Listener::new(SequenceLimits::default());
-    let answer = Said { side: true, at: 0, bytes: b"bb".to_vec(), heard: 3 };
+    let answer = Said { side: Responder, at: 0, bytes: b"bb".to_vec(), heard: 3 };
     (0..100).for_each(|_| listener.hears(&answer));
-    let direction = direction(5, true);
-    assert_eq!(listener.reassembler.sequences[0].kept[&direction].awaited.len(), 1);
+    let stream = stream_key(5, Responder);
+    assert_eq!(listener.reassembler.sequences[0].kept[&stream].awaited.len(), 1);
     listener.end();
 }
 
 #[test]
 fn where_memory_is_short_nothing_waits_for_the_other_side() {
     let mut listener = Listener::new(SequenceLimits::default());
-    let said = conversation(&[(false, 1, 3), (true, 4, 1)]);
+    let said = conversation(&[(Originator, 1, 3), (Responder, 4, 1)]);
     said[1..3].iter().for_each(|one| listener.hears(one));
     listener.may_wait = false;
     said[3..].iter().for_each(|one| listener.hears(one));
-    assert_eq!(listener.turns(), [(true, "bbbb".to_owned())]);
+    assert_eq!(listener.turns(), [(Responder, "bbbb".to_owned())]);
     listener.end();
 }
 
@@ -231,7 +232,7 @@ fn where_memory_is_short_nothing_waits_for_the_other_side() {
 fn a_side_that_waits_in_vain_waits_once() {
     let limits = SequenceLimits { queued_segments_max: 4, ..SequenceLimits::default() };
     let mut listener = Listener::new(limits);
-    let said = conversation(&[(false, 1, 3), (true, 12, 1)]);
+    let said = conversation(&[(Originator, 1, 3), (Responder, 12, 1)]);
     for (number, one) in said[1..].iter().enumerate() {
         assert_eq!(listener.out.len(), if number < 5 { 0 } else { number }, "before {number}");
         listener.hears(one);
@@ -244,7 +245,7 @@ fn a_side_that_waits_in_vain_waits_once() {
 proptest! {
     #[test]
     fn turns_come_as_they_were_whatever_the_capture_has_first(
-        turns in prop::collection::vec((any::<bool>(), 1..4u8, 1..5u8), 1..30),
+        turns in prop::collection::vec((any::<bool>().prop_map(Direction::responder_if), 1..4u8, 1..5u8), 1..30),
         choices in prop::collection::vec(any::<bool>(), 1..40),
     ) {
         let said = conversation(&turns);
@@ -255,7 +256,7 @@ proptest! {
 
     #[test]
     fn every_byte_comes_once_whatever_is_missing(
-        turns in prop::collection::vec((any::<bool>(), 1..4u8, 0..5u8), 1..30),
+        turns in prop::collection::vec((any::<bool>().prop_map(Direction::responder_if), 1..4u8, 0..5u8), 1..30),
         choices in prop::collection::vec(any::<bool>(), 1..40),
         lost in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         swapped in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
@@ -274,7 +275,7 @@ proptest! {
         }
         let mut listener = heard(&order);
         listener.end();
-        for side in [false, true] {
+        for side in Direction::BOTH {
             let mut sent: Vec<&Said> = order.iter().filter(|one| one.side == side).collect();
             let is_in_order = sent.is_sorted_by_key(|one| one.at);
             sent.sort_by_key(|one| one.at);

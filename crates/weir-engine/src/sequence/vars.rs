@@ -5,6 +5,7 @@ use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table};
 use weir_ir::sequence::PASSED_SHIFT;
+use weir_packet::Direction;
 
 /// The places of a sequence's variables in a flow's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +58,8 @@ impl SequenceVars {
 
     /// Reads the values of a direction (false: the originator's) from a flow's record.
     #[inline]
-    pub fn read(&self, data: &[u8], side: bool) -> Hot {
-        let data = &data[usize::from(side) * self.stride..];
+    pub fn read(&self, data: &[u8], side: Direction) -> Hot {
+        let data = &data[side.index() * self.stride..];
         let word = |at: usize| u64::from_ne_bytes(data[at..at + 8].try_into().expect("eight bytes"));
         let flags = &data[self.flags..self.flags + 4];
         let flags = u32::from_ne_bytes(flags.try_into().expect("four bytes"));
@@ -72,7 +73,7 @@ impl SequenceVars {
     }
 
     /// Sets flags of a direction.
-    pub(super) fn raise(&self, data: &mut [u8], side: bool, flags: u32) {
+    pub(super) fn raise(&self, data: &mut [u8], side: Direction, flags: u32) {
         let mut hot = self.read(data, side);
         hot.flags |= flags;
         self.write(data, side, hot);
@@ -80,8 +81,8 @@ impl SequenceVars {
 
     /// Writes the values of a direction.
     #[inline]
-    pub fn write(&self, data: &mut [u8], side: bool, hot: Hot) {
-        let data = &mut data[usize::from(side) * self.stride..];
+    pub fn write(&self, data: &mut [u8], side: Direction, hot: Hot) {
+        let data = &mut data[side.index() * self.stride..];
         data[self.next..self.next + 8].copy_from_slice(&hot.next.to_ne_bytes());
         data[self.high..self.high + 8].copy_from_slice(&hot.high.to_ne_bytes());
         let flags = hot.flags | hot.passed << PASSED_SHIFT;

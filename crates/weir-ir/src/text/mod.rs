@@ -82,7 +82,9 @@ mod tests {
         graph.name = "a \"b\" \\ \n é".to_owned();
         graph.patterns.push(PatternDecl::Contains((0..=255).collect()));
         graph.patterns.push(PatternDecl::Matches("ü\\d+\u{85}".to_owned()));
-        graph.outs.extend(["", "1st", "a..b", "two words", "dns.qry.name"].map(str::to_owned));
+        graph
+            .outs
+            .extend(["", "1st", "a..b", "two words", "dns.qry.name"].map(|name| name.to_owned().into()));
         assert_eq!(graph.to_string().parse(), Ok(graph));
     }
 }

@@ -10,6 +10,7 @@ use crate::graph::{
     Value, VarDecl, VarKind,
 };
 use crate::key::{KeyLayout, KeyPart, KeyRole, KeySide};
+use crate::slot::SlotName;
 use std::fmt;
 use std::str::FromStr;
 
@@ -114,7 +115,10 @@ impl Parser {
             "pattern" => self.pattern(line)?,
             "out" => {
                 in_order(line, "out", self.graph.outs.len())?;
-                self.graph.outs.push(line.name()?);
+                let name = line.name()?;
+                let missing = || line.error_before(format!("there is no engine slot `{name}`"));
+                let slot = SlotName::parse(name.clone()).ok_or_else(missing)?;
+                self.graph.outs.push(slot);
             }
             _ => return Err(line.expected("a declaration or `blockN`")),
         }

@@ -157,7 +157,7 @@ fn print_declarations(graph: &Graph, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "pattern{at} {kind} {}", Quoted(bytes))?;
     }
     for (at, out) in graph.outs.iter().enumerate() {
-        writeln!(f, "out{at} {}", Name(out))?;
+        writeln!(f, "out{at} {}", Name(&out.text()))?;
     }
     if graph.fuels > 0 {
         writeln!(f, "fuels {}", graph.fuels)?;

@@ -514,7 +514,7 @@ fn declarations(random: &mut Random) -> Graph {
             PatternDecl::Less(vec![0x45, 1]),
             PatternDecl::Matches("host: [a-z.]+".to_owned()),
         ],
-        outs: ["a", "b", "c", "d"].map(str::to_owned).into(),
+        outs: ["a", "b", "c", "d"].map(|name| name.to_owned().into()).into(),
         ..Graph::default()
     }
 }
