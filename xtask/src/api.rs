@@ -1,8 +1,8 @@
-//! `cargo xtask api [--check]`: the public API of the library `weir` as `docs/api.md`, a line per item.
+//! `cargo xtask api [--check]` writes the public API of the library `weir` to `docs/api.md`, one line per item.
 //!
-//! The page is made from the sources: what `lib.rs` declares or re-exports as `pub`, module by module, with the first
-//! sentence of its documentation. Items of other crates that are only re-exported are named, and not taken apart.
-//! `--check` fails when the page is not what the sources say now.
+//! The page is generated from the sources: the items that `lib.rs` declares or re-exports as `pub`, module by module,
+//! with the first sentence of their documentation. Re-exported items of other crates are listed by name only. `--check`
+//! fails if the page differs from the generated one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use syn::spanned::Spanned;
@@ -54,7 +54,7 @@ fn page(files: &Files) -> String {
     page
 }
 
-/// What a module makes public.
+/// The public items of a module.
 #[derive(Default)]
 struct Listed {
     /// The lines of each item, by name.
@@ -87,7 +87,7 @@ impl Listed {
         listed
     }
 
-    /// Follows a re-export to where the item is declared.
+    /// Follows a re-export to the declaration of the item.
     fn add(&mut self, files: &Files, module: &Module, path: &[String], name: &str, depth: usize) {
         let started = modules::start(module, path, |module| files.contains_key(module));
         let Some((mut at, mut rest)) = started.filter(|_| depth < 8) else {
@@ -117,11 +117,11 @@ impl Listed {
     }
 }
 
-/// An item as it is declared.
+/// The declaration of an item.
 struct Declared<'a> {
     kind: &'static str,
     name: String,
-    /// In place of kind and name, where there is more to say: a function's signature.
+    /// The signature of a function, shown instead of kind and name.
     signature: Option<String>,
     attributes: &'a [syn::Attribute],
     is_public: bool,
@@ -155,7 +155,7 @@ impl<'a> Declared<'a> {
         })
     }
 
-    /// Its line, and those of its functions. `declared` is its name where it is declared.
+    /// The lines of the item and of its functions. `declared` is the item's name in its declaration.
     fn lines(&self, files: &Files, declared: &str) -> String {
         let shown = self.signature.clone().unwrap_or_else(|| format!("{} {}", self.kind, self.name));
         let mut lines = line("- ", &shown, self.attributes);
@@ -180,7 +180,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// A block of a type's own functions.
+/// The item if it is an inherent `impl` block.
 fn inherent(item: &syn::Item) -> Option<&syn::ItemImpl> {
     match item {
         syn::Item::Impl(block) if block.trait_.is_none() => Some(block),
@@ -204,7 +204,7 @@ fn is_hidden(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// The text as it stands in the source, on one line.
+/// The source text of a signature, on one line.
 fn source(signature: &syn::Signature) -> String {
     let text = signature.span().source_text().unwrap_or_else(|| signature.ident.to_string());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -215,7 +215,7 @@ fn source(signature: &syn::Signature) -> String {
         .replace(", where", " where")
 }
 
-/// The first sentence of what the documentation says.
+/// The first sentence of the documentation.
 fn first_sentence(attributes: &[syn::Attribute]) -> String {
     let mut text = String::new();
     for attribute in attributes {
@@ -235,7 +235,7 @@ fn first_sentence(attributes: &[syn::Attribute]) -> String {
     without_links(&text[..end])
 }
 
-/// Links to items are links in the documentation of the crate alone: `[x](y)` and `[x]` are `x`.
+/// Replaces `[x](y)` and `[x]` by `x`, because links to items work only in the documentation of the crate.
 fn without_links(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -246,7 +246,7 @@ fn without_links(text: &str) -> String {
         rest = &rest[close + 1..];
         if let Some(target) = rest.strip_prefix('(') {
             rest = target.find(')').map_or("", |end| &target[end + 1..]);
-            // A target may end with `()`, as functions' do.
+            // The target of a function may end with `()`.
             rest = rest.strip_prefix(')').unwrap_or(rest);
         }
     }
