@@ -1,4 +1,4 @@
-//! Prints the time of each pass on lowered questions, and the size of its result:
+//! Prints the time of each pass on lowered questions, and the size of the graph before and after it:
 //! `cargo run --release -p weir-compile --example pass_time [FILTER]`.
 
 use std::time::Instant;

@@ -47,16 +47,16 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most bytes kept of a message.
+/// Maximum number of bytes kept of a message.
 pub const MESSAGE_BYTES_MAX: usize = 2048;
 
-/// Most queries of a connection that wait for their answers.
+/// Maximum number of queries of a connection that wait for their answers.
 pub const WAITING_MAX: usize = 64;
 
-/// Most named queries, and most portals, kept per connection.
+/// Maximum number of named queries, and of portals, kept per connection.
 pub const NAMES_MAX: usize = 64;
 
-/// Most bytes kept of a text.
+/// Maximum number of bytes kept of a text.
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// Parameters of the startup message: who connected.

@@ -40,11 +40,11 @@ fn may_begin(place: FirstPlace) -> ByteSet {
 /// Ports of authentication, accounting and dynamic authorization, current and old.
 const PORTS: [u16; 5] = [1812, 1813, 1645, 1646, 3799];
 
-/// Most requests of a flow that wait for their answers. A gateway sends many requests to a server in one
+/// Maximum number of requests of a flow that wait for their answers. A gateway sends many requests to a server in one
 /// flow.
 pub const WAITING_MAX: usize = 128;
 
-/// Most attribute types kept of a message.
+/// Maximum number of attribute types kept of a message.
 const ATTRIBUTES_MAX: usize = 64;
 
 const ACCESS_REQUEST: u8 = 1;

@@ -45,10 +45,10 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most bytes kept of a message.
+/// Maximum number of bytes kept of a message.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Most channels kept, which is also the protocol's limit (§2.2.1.3.4).
+/// Maximum number of channels kept, which is also the protocol's limit (§2.2.1.3.4).
 pub const CHANNELS_MAX: usize = 31;
 
 /// Messages of both sides after which no more settings in clear are expected.

@@ -43,10 +43,11 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most commands of a connection that wait for their replies. Beyond, the oldest is reported without a reply.
+/// Maximum number of commands of a connection that wait for their replies. Beyond, the oldest is reported without a
+/// reply.
 pub const WAITING_MAX: usize = 256;
 
-/// Most bytes kept of a name, a key, a value or a reply.
+/// Maximum number of bytes kept of a name, a key, a value or a reply.
 pub const TEXT_BYTES_MAX: Setting = Setting {
     name: "redis.text_bytes_max",
     default: 256,
@@ -56,10 +57,10 @@ pub const TEXT_BYTES_MAX: Setting = Setting {
 /// Bytes of the longest word that the parser compares with known words, rounded up.
 const WORD_BYTES_MAX: usize = 16;
 
-/// Most elements of an array, as in servers.
+/// Maximum number of elements of an array, as in servers.
 const ELEMENTS_MAX: u64 = 1 << 20;
 
-/// Most words kept of an inline command.
+/// Maximum number of words kept of an inline command.
 const INLINE_WORDS_MAX: usize = 16;
 
 /// Longest string, bytes, as in servers.

@@ -38,10 +38,10 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most bytes read of a datagram.
+/// Maximum number of bytes read of a datagram.
 pub const MESSAGE_BYTES_MAX: usize = 8192;
 
-/// Most bytes kept of a value.
+/// Maximum number of bytes kept of a value.
 pub const TEXT_BYTES_MAX: usize = 512;
 
 /// A message.

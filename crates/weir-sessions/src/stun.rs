@@ -44,13 +44,13 @@ fn may_begin(place: FirstPlace) -> ByteSet {
 /// Magic cookie, at the fifth byte of every message.
 const COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
 
-/// Most requests of a flow that wait for their responses.
+/// Maximum number of requests of a flow that wait for their responses.
 pub const WAITING_MAX: usize = 64;
 
-/// Most attribute types kept of a message.
+/// Maximum number of attribute types kept of a message.
 const ATTRIBUTES_MAX: usize = 64;
 
-/// Most bytes kept of a text: the protocol's maximum (§14).
+/// Maximum number of bytes kept of a text: the protocol's maximum (§14).
 const TEXT_BYTES_MAX: usize = 763;
 
 /// A message (§5).

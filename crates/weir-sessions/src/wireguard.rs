@@ -36,7 +36,7 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most handshakes of a flow that wait for their responses.
+/// Maximum number of handshakes of a flow that wait for their responses.
 pub const WAITING_MAX: usize = 16;
 
 /// A handshake message.

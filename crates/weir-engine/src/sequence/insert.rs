@@ -1,4 +1,4 @@
-//! Inserts a segment: decides whether it is next, a retransmission, or kept; and whose bytes count in overlaps.
+//! Inserts a segment: decides whether it is next, a retransmission, or kept, and which bytes win in overlaps.
 
 use super::budget::{Assembly, Budget, within_kept};
 use super::frame::{FrameRef, KeptFrame};

@@ -11,8 +11,8 @@ use Policy::*;
 use proptest::prelude::*;
 use weir_ir::abi::{SEQ_ORDERED, SEQ_QUEUED, SEQ_RETRANSMITTED};
 
-/// The results of a rule for a new segment that begins before, with, after the old one, and, for each, ends before,
-/// with, after it: `n` if the new bytes count, `o` if the old ones do.
+/// The results of a rule for a new segment that begins before, with or after the old one, and, for each of these, ends
+/// before, with or after the old one: `n` if the new bytes win, `o` if the old bytes win.
 fn matrix(rule: Rule) -> String {
     let says = |start: i64, end: i64| {
         let new = ((10 + start) as u64, (20 + end) as u64);

@@ -1,7 +1,7 @@
 //! The kept pieces of one direction of a flow: in order, without overlaps.
 //!
 //! Numbers here are relative to the sequence's first one and do not wrap. If a new segment overlaps kept pieces, a
-//! [`Rule`] decides for each piece whose bytes count; the other bytes are cut off and discarded.
+//! [`Rule`] decides for each piece which bytes win; the other bytes are cut off and discarded.
 
 use super::budget::Budget;
 use super::piece::{Coming, Piece};

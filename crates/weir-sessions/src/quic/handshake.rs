@@ -10,7 +10,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Timestamp, Value};
 
-/// Most letters of [`QuicHandshake::history`], as in Zeek.
+/// Maximum number of letters of [`QuicHandshake::history`], as in Zeek.
 pub const HISTORY_LETTERS_MAX: usize = 100;
 
 /// The handshake of a connection, as far as its Initial packets show it; fields that were not seen are

@@ -10,7 +10,7 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// Most payload types kept of a stream.
+/// Maximum number of payload types kept of a stream.
 const PAYLOAD_TYPES_MAX: usize = 8;
 
 /// The packets of one source in one direction.

@@ -4,13 +4,13 @@
 use crate::line::{split_word, text};
 use weir_packet::Timestamp;
 
-/// Most bytes kept of a value.
+/// Maximum number of bytes kept of a value.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// Most bytes kept of all values of a message.
+/// Maximum number of bytes kept of all values of a message.
 const MESSAGE_TEXT_BYTES_MAX: usize = 8192;
 
-/// Most Via entries kept: a request may pass 70 hops (§8.1.1.6).
+/// Maximum number of Via entries kept: a request may pass 70 hops (§8.1.1.6).
 const HOPS_MAX: usize = 70;
 
 /// The first line of a message.

@@ -14,15 +14,15 @@ use crate::http::sniff;
 use memchr::memchr;
 use weir_packet::Timestamp;
 
-/// Most files of a mail.
+/// Maximum number of files of a mail.
 pub const FILES_MAX: usize = 64;
 /// Deepest nesting of multiparts.
 const NESTED_MAX: usize = 8;
 /// Longest boundary kept, bytes (RFC 2046 §5.1.1 allows 70).
 const BOUNDARY_BYTES_MAX: usize = 128;
-/// Most bytes of a line that are kept to recognise a boundary or a header field; longer lines are content.
+/// Maximum number of bytes of a line that are kept to recognise a boundary or a header field; longer lines are content.
 const LINE_BYTES_MAX: usize = 1024;
-/// Most bytes kept of a field in a part's header.
+/// Maximum number of bytes kept of a field in a part's header.
 const FIELD_BYTES_MAX: usize = 4096;
 /// Bytes of a file used to detect its media type.
 const START_BYTES_MAX: usize = 512;

@@ -41,7 +41,7 @@ fn may_begin(place: FirstPlace) -> ByteSet {
 /// Messages after which a conversation is yielded and the next one begins.
 pub const MESSAGES_MAX: u64 = 4096;
 
-/// Most variables, communities and users kept of a conversation.
+/// Maximum number of variables, communities and users kept of a conversation.
 const NAMES_MAX: usize = 64;
 
 /// The messages of a flow.

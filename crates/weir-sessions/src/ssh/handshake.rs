@@ -7,7 +7,7 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// Most message numbers kept.
+/// Maximum number of message numbers kept.
 pub const MESSAGES_MAX: usize = 32;
 
 /// The unencrypted beginning of a connection, as far as it was seen.
