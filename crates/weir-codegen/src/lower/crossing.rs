@@ -1,6 +1,6 @@
 //! Code around lookups. Before a lookup, the live values are saved in the continuation, in the order that the plan
-//! lists for this [crossing](crate::plan::Crossing); the tail reads them from there. A jump from a tail to a block of
-//! the head saves the values that are live at that block in the same way.
+//! lists for this [crossing](weir_ir::liveness::Crossing); the tail reads them from there. A jump from a tail to a
+//! block of the head saves the values that are live at that block in the same way.
 
 use super::{ENTER, Lowering, Parts, of_run};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};

@@ -41,7 +41,7 @@ pub enum Policy {
     Linux,
     /// Linux 2.2 and earlier.
     OldLinux,
-    /// Windows before Vista, including Windows 2003: they do not differ for segments or fragments.
+    /// Windows before Vista, including Windows 2003. These versions do not differ.
     Windows,
     /// Windows Vista and later.
     Vista,
@@ -53,20 +53,20 @@ pub enum Policy {
     Hpux10,
     /// IRIX 6.
     Irix,
-    /// Mac OS X 10.3 and later; the rule for fragments is the one that Shankar and Paxson found for Mac OS.
+    /// Mac OS X 10.3 and later. The rule for fragments is from Shankar and Paxson's measurements of Mac OS.
     Macos,
 }
 
-/// Where the bytes of a new segment replace those of an old one that are still kept.
+/// The condition under which the bytes of a new segment replace the kept bytes of an old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Nowhere.
+    /// Never.
     Never,
-    /// Everywhere.
+    /// Always.
     Always,
-    /// It begins before the old one.
+    /// The new segment begins before the old one.
     Before,
-    /// It begins before the old one, or with it.
+    /// The new segment begins before the old one, or with it.
     BeforeOrWith,
     /// The new segment begins before the old one, or begins with it and extends beyond it.
     BeforeOrLonger,
@@ -118,7 +118,7 @@ impl Policy {
         Policy::Macos,
     ];
 
-    /// Its name.
+    /// The name of the policy.
     pub fn name(self) -> &'static str {
         match self {
             Policy::First => "first",

@@ -46,7 +46,7 @@ pub struct SmtpTransaction {
     pub auth_mechanism: Option<String>,
     /// User name, if the mechanism sends it in clear.
     pub auth_user: Option<String>,
-    /// Whether bytes of it are missing.
+    /// Whether bytes of the transaction are missing.
     pub has_gap: bool,
     /// Whether the client did anything worth reporting.
     pub(super) is_active: bool,
