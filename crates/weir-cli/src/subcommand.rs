@@ -1,4 +1,4 @@
-//! What a subcommand is: its arguments, the function that runs it, and, where it answers a question about traffic, how
+//! A subcommand: its arguments, the function that runs it, and, where it answers a question about traffic, how
 //! that question is resolved. Each file of `command` declares its own; `command/mod.rs` lists them.
 
 use crate::failure::Failure;
@@ -85,7 +85,7 @@ pub struct Context<'a> {
     pub compiler: &'a Compiler,
     /// Filters use the syntax of pcap-filter(7).
     pub bpf: bool,
-    /// What the reader finds beside packets.
+    /// Metadata that the reader finds in the captures in addition to packets.
     pub findings: &'a Findings,
     /// The form of the answers.
     pub form: &'a Form,
