@@ -40,7 +40,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "ssl",
     transports: &["tcp"],
     hands_over: &[],
-    doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), as far as they are in clear",
+    doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), the unencrypted part",
     probe: probe::probe,
     may_begin,
     open: |_| Box::new(TlsParser::default()),
