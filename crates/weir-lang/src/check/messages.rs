@@ -102,8 +102,8 @@ fn find_rest(stack: &Stack, edge: &Edge, diagnostics: &mut Vec<Diagnostic>) {
         let diagnostic = Diagnostic::error(codes::MESSAGES, message);
         // The mistake is in the text that declares the messages.
         let diagnostic = match span.source == edge.span.source {
-            true => diagnostic.at(span).label(edge.span, "is one here"),
-            false => diagnostic.at(edge.span).label(span, "asks for it"),
+            true => diagnostic.at(span).label(edge.span, "declared as a message here"),
+            false => diagnostic.at(edge.span).label(span, "its length is used here"),
         };
         diagnostics.push(diagnostic.help(help));
     }
