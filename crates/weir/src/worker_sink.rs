@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// How a worker processes the results of a question.
 pub(crate) enum WorkerSink {
-    /// Not at all: results go to the caller of the run.
+    /// The worker does not process them: results go to the caller of the run.
     None,
     /// A handler of streams.
     Stream(Box<dyn StreamSink>),
@@ -14,7 +14,7 @@ pub(crate) enum WorkerSink {
     Track(Box<dyn TrackSink>),
     /// A handler of packets, sessions and connections.
     Handler(Box<dyn HandlerSink>),
-    /// As for the question this many places before, which has the same handler.
+    /// By the handler of the question this many places before.
     Behind(usize),
 }
 

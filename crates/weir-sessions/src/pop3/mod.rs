@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it POP3? |
+//! | `probe` | detection |
 //! | `parser` | commands and replies, multi-line replies, STLS |
 //! | `connection` | the output and its field names |
 

@@ -7,7 +7,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it SMB? |
+//! | `probe` | detection |
 //! | `header` | bytes → messages and their headers; finds the next message after a gap |
 //! | `body` | bodies of requests and responses |
 //! | `ntlm` | names in NTLM logins (MS-NLMP) |

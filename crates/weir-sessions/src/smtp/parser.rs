@@ -58,7 +58,7 @@ enum Waiting {
     Other,
 }
 
-/// What the client's next bytes are.
+/// The meaning of the client's next bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Mode {
     #[default]

@@ -5,7 +5,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it TLS? |
+//! | `probe` | detection |
 //! | `record` | bytes → records |
 //! | `message` | contents of records → handshake messages |
 //! | `hello`, `certificate` | messages → their contents |
