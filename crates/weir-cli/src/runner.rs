@@ -1,4 +1,4 @@
-//! Runs the questions of an engine over the captures of the command line, and reports how the run went.
+//! Runs the questions of an engine over the captures of the command line, and reports the outcome.
 
 use crate::args::Input;
 use crate::captures::Captures;
@@ -61,7 +61,7 @@ impl Runner<'_> {
         Ok(Unreported { outcome, stopped: captures.stopped(), seconds })
     }
 
-    /// Reports faults and losses, and counters on demand.
+    /// Reports faults and losses, and the counters if [`stats`](Self::stats) is set.
     pub fn report(&self, compiled: &Compiled, run: Unreported) -> Ran {
         let Unreported { outcome, stopped, seconds } = run;
         let mut status = stopped.filter(|_| !self.has_control).unwrap_or(ExitCode::SUCCESS);

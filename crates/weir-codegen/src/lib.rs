@@ -16,7 +16,7 @@
 //! * Values that are live across a lookup, or where a tail enters the head, have one location for all parts, fixed by
 //!   the plan. After a panic of the host nothing resumes from them.
 //! * Variables have the locations of [`Layout`](weir_ir::abi::Layout); `resume` refuses a shorter flow record. The
-//!   count of letters is bounded before use.
+//!   number of letters in a variable of kind `letters` is bounded before use.
 //! * Code is valid until the program is dropped, which cannot happen during a call.
 //! * No panic crosses native code (see `host`).
 

@@ -35,9 +35,9 @@ pub enum DeferredField {
 pub enum Presence {
     /// Nothing.
     Nothing,
-    /// That none exists, or that one exists for which the predicates fail: every predicate is negated.
+    /// That it does not exist, or exists and fulfils all predicates. All these predicates are negated.
     Absence,
-    /// That one exists for which the predicates hold.
+    /// That it exists and fulfils all predicates.
     Presence,
 }
 

@@ -192,7 +192,7 @@ impl Plan {
         bits.map(|(index, _)| index).collect()
     }
 
-    /// Remainders whose predicates all hold if there is neither session nor connection.
+    /// Remainders that are fulfilled if there is neither a session nor a connection's record.
     pub fn absence_bits(&self) -> RemainderSet {
         self.bits_where(|bit| bit.session != Presence::Presence && bit.connection != Presence::Presence)
     }
@@ -202,7 +202,7 @@ impl Plan {
         self.probed & self.sessions.carried_by(layer)
     }
 
-    /// A question receives packets depending on their connections or sessions.
+    /// Whether a question receives packets depending on their connections or sessions.
     pub fn holds_packets(&self) -> bool {
         !self.packet_bits().is_subset(&self.plain_bits())
     }

@@ -17,7 +17,7 @@ use weir_packet::Direction;
 
 impl<S: Subscriber> Delivery<S> {
     /// Delivers in-order bytes to questions about streams. Returns whether no question wants more of this direction.
-    /// Bytes that the rest of the packet may decide are added to the `effects`.
+    /// If the rest of the packet may decide about bytes, they are added to the `effects`.
     pub fn stream(
         &mut self,
         effects: &mut Effects,

@@ -137,7 +137,7 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// Adds the facts of a passing check: for the buffer and for those from which it was narrowed.
+    /// Adds the facts of a passing check, for the buffer and for all buffers from which it was narrowed.
     fn learn(&self, facts: &mut Facts, buf: Value, offset: Value, bytes: u64) {
         let roots = self.roots(offset, facts);
         let mut at = buf;

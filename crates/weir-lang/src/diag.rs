@@ -114,9 +114,9 @@ pub enum Severity {
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// `W0107`; listed in `docs/diagnostics.md`.
+    /// The code, for example `W0107`. `docs/diagnostics.md` lists all codes.
     pub code: &'static str,
-    /// How bad it is.
+    /// Error or warning.
     pub severity: Severity,
     /// What is wrong, in one line.
     pub message: String,

@@ -98,7 +98,8 @@ impl Rows for LogRows {
     }
 }
 
-/// If a filter on parts of sessions is wrong, adds which protocols carry these parts.
+/// If a filter on parts of sessions is wrong, adds to the diagnostics the names of the protocols that carry these
+/// parts.
 fn name_carriers(name: &str, wrong: Failure) -> Failure {
     let parts = SessionRegistry::builtin().part_logs().iter().find(|log| log.name == name);
     match (parts, wrong) {

@@ -55,7 +55,8 @@ enum Visit {
     Leave([usize; 3]),
 }
 
-/// By block: the block from which on the last lookup is unique; that block dominates its region.
+/// Divides the graph into regions. All paths to the blocks of a region have the same last lookup (or none). By block:
+/// the first block of its region, which dominates the region.
 fn regions(graph: &Graph, order: &Order) -> Vec<u32> {
     let mut regions = vec![NONE; graph.blocks.len()];
     regions[graph.entry.index()] = graph.entry.0;
@@ -129,7 +130,7 @@ impl Share {
         }
     }
 
-    /// Learns the condition of a block's only edge.
+    /// If only one edge leads to the block, records the condition under which that edge is taken.
     fn arrive(&mut self, graph: &Graph, flow: &ControlFlow, block: Block) {
         if self.edges_in[block.index()] != 1 || block == graph.entry {
             return;
@@ -146,7 +147,7 @@ impl Share {
         }
     }
 
-    /// Records a passing check: for the buffer and for those from which it was narrowed.
+    /// Records a passing check, for the buffer and for all buffers from which it was narrowed.
     fn learn_length(&mut self, graph: &Graph, mut buf: Value, offset: Value, bytes: u32) {
         let roots = self.roots(graph, offset);
         loop {
@@ -160,8 +161,10 @@ impl Share {
         }
     }
 
-    /// The roots of an offset, and the distance to each: itself, and the value from which it differs by a constant, if
-    /// the sum cannot wrap. Proves less than [`crate::lengths`], which must accept the result.
+    /// The roots of an offset, each with the distance from the root to the offset. A small constant has the buffer's
+    /// start as its root. Another offset is its own root; if it is the sum of a value and a constant, and the sum
+    /// cannot wrap, that value is a second root. Whatever this pass proves, [`crate::lengths`] must be able to prove as
+    /// well.
     fn roots(&self, graph: &Graph, offset: Value) -> [Option<(Option<Value>, u64)>; 2] {
         let constant = |v: Value| self.op(graph, v).and_then(constant_of);
         if let Some(n) = constant(offset).filter(|&n| n < EXACT) {
@@ -335,8 +338,8 @@ fn make_anew(graph: &mut Graph, order: &Order, regions: &[u32]) -> bool {
                 return copies[value.index()].1;
             }
             let op = match graph.block(from).insts.get(at as usize) {
-                // A large constant may be an offset that no check accepts; the proof of a load refers to the original
-                // value.
+                // Large constants are not copied: `roots` does not recognize a large offset as a constant, so the check
+                // of a load applies only to the original value.
                 Some(inst) if constant_of(&inst.op).is_some_and(|n| n < EXACT) => inst.op.clone(),
                 _ => return value,
             };

@@ -4,7 +4,7 @@ use super::Author;
 use super::names::{Kind, Place};
 
 impl Author<'_, '_> {
-    /// `instance …`, with one or two sides.
+    /// The clause `instance …`, with one or two sides.
     pub(super) fn instance(&mut self) -> String {
         self.names.two_sided = self.choices.chance(60);
         let keys = if self.names.two_sided { self.two_keys() } else { self.key() };

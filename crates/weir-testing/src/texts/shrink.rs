@@ -1,4 +1,4 @@
-//! Shrinks a failing case as far as it still fails in the same place.
+//! Removes parts of a failing case, as long as it still fails in the same place.
 
 use super::Case;
 use std::panic::{self, AssertUnwindSafe};

@@ -135,7 +135,7 @@ fn a_stack_has_256_events() {
     assert_eq!(rows(&compiler, &compiled, &packets, 1).0, ["0 packet 1"]);
 }
 
-/// A predicate that hardly any other question has: on packets, connections or sessions.
+/// A predicate on packets, connections or sessions. Few other questions have the same predicate.
 fn predicate(random: &mut Random) -> String {
     let number = random.below(2_000);
     match random.below(12) {
@@ -161,11 +161,11 @@ fn question(random: &mut Random, index: usize) -> Ask {
         _ => one,
     };
     let want = [Want::Packets, Want::Connections, all_sessions()][index % 3];
-    // The service is always looked for, whoever else asks.
+    // Every question about connections needs the service, so that its rows do not depend on the other questions.
     Ask { need: Need { service: want == Want::Connections, ..Need::default() }, ..ask(&filter, want) }
 }
 
-/// By question: its rows, without order.
+/// The set of rows of each question.
 fn answers(asks: &[Ask], packets: &[Packet], engine: Executor) -> Vec<BTreeSet<String>> {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, asks, &Options { engine, ..Options::default() });
@@ -177,7 +177,8 @@ fn answers(asks: &[Ask], packets: &[Packet], engine: Executor) -> Vec<BTreeSet<S
     answers
 }
 
-/// Each `step`th question is asked alone, too.
+/// Checks that questions asked together have the same rows with both executors. Also asks every `step`th question
+/// alone, and checks that its rows are the same.
 fn many_questions_are_answered_as_alone(count: usize, step: usize) {
     let packets = read_capture(FIRST_LIGHT);
     let packets = &packets[packets.len() - 900..];
