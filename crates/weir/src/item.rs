@@ -120,7 +120,7 @@ impl Flow {
 pub struct Bytes {
     /// The originator sent the bytes.
     pub is_orig: bool,
-    /// Offset of the first byte in the stream; missing bytes count.
+    /// Offset of the first byte in the stream, where missing bytes are included.
     pub offset: u64,
     /// Bytes missing just before the first one.
     pub gap_bytes: u64,

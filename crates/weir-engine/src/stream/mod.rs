@@ -58,7 +58,7 @@ impl Default for StreamParams {
 /// In-order bytes of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// Offset of the first of [`bytes`](Self::bytes) in the stream; missing bytes count.
+    /// Offset of the first of [`bytes`](Self::bytes) in the stream, where missing bytes are included.
     pub offset: u64,
     /// The bytes.
     pub bytes: &'a [u8],

@@ -72,9 +72,8 @@ impl CaptureWriter {
         }
     }
 
-    /// Also writes the captures' interfaces, sections, names and secrets, if the format supports them.
-    /// `findings` are those of the [reader](crate::CaptureReader::with_findings), followed since it began to
-    /// read.
+    /// Also writes the captures' interfaces, sections, names and secrets, if the format supports them. `findings` must
+    /// be those of the [reader](crate::CaptureReader::with_findings), followed since the reader began to read.
     #[must_use]
     pub fn with_findings(self, findings: Following) -> Self {
         match self {

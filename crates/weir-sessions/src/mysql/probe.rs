@@ -56,7 +56,7 @@ fn refusal(length: usize, payload: &[u8]) -> Probe {
     let [_, low, high, message @ ..] = payload else { return Probe::Unsure };
     let code = u16::from_le_bytes([*low, *high]);
     let is_known = matches!(code, 1040 | 1129 | 1130 | 1053 | 1077 | 1203 | 1226);
-    // Only the first 16 bytes of the message count, so that the result does not depend on segmentation.
+    // Only the first 16 bytes of the message are checked, so that the result does not depend on segmentation.
     let rest = message.len().min(length.saturating_sub(3)).min(16);
     if !is_known || length > 512 || !message[..rest].iter().all(|byte| matches!(byte, b' '..=b'~')) {
         return Probe::NotForUs;

@@ -271,15 +271,15 @@ pub fn is_tls13(version: u16) -> bool {
     matches!(version, 0x0304 | 0xfefc) || version >> 8 == 0x7f
 }
 
-/// Whether a ServerHello of this version lacks session id and compression method: TLS 1.3 drafts up to 21. Up
-/// to draft 14 the version field had 0x0304, which it never has since.
+/// Whether a ServerHello of this version lacks session id and compression method: TLS 1.3 drafts up to 21. The
+/// value 0x0304 occurs in this field only in drafts up to 14.
 fn is_draft_without_session(version: u16) -> bool {
     version == 0x0304 || (version >> 8 == 0x7f && version & 0xff <= 21)
 }
 
 /// Types and contents of the extensions at the end of a hello, up to the first truncated one.
 fn extensions<'a>(reader: &mut Reader<'a>) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
-    // If the block is truncated, the complete extensions in it still count.
+    // If the block is truncated, the complete extensions in it are still read.
     let block_bytes = reader.u16().unwrap_or(0);
     let mut block = Reader::new(reader.take_up_to(block_bytes));
     std::iter::from_fn(move || Some((block.u16()?, block.vector16()?)))
@@ -293,7 +293,7 @@ fn text(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// A hello with the given extensions: version 0x0303, a random of fours, two suites.
+    /// A hello with the given extensions: version 0x0303, a random value of bytes 4, two suites.
     fn client_hello(extensions: &[u8]) -> Vec<u8> {
         let mut body = vec![3, 3];
         body.extend([4; 32]);

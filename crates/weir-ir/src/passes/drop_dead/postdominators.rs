@@ -63,7 +63,7 @@ impl PostDominators {
         self.deciders.at(block.index())
     }
 
-    /// The block to which a terminator that decides nothing needed may jump directly.
+    /// The block to which `block` may jump directly if its terminator decides nothing that is needed.
     pub fn way_past(
         &self,
         graph: &Graph,
