@@ -131,11 +131,11 @@ pub fn compile_with(graph: Graph, effort: Effort) -> Result<NativeProgram, Compi
     NativeProgram::new(graph, None, effort)
 }
 
-/// As [`compile`], for a graph and its straight graph ([`weir_ir::straight`]), which has been through the passes
+/// As [`compile`], for a graph and its fast path ([`weir_ir::fast_path`]), which has been through the passes
 /// itself.
 ///
 /// # Errors
 /// As [`compile`].
-pub fn compile_with_straight(graph: Graph, straight: Option<Graph>) -> Result<NativeProgram, CompileError> {
-    NativeProgram::new(graph, straight, Effort::Growing)
+pub fn compile_with_fast_path(graph: Graph, fast_path: Option<Graph>) -> Result<NativeProgram, CompileError> {
+    NativeProgram::new(graph, fast_path, Effort::Growing)
 }

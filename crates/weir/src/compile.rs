@@ -1,7 +1,7 @@
 //! Compiles questions to a program: checks filters, lowers one graph, runs passes, generates code.
 
 use crate::connection::{self, Connection, Places};
-use crate::deferred_predicate::{bit_plan, deferred_predicates};
+use crate::deferred_predicate::{alternative_plan, deferred_predicates};
 use crate::events::never_told;
 use crate::ordering::Ordering;
 use crate::program::{Executor, make_program};
@@ -426,9 +426,9 @@ impl Compiler {
         let Lowered { mut graph, trie, outs, unconditional, .. } = lowered;
         let passes = pass_options(options);
         let report = weir_ir::passes::optimize(&mut graph, &passes);
-        let straight = straight_of(&graph, options, &passes);
+        let fast_path = make_fast_path(&graph, options, &passes);
         let optimized = Instant::now();
-        let (program, native, engine) = make_program(graph, straight, options.engine).map_err(|message| {
+        let (program, native, engine) = make_program(graph, fast_path, options.engine).map_err(|message| {
             let help = "what is asked, or the stack, is too much for one program: ask in several runs, or put \
                         alternatives into one expression: `frame matches \"one|two\"`";
             let list = vec![Diagnostic::error("W0199", message).help(help)];
@@ -443,10 +443,14 @@ impl Compiler {
         let (probed, wanted) = session_masks(asks, &questions, &trie, catalog);
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
-            alternatives: trie.bits.iter().map(bit_plan).collect(),
-            row: deferred_predicates(&trie.bits, |bit| &bit.row, (catalog, options.engine)),
-            connection: deferred_predicates(&trie.bits, |bit| &bit.connection, (catalog, options.engine)),
-            session: deferred_predicates(&trie.bits, |bit| &bit.session, (catalog, options.engine)),
+            alternatives: trie.alternatives.iter().map(alternative_plan).collect(),
+            row: deferred_predicates(&trie.alternatives, |bit| &bit.row, (catalog, options.engine)),
+            connection: deferred_predicates(
+                &trie.alternatives,
+                |bit| &bit.connection,
+                (catalog, options.engine),
+            ),
+            session: deferred_predicates(&trie.alternatives, |bit| &bit.session, (catalog, options.engine)),
             classes: trie.classes.iter().map(|class| class.iter().copied().collect()).collect(),
             verdicts: RemainderSet::EMPTY,
             sessions: Arc::clone(&self.sessions),
@@ -484,14 +488,14 @@ impl Compiler {
 }
 
 /// The graph of the fast path, if there is one and the options do not exclude it.
-fn straight_of(graph: &Graph, options: &Options, passes: &weir_ir::passes::Options) -> Option<Graph> {
-    let is_left_out = |pass: &String| pass == STRAIGHT || pass == "all";
+fn make_fast_path(graph: &Graph, options: &Options, passes: &weir_ir::passes::Options) -> Option<Graph> {
+    let is_left_out = |pass: &String| pass == FAST_PATH || pass == "all";
     if options.engine == Executor::Interpreter || options.without_passes.iter().any(is_left_out) {
         return None;
     }
-    let mut straight = weir_ir::straight::straighten(graph)?;
-    weir_ir::passes::optimize(&mut straight, passes);
-    Some(straight)
+    let mut fast_path = weir_ir::fast_path::fast_path_of(graph)?;
+    weir_ir::passes::optimize(&mut fast_path, passes);
+    Some(fast_path)
 }
 
 /// A function that reads columns of connection records for deferred filters; places of variables are looked up
@@ -506,7 +510,7 @@ fn connection_value(program: &dyn Program, sessions: &Arc<SessionRegistry>) -> A
 }
 
 /// The name that excludes the fast path, used like the name of a pass.
-pub(crate) const STRAIGHT: &str = "straight";
+pub(crate) const FAST_PATH: &str = "fast-path";
 
 /// Limit of questions per program.
 pub(crate) const QUESTIONS_MAX: usize = 1_024;
@@ -568,7 +572,7 @@ fn session_masks(
             parsed |= protocols;
         }
     }
-    for predicate in trie.bits.iter().flat_map(|b| &b.session) {
+    for predicate in trie.alternatives.iter().flat_map(|b| &b.session) {
         match catalog.key(predicate.field) {
             FieldKey::Session(p) | FieldKey::SessionField(p, _) => parsed.insert(usize::from(p)),
             _ => {}

@@ -41,21 +41,21 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
     line(&mut text, "passes", &passes(compiled));
     let (before, after) = (Size::of(&compiled.lowered_graph(catalog)), Size::of(compiled.graph()));
     line(&mut text, "program", &format!("{before} → {after}"));
-    if let Some(straight) = compiled.native.as_ref().and_then(|native| native.straight()) {
-        line(&mut text, "straight", &format!("{}   (the usual way, compiled first)", Size::of(straight)));
+    if let Some(fast_path) = compiled.native.as_ref().and_then(|native| native.fast_path()) {
+        line(&mut text, "fast-path", &format!("{}   (the usual way, compiled first)", Size::of(fast_path)));
     }
     let how = match (&compiled.native, &compiled.engine) {
         (Some(_), _) => "native".into(),
         (None, Err(why)) => format!("interpreted ({why})"),
         (None, Ok(())) => "interpreted".into(),
     };
-    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|straight|code shows each)"));
+    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|fast-path|code shows each)"));
     text
 }
 
 /// The names of the optimiser's passes, in their order.
 pub fn pass_names() -> impl Iterator<Item = &'static str> {
-    weir_ir::passes::PASSES.iter().map(|pass| pass.name).chain([crate::compile::STRAIGHT])
+    weir_ir::passes::PASSES.iter().map(|pass| pass.name).chain([crate::compile::FAST_PATH])
 }
 
 /// The text of one stage.
@@ -65,9 +65,9 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
         "trie" => trie(compiled, catalog),
         "ir" => compiled.lowered_graph(catalog).to_string(),
         "opt" => compiled.graph().to_string(),
-        "straight" => match compiled.native.as_ref().and_then(|native| native.straight()) {
-            Some(straight) => straight.to_string(),
-            None => "no straight graph: nothing of the stack is usual, or everything\n".into(),
+        "fast-path" => match compiled.native.as_ref().and_then(|native| native.fast_path()) {
+            Some(fast_path) => fast_path.to_string(),
+            None => "no fast path: nothing of the stack is usual, or everything\n".into(),
         },
         _ => match &compiled.native {
             Some(native) => native.code_text(),

@@ -26,7 +26,7 @@ struct Args {
     #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = wanted(), hide_possible_values = true)]
     wants: String,
     /// Show only one stage
-    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "straight", "code"])]
+    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "fast-path", "code"])]
     stage: Option<String>,
     /// Explain why packet N of a capture file (`-`: standard input) matches or not, layer by layer, with the
     /// decisive bytes; with --stage ir or opt: the packet's path through the graph

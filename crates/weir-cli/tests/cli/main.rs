@@ -466,7 +466,7 @@ fn explain_shows_each_stage() {
     for word in ["question", "packet", "session", "trie", "passes", "program", "code"] {
         assert!(overview.lines().any(|line| line.starts_with(word)), "{word} in {overview}");
     }
-    for stage in ["parse", "trie", "ir", "opt", "straight", "code"] {
+    for stage in ["parse", "trie", "ir", "opt", "fast-path", "code"] {
         assert!(!answer(&["explain", "tcp.port == 443", "--stage", stage], 0).is_empty(), "{stage}");
     }
 }

@@ -13,7 +13,7 @@
 //! satisfies the predicates that any of its messages satisfies, as for layers that occur several times.
 
 use super::instance::FlowContext;
-use super::wholes::BearerVars;
+use super::wholes::CarrierVars;
 use super::{Lower, below_names};
 use rustc_hash::FxHashSet;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST};
@@ -39,7 +39,7 @@ pub(super) struct MessageVars {
     /// The run, which starts with the current message.
     pub run: Variable,
     /// The layer that carries the messages.
-    pub bearer: BearerVars,
+    pub carrier: CarrierVars,
     /// Size of the message in bytes; 0 while unknown.
     done: Variable,
     /// Minimum number of bytes that the message needs if some are missing, or the code for an invalid message.
@@ -126,7 +126,7 @@ impl Lower<'_> {
         let [edge, done, wanted, reason] = [(); 4].map(|()| self.b.variable(Type::Int));
         let (active, run) = (self.b.variable(Type::Bool), self.b.variable(Type::Buf));
         let path = [(); 2].map(|()| self.b.variable(Type::Int));
-        let bearer = self.declare_bearer();
+        let carrier = self.declare_carrier();
         let layers = self.in_messages.iter().map(|&layer| self.layer(layer));
         let below = below_names(layers).into_iter().map(|name| self.below[&name]);
         let below = below.flat_map(|(low, high)| [low, high]);
@@ -142,7 +142,7 @@ impl Lower<'_> {
             edge,
             active,
             run,
-            bearer,
+            carrier,
             done,
             wanted,
             reason,
@@ -233,7 +233,7 @@ impl Lower<'_> {
         let run = self.b.one(Op::Messages { flow, side });
         self.b.write(vars.edge, edge);
         self.b.write(vars.run, run);
-        self.lower_bearer(id, &vars.bearer);
+        self.lower_carrier(id, &vars.carrier);
         self.export_below(id);
         let (zero, yes) = (self.b.int(0), self.b.bool(true));
         self.b.write(vars.active, yes);

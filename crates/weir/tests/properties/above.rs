@@ -126,7 +126,7 @@ fn a_connection_is_asked_for_if_one_of_its_packets_is_whatever_the_filter() {
         let text = filter(&mut random, compiler.catalog(), depth);
         let [of_packets, of_connections] = [Want::Packets, Want::Connections].map(|want| {
             let compiled = compiler.compile(&[ask(&text, want)], &options(seed as usize)).ok()?;
-            (compiled.plan().plain_bits() == compiled.plan().bits_of(|_| true)).then_some(compiled)
+            (compiled.plan().immediate_bits() == compiled.plan().bits_of(|_| true)).then_some(compiled)
         });
         let (Some(of_packets), Some(of_connections)) = (of_packets, of_connections) else { continue };
         let is_met = !rows(&compiler, &of_packets, &packets, 1).0.is_empty();
