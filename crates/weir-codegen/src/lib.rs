@@ -101,10 +101,10 @@ impl fmt::Display for CompileError {
             Self::TooManyLive { words, block } => {
                 write!(
                     f,
-                    "{words} words of what a packet says are kept until its flow is known ({block}), and {LIVE_VALUES_MAX} is the most"
+                    "{words} words of values are live across the flow lookup in {block}; the limit is {LIVE_VALUES_MAX}"
                 )
             }
-            Self::TooManyLoops(loops) => write!(f, "{loops} loops, more than a continuation counts"),
+            Self::TooManyLoops(loops) => write!(f, "{loops} loops are more than a continuation can count"),
             Self::KeyTooLong(block) => write!(f, "the key of {block} is too long"),
             Self::TooManyOuts(block) => write!(f, "{block} stores beyond the packet's record"),
             Self::Pattern(why) => write!(f, "pattern: {why}"),

@@ -519,7 +519,9 @@ pub(crate) const QUESTIONS_MAX: usize = 1_024;
 fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
     let message = match lowered.parts_left_out {
         0 => return None,
-        parts => format!("{parts} parts of what layers show are left out of packets' lines"),
+        parts => {
+            format!("{parts} parts of the layers' `show` clauses are left out of the lines about packets")
+        }
     };
     let help = "a line has room for some 250 values; shorten the `show` clauses of the stack";
     Some(Diagnostic::warning("W0194", message).help(help))
@@ -536,8 +538,9 @@ fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(),
     let Some(predicate) = filter.predicates.iter().find(late).filter(|_| is_at_once) else {
         return Ok(());
     };
-    let message = "events, packets of streams and handlers' packets are handed over before this is known";
-    let help = "choose them by fields of packets: addresses, ports";
+    let message =
+        "events, packets of streams and packets of handlers are delivered before this field is known";
+    let help = "select them by fields of packets, such as addresses and ports";
     let list = vec![Diagnostic::error("W0193", message).at(predicate.span).help(help)];
     Err(Diagnostics { sources: sources_of(&ask.filter), list })
 }

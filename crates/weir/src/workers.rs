@@ -143,8 +143,8 @@ fn compile(compiler: &Compiler, compiled: &Compiled) -> Result<Compiled, String>
         return Err(format!("the stack `{stack}` has no `dispatch` clause that keeps connections together"));
     }
     if let Some(layer) = weir_compile::dispatch::scattered(&compiled.stack) {
-        let message = "the key of its instances has not both of what `dispatch` spreads packets by";
-        return Err(format!("instances of `{layer}` would be torn apart: {message}"));
+        let message = "the key of its instances does not contain both fields of the `dispatch` clause";
+        return Err(format!("packets of one instance of `{layer}` could reach different workers: {message}"));
     }
     let need = Need { dispatch: true, ..Need::default() };
     let ask = Ask { filter: String::new(), need, want: Want::Packets };
