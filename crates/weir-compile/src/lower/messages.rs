@@ -132,9 +132,8 @@ impl Lower<'_> {
         let below = below.flat_map(|(low, high)| [low, high]);
         let words: Vec<Variable> = self.path.into_iter().chain(below).collect();
         let saved = words.into_iter().map(|now| (now, self.b.variable(Type::Int))).collect();
-        let asked = self.predicates.clone().into_iter().flat_map(|vars| vars.all());
-        let asked =
-            asked.map(|now| [now, self.b.variable(Type::Bool), self.b.variable(Type::Bool)]).collect();
+        let asked = self.predicate_variables().into_iter();
+        let asked = asked.map(|(now, ty)| [now, self.b.variable(ty), self.b.variable(ty)]).collect();
         let [enter, gather, over, lost, through] = [(); 5].map(|()| self.b.block());
         self.finish.set_through(through);
         self.declare_finish_in_messages();

@@ -11,6 +11,7 @@
 mod event;
 mod expr;
 mod finish;
+mod groups;
 mod header;
 mod instance;
 mod key;
@@ -132,6 +133,7 @@ struct Lower<'a> {
     /// Low and high word of each `below.NAME` at this point.
     below: Rc<BTreeMap<String, (Variable, Variable)>>,
     predicates: Vec<predicate::PredicateVars>,
+    groups: Vec<groups::PredicateGroup>,
     finish: finish::FinishBlocks,
     reachable: Vec<FxHashSet<LayerId>>,
     /// By layer: the fields of the key of its connections.
@@ -209,6 +211,7 @@ impl<'a> Lower<'a> {
             entries: vec![],
             below: Rc::default(),
             predicates: vec![],
+            groups: vec![],
             finish: finish::FinishBlocks::default(),
             reachable: (0..stack.layers.len()).map(|l| stack.reachable_from(LayerId(l as u16))).collect(),
             key_fields: vec![],
