@@ -5,7 +5,7 @@
 //! one by one only then. The predicates of a group are bits of one number, so that tests of terms skip the whole group
 //! if the number is 0.
 
-use super::predicate::{PredicateVars, literal_range, merge_ranges};
+use super::predicate::{PredicateVars, literal_range, merge_ranges, within};
 use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
 use crate::trie::NodeId;
@@ -117,8 +117,19 @@ impl Lower<'_> {
             (FieldKey::Field(layer, _), Some(alias)) => self.fields_of(FieldKey::Alias(layer, alias)),
             _ => own,
         };
-        let hit = self.has_any_constant(vars, &both_ways, &predicates);
-        let [inside, after] = [(); 2].map(|()| self.b.block());
+        let ranges = self.constants_of(&predicates);
+        let (Some(&(first, _)), Some(&(_, last))) = (ranges.first(), ranges.last()) else { return };
+        let [test, inside, after] = [(); 3].map(|()| self.b.block());
+        // Most values lie outside of all constants, which takes no search.
+        let may_hit =
+            self.any_field(vars, &both_ways, |lower, high, low| within(&mut lower.b, high, low, first, last));
+        self.b.branch(may_hit, test, after);
+        self.b.seal(test);
+        self.b.switch_to(test);
+        let set = Set(self.b.graph.sets.len() as u32);
+        self.b.graph.sets.push(ranges);
+        let hit =
+            self.any_field(vars, &both_ways, |lower, high, low| lower.b.one(Op::Member { set, high, low }));
         self.b.branch(hit, inside, after);
         self.b.seal(inside);
         self.b.switch_to(inside);
@@ -139,13 +150,20 @@ impl Lower<'_> {
         self.b.switch_to(after);
     }
 
-    /// Whether any of the fields has a constant of any of the predicates.
-    fn has_any_constant(&mut self, vars: &LayerVars, fields: &[FieldId], predicates: &[usize]) -> Value {
+    /// The constants of predicates, as sorted and disjoint ranges.
+    fn constants_of(&self, predicates: &[usize]) -> Vec<(u128, u128)> {
         let literals = predicates.iter().flat_map(|&p| &self.trie.predicates[p].literals);
-        let ranges = merge_ranges(literals.filter_map(literal_range).collect());
-        let set = Set(self.b.graph.sets.len() as u32);
-        self.b.graph.sets.push(ranges);
-        let mut hit = self.b.bool(false);
+        merge_ranges(literals.filter_map(literal_range).collect())
+    }
+
+    /// Whether a test of the high and the low word of a field holds for any of the fields.
+    fn any_field(
+        &mut self,
+        vars: &LayerVars,
+        fields: &[FieldId],
+        mut test: impl FnMut(&mut Self, Value, Value) -> Value,
+    ) -> Value {
+        let mut any = self.b.bool(false);
         for field in fields {
             let (low, high) = vars.fields[field.0 as usize];
             let low = self.b.read(low);
@@ -153,10 +171,10 @@ impl Lower<'_> {
                 Some(high) => self.b.read(high),
                 None => self.b.int(0),
             };
-            let member = self.b.one(Op::Member { set, high, low });
-            hit = self.b.binary(BinaryOp::Or, hit, member);
+            let holds = test(self, high, low);
+            any = self.b.binary(BinaryOp::Or, any, holds);
         }
-        hit
+        any
     }
 
     /// Adds bits, or a condition, to those of a variable.

@@ -594,7 +594,7 @@ pub(crate) fn compare_words(b: &mut Builder, predicate: &Predicate, high: Value,
 }
 
 /// Whether (high, low) is in an inclusive range of 128-bit numbers.
-fn within(b: &mut Builder, high: Value, low: Value, from: u128, to: u128) -> Value {
+pub(super) fn within(b: &mut Builder, high: Value, low: Value, from: u128, to: u128) -> Value {
     let word = |b: &mut Builder, value: Value, from: u64, to: u64| {
         if from == 0 && to == u64::MAX {
             return b.bool(true);
