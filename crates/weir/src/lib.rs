@@ -37,6 +37,7 @@ mod stream_handler;
 mod subscription;
 mod timed_merge;
 mod vocabulary;
+mod work_queues;
 mod worker_loop;
 mod worker_output;
 mod worker_parts;

@@ -81,7 +81,8 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "All streams on 1 and 2 workers",
-        note: "With two, a third thread reads the file and spreads the packets; the machine that measures has two cores.",
+        note: "With two, there are two threads; one of them also reads the file and dispatches the packets. \
+             The machine that measures has two cores.",
         traces: &["https", "http"],
         rows: &[
             FLOOR,

@@ -635,6 +635,44 @@ fn handlers_run_on_the_workers_and_are_there_at_the_end() {
     assert!(sum(tcp) > 1000);
 }
 
+/// Panics on every thread but the one that calls `run`.
+struct Broken(std::thread::ThreadId, Arc<AtomicBool>);
+
+impl Handler for Broken {
+    fn needs(needs: &mut Needs) {
+        needs.packets();
+    }
+
+    fn packet(&mut self, _: &PacketMeta, _: &[u8]) {
+        if std::thread::current().id() != self.0 {
+            self.1.store(true, Ordering::SeqCst);
+            panic!("a broken handler");
+        }
+    }
+}
+
+#[test]
+fn a_panic_of_a_handler_on_another_thread_ends_the_run() {
+    for workers in [2, 5] {
+        let has_panicked = Arc::new(AtomicBool::default());
+        let (caller, told) = (std::thread::current().id(), Arc::clone(&has_panicked));
+        let mut engine = Engine::new();
+        engine.subscribe_handler("", move || Broken(caller, Arc::clone(&told))).unwrap();
+        let mut polls = 0;
+        // The first batches are dispatched before the source waits.
+        let before = || {
+            polls += 1;
+            while polls > 100 && !has_panicked.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        };
+        let run = std::panic::AssertUnwindSafe(|| engine.run(&mut slow(1, before), workers));
+        let panic = std::panic::catch_unwind(run).expect_err("the handler panics");
+        assert_eq!(panic.downcast_ref(), Some(&"a broken handler"));
+        assert!(polls < 1000, "the run went on");
+    }
+}
+
 #[test]
 fn what_a_slow_callback_has_no_room_for_is_counted() {
     let seen = Arc::new(Mutex::new(0));
