@@ -508,11 +508,35 @@ fn explain_knows_what_every_command_asks_for() {
     assert!(states("streams", "tcp").contains("bytes in order to their subscribers"));
     assert!(states("events", "tcp").contains("wants: events"));
     assert!(states("flows", "").contains("only recognised") || states("flows", "").contains("probe"));
-    let (_, err, status) = {
-        let output = weir(&["explain", "--wants", "tlss"]);
-        (text(&output.stdout), text(&output.stderr), output.status.code())
-    };
-    assert!(status == Some(2) && err.contains("'tls'"), "{err}");
+    // All questions of a command are shown, and the filter that they share once.
+    let stats = states("stats", "tcp.port == 443");
+    for line in [
+        "question 0 tcp.port == 443      wants: packets\n",
+        "question 1 tcp.port == 443      wants: connections\n",
+        "packet     tcp.port == 443\n",
+    ] {
+        assert_eq!(stats.matches(line).count(), 1, "{line}{stats}");
+    }
+    assert_eq!(answer(&["explain", "tcp", "--wants", "stats", "--stage", "parse"], 0).lines().count(), 2);
+    let classes = ["explain", "tcp", "--wants", "match", "--set", "patterns=x", "--set", "cutoff=dns:1k"];
+    let classes = answer(&classes, 0);
+    assert!(classes.contains("question 0 (tcp) and (tcp.port in {53, 5353, 5355}"), "{classes}");
+    for (args, said) in [
+        (&["--wants", "match"][..], "there is no pattern: give `patterns`"),
+        (&["--wants", "explain"], "`explain` is not a type of question"),
+        (&["--wants", "flows", "--set", "digest=sha256"], "`digest` does not apply to `flows`"),
+    ] {
+        let output = weir(&[&["explain"], args].concat());
+        assert!(output.status.code() == Some(2) && text_of(&output).contains(said), "{args:?}: {output:?}");
+    }
+    let output = weir(&["explain", "--wants", "tlss"]);
+    let said = text_of(&output);
+    let known = said.split_once("`tlss` is not a type of question; known are: ").expect(&said).1.trim();
+    let known: Vec<&str> = known.split(", ").collect();
+    assert!(output.status.code() == Some(2) && known.contains(&"tls") && known.contains(&"stats"), "{said}");
+    for name in known.iter().filter(|name| **name != "match") {
+        assert!(states(name, "tcp").starts_with("question"), "{name}");
+    }
 }
 
 /// What `explain` says of the first packet that a filter lets through.
