@@ -4,8 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use weir::packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
 use weir::sessions::{ProtocolSet, SessionRegistry};
-use weir::stream::Streams;
-use weir::{Ask, Compiled, Compiler, Item, Need, Options, Outcome, Shape, Want};
+use weir::{Ask, Compiled, Compiler, Engine, Item, Need, Options, Outcome, Shape, Want};
 
 /// A packet of a capture.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,10 +108,10 @@ pub fn rows(
 /// Runs subscriptions to streams on one worker; rows are dropped.
 ///
 /// # Panics
-/// If their filters are invalid, or the accounts do not balance.
-pub fn run_streams(compiler: &Compiler, streams: &Streams, packets: &[Packet], options: &Options) -> Outcome {
-    let compiled = streams.compile(compiler, options).unwrap_or_else(|wrong| panic!("{wrong}"));
-    rows(compiler, &compiled, packets, 1).1
+/// If the accounts do not balance.
+pub fn run_streams(engine: &Engine<'_>, packets: &[Packet]) -> Outcome {
+    let compiled = engine.compile().unwrap_or_else(|wrong| panic!("{wrong}"));
+    rows(engine.compiler(), &compiled, packets, 1).1
 }
 
 /// The seeds of a property, printed; `WEIR_SEEDS=93` or `WEIR_SEEDS=1000..2000` overrides them.

@@ -13,7 +13,7 @@ use weir::packet::{
     VlanTag, offset_in,
 };
 use weir::patterns::{EngineChoice, Pattern, Patterns, Scratch, StreamState};
-use weir::stream::{Chunk, ChunkParams, EndReason, Stream, StreamHandler, StreamParams, Streams};
+use weir::stream::{Chunk, ChunkParams, EndReason, Stream, StreamHandler, StreamParams};
 use weir::{
     Ask, Compiled, Compiler, Engine, EventRow, Every, Executor, Frame, Item, Need, Options, Outcome, Segment,
     SessionsOf, Shape, StreamBytes, Track, TrackPacket, Tracked, Want,
@@ -177,7 +177,7 @@ impl Questions {
             asks(&compiler)
                 .iter()
                 .map(|asks| compile(&compiler, asks, &options))
-                .chain([streams().compile(&compiler, &options).unwrap_or_else(|wrong| panic!("{wrong}"))])
+                .chain([streams(&compiler, &options)])
                 .collect()
         });
         Self { compiler, programs }
@@ -244,20 +244,23 @@ fn asks(compiler: &Compiler) -> Vec<Vec<Ask>> {
     ]
 }
 
-fn streams() -> Streams {
-    let mut streams = Streams::new();
+/// Subscriptions to streams.
+fn streams(compiler: &Compiler, options: &Options) -> Compiled {
+    let mut streams = Engine::with(compiler.clone(), options.clone());
     let plain = StreamParams { packets: true, ..StreamParams::default() };
-    streams.subscribe("", plain, || Echo);
+    streams.subscribe_streams("", plain, || Echo).expect("the filter is right");
     let chunk = Some(ChunkParams { bytes: 700, overlap: 10, flush_ns: 0 });
-    streams.subscribe("", StreamParams { chunk, packets: true, ..StreamParams::default() }, || Echo);
-    streams.subscribe("http or tls", StreamParams::default(), || Echo);
+    streams
+        .subscribe_streams("", StreamParams { chunk, packets: true, ..StreamParams::default() }, || Echo)
+        .expect("the filter is right");
+    streams.subscribe_streams("http or tls", StreamParams::default(), || Echo).expect("the filter is right");
     let pattern = |text: &str| Pattern { text: text.into(), ignore_case: true, literal: false };
     let patterns =
         Patterns::compile(&[pattern("host: [a-z.]+"), pattern("server|example")], EngineChoice::Rust);
     let patterns = Arc::new(patterns.expect("they are right"));
-    streams
-        .subscribe("tcp", StreamParams::default(), move || Search(Arc::clone(&patterns), patterns.scratch()));
-    streams
+    let search = move || Search(Arc::clone(&patterns), patterns.scratch());
+    streams.subscribe_streams("tcp", StreamParams::default(), search).expect("the filter is right");
+    streams.compile().expect("the filters are right")
 }
 
 fn folder(name: &str) -> PathBuf {

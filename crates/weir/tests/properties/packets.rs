@@ -6,8 +6,8 @@ use crate::frames::{ACK, SYN, V4, ethernet, ipv4, tcp, udp};
 use crate::traffic::{Conversation, Network, conversation, mix};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use weir::stream::{Chunk, ChunkParams, OverloadParams, Stream, StreamHandler, StreamParams, Streams};
-use weir::{Compiler, Options, Policies, Policy};
+use weir::stream::{Chunk, ChunkParams, OverloadParams, Stream, StreamHandler, StreamParams};
+use weir::{Compiler, Engine, Options, Policies, Policy};
 use weir_testing::Random;
 
 /// Parses TCP in an unfragmented frame: ports, sequence number of the first byte, offset of the payload.
@@ -118,7 +118,7 @@ fn check(
         first.entry(ports).or_insert(seq);
     }
     let (packets, first) = (Arc::clone(&capture), Arc::new(first));
-    let mut streams = Streams::new();
+    let mut streams = Engine::with(Compiler::default(), options.clone());
     let is_short = options.overload.memory_max < OverloadParams::default().memory_max;
     let checker = move || Checker {
         capture: Arc::clone(&packets),
@@ -130,8 +130,8 @@ fn check(
         again: 0,
     };
     let params = StreamParams { packets: true, ..params };
-    let checked = streams.subscribe("tcp", params, checker);
-    let outcome = run_streams(&Compiler::default(), &streams, &capture, options);
+    let checked = streams.subscribe_streams("tcp", params, checker).expect("the filter is right");
+    let outcome = run_streams(&streams, &capture);
     let one = outcome.handlers.of::<Checker>(checked)[0];
     assert_eq!(one.wrong, Vec::<String>::new(), "seed {seed}, {params:?}");
     ([one.told, one.exact, one.again], outcome)
@@ -207,10 +207,10 @@ fn log(segments: &[(u32, &str)], params: StreamParams, policy: Policy) -> Vec<Ve
     for (at, text) in segments {
         capture.push(frame(true, &tcp((4000, 80), 100 + at, 300, ACK, &[], text.as_bytes())));
     }
-    let mut streams = Streams::new();
-    let log = streams.subscribe("", params, Log::default);
     let options = Options { policies: Policies::new(policy), ..Options::default() };
-    let outcome = run_streams(&Compiler::default(), &streams, &capture, &options);
+    let mut streams = Engine::with(Compiler::default(), options);
+    let log = streams.subscribe_streams("", params, Log::default).expect("the filter is right");
+    let outcome = run_streams(&streams, &capture);
     outcome.handlers.of::<Log>(log)[0].0.clone()
 }
 
@@ -270,11 +270,13 @@ fn datagrams_have_packets_too() {
         let datagram = udp((4000, 53), text.as_bytes());
         Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 17, 7, 0, &[], &datagram)))
     };
-    let mut streams = Streams::new();
+    let mut streams = Engine::new();
     let chunk = Some(ChunkParams { bytes: 100, overlap: 0, flush_ns: 0 });
-    let log = streams.subscribe("udp", StreamParams { chunk, ..PACKETS }, Log::default);
+    let log = streams
+        .subscribe_streams("udp", StreamParams { chunk, ..PACKETS }, Log::default)
+        .expect("the filter is right");
     let capture = [frame("one"), frame(""), frame("three")];
-    let outcome = run_streams(&Compiler::default(), &streams, &capture, &Options::default());
+    let outcome = run_streams(&streams, &capture);
     let told = &outcome.handlers.of::<Log>(log)[0].0;
     assert_eq!(told[..], [vec![(1, "one".to_string(), false), (3, "three".to_string(), false)]]);
 }

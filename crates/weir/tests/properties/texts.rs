@@ -7,8 +7,8 @@ use crate::drive::{Packet, ask, compile, rows, run_streams, seeds};
 use std::collections::BTreeMap;
 use std::panic;
 use weir::packet::LinkType;
-use weir::stream::{Chunk, Stream, StreamHandler, StreamParams, Streams};
-use weir::{Compiler, Executor, Options, Want};
+use weir::stream::{Chunk, Stream, StreamHandler, StreamParams};
+use weir::{Compiler, Engine, Executor, Options, Want};
 use weir_testing::Random;
 use weir_testing::engines::Tried;
 
@@ -188,9 +188,11 @@ fn stream_bytes(sequence: &str, event: &str, frames: &[&[u8]]) -> [u64; 2] {
     let packets = packets(frames);
     [vec!["all".to_string()], vec![]].map(|without_passes| {
         let options = Options { without_passes, ..Options::default() };
-        let mut streams = Streams::new();
-        let count = streams.subscribe("", StreamParams::default(), Count::default);
-        let outcome = run_streams(&compiler, &streams, &packets, &options);
+        let mut streams = Engine::with(compiler.clone(), options);
+        let count = streams
+            .subscribe_streams("", StreamParams::default(), Count::default)
+            .expect("the filter is right");
+        let outcome = run_streams(&streams, &packets);
         outcome.handlers.of::<Count>(count)[0].0
     })
 }
