@@ -1,8 +1,7 @@
 //! Packet memory that goes back to its source with each burst, as a mapped ring's, a UMEM's or a device's does: every
 //! question is answered as over a file, and no reference outlives its burst.
 
-use crate::drive::{FIRST_LIGHT, Memory, Packet, all_sessions, ask, compile, read_capture, seeds};
-use crate::traffic::{Conversation, Network, conversation, mix};
+use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, in_memory, read_capture, seeds};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use weir::{
     SessionsOf, Shape, StreamBytes, Track, TrackPacket, Tracked, Want,
 };
 use weir_testing::Random;
+use weir_testing::traffic::{Conversation, Network, conversation, mix};
 
 /// What memory holds that was returned.
 const RETURNED: u8 = 0xdd;
@@ -184,15 +184,15 @@ impl Questions {
     }
 
     /// Holds the rows over a ring against those over the reader's memory. Segments that were copied.
-    fn hold(&self, name: &str, packets: &[Packet]) -> u64 {
+    fn hold(&self, name: &str, packets: &[MemoryPacket]) -> u64 {
         let mut copied = 0;
         for (index, reference) in self.programs[0].iter().enumerate() {
             // Connections in tunnels depend on the number of workers (ARCHITECTURE, warts).
-            let references = [1, 2].map(|workers| self.rows(reference, &mut Memory::new(packets), workers));
+            let references = [1, 2].map(|workers| self.rows(reference, &mut in_memory(packets), workers));
             for (engine, workers) in [(0, 1), (0, 2), (1, 1)] {
                 let (expected, outcome) = &references[workers - 1];
                 let compiled = &self.programs[engine][index];
-                let mut memory = Memory::new(packets);
+                let mut memory = in_memory(packets);
                 let (got, ring) = self.rows(compiled, &mut Ring::new(&mut memory), workers);
                 let named = format!("{name}, question {index}, engine {engine}, {workers} workers");
                 compare(&named, expected, &got);
@@ -283,13 +283,13 @@ fn captures(name: &str) -> Vec<(PathBuf, String)> {
 }
 
 /// Moves packets a few places on, so that segments and fragments come before their turn.
-fn disordered(mut packets: Vec<Packet>, random: &mut Random) -> Vec<Packet> {
+fn disordered(mut packets: Vec<MemoryPacket>, random: &mut Random) -> Vec<MemoryPacket> {
     for at in 1..packets.len() {
         if random.once_in(3) {
             let to = at - (random.below(4) as usize).min(at);
-            let (a, b) = (packets[at].time_ns, packets[to].time_ns);
+            let (a, b) = (packets[at].time.0, packets[to].time.0);
             packets.swap(at, to);
-            (packets[at].time_ns, packets[to].time_ns) = (a, b);
+            (packets[at].time.0, packets[to].time.0) = (a, b);
         }
     }
     packets
@@ -386,9 +386,9 @@ fn callbacks(source: &mut dyn Source, engine: Executor, workers: usize) -> Vec<S
 #[test]
 fn callbacks_are_given_the_same() {
     let packets = disordered(read_capture(FIRST_LIGHT), &mut Random::new(3));
-    let expected = callbacks(&mut Memory::new(&packets), Executor::Native, 1);
+    let expected = callbacks(&mut in_memory(&packets), Executor::Native, 1);
     for (engine, workers) in [(Executor::Native, 1), (Executor::Native, 2), (Executor::Interpreter, 1)] {
-        let mut memory = Memory::new(&packets);
+        let mut memory = in_memory(&packets);
         let got = callbacks(&mut Ring::new(&mut memory), engine, workers);
         compare(&format!("{engine:?}, {workers} workers"), &expected, &got);
     }
@@ -424,7 +424,7 @@ fn a_tag_out_of_band_and_annotations_reach_who_writes_packets() {
             let captured = &packets[meta.number as usize - 1];
             let is_tagged = meta.number % 3 == 0;
             count[usize::from(is_tagged)] += 1;
-            let mut expected = captured.bytes.clone();
+            let mut expected = captured.frame.clone();
             if is_tagged {
                 let [high, low] = (meta.number as u16).to_be_bytes();
                 expected.splice(12..12, [0x81, 0, high, low]);
@@ -437,7 +437,7 @@ fn a_tag_out_of_band_and_annotations_reach_who_writes_packets() {
             assert_eq!(meta.wire_bytes, captured.wire_bytes + if is_tagged { 4 } else { 0 });
             Ok(())
         };
-        let mut memory = Memory::new(&packets);
+        let mut memory = in_memory(&packets);
         let mut source = Tagging(&mut memory);
         let Ok(_) = weir::run(&compiler, &compiled, &mut source, &shapes, workers, &mut each, &mut |_| {});
         assert!(count[0] > 100 && count[1] > 100, "{count:?}");

@@ -1,8 +1,7 @@
 //! Several subscriptions to streams share one reassembly: each receives the same bytes according to its own
 //! cutoff and chunks, and every byte of a stream is accounted for.
 
-use crate::drive::{FIRST_LIGHT, Memory, ask, compile, read_capture, run_streams, seeds};
-use crate::traffic::{Conversation, Network, conversation, mix};
+use crate::drive::{FIRST_LIGHT, ask, compile, in_memory, read_capture, run_streams, seeds};
 use std::collections::BTreeMap;
 use weir::packet::{Burst, Poll, Source};
 use weir::stream::{
@@ -13,6 +12,7 @@ use weir_engine::stream::StreamSubscriber;
 use weir_engine::subscriber::Subscriber;
 use weir_engine::worker::Worker;
 use weir_testing::Random;
+use weir_testing::traffic::{Conversation, Network, conversation, mix};
 
 /// A capture of many protocols.
 const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");
@@ -183,7 +183,7 @@ fn streams_that_are_over_hold_no_memory() {
         let asks = [&asks[..], &[late]].concat();
         let plan = compile(&compiler, &asks, &Options::default()).plan().clone();
         let mut worker = Worker::new(plan, Nothing);
-        let (mut source, mut burst, mut number) = (Memory::new(&packets), Burst::default(), 0);
+        let (mut source, mut burst, mut number) = (in_memory(&packets), Burst::default(), 0);
         while source.poll(&mut burst).unwrap() != Poll::End {
             worker.pass_time(number, burst.packets[0].time.0);
             worker.take(&burst, number);
