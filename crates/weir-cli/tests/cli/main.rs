@@ -253,6 +253,38 @@ fn stats_are_numbers_that_agree() {
 }
 
 #[test]
+fn memory_bounds_the_sessions_of_a_log_and_the_message_says_so() {
+    let file = format!("{}/../../examples/sessions.pcap", env!("CARGO_MANIFEST_DIR"));
+    let run = |memory: &str| {
+        let output = weir(&["http", "-r", &file, "--memory", memory, "--stats"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let number = |said: &str, before: &str, after: &str| -> u64 {
+        let (_, rest) = said.split_once(before).unwrap_or_else(|| panic!("{before}: {said}"));
+        let (number, _) = rest.split_once(after).unwrap_or_else(|| panic!("{after}: {said}"));
+        number.trim().parse().unwrap_or_else(|_| panic!("{number} is no number"))
+    };
+    let (whole, said) = run("64k");
+    assert!(!said.contains("memory was short"), "{said}");
+    assert!(
+        number(&said, "+ sessions ", " bytes") > 4 << 10,
+        "more than the bound of the second run: {said}"
+    );
+    let (short, said) = run("4k");
+    let shed =
+        number(&said, "memory was short: the sessions of ", " connections were ended early (--memory)");
+    assert_eq!(shed, number(&said, "sessions_shed", "\n"));
+    assert!(number(&said, "+ sessions ", " bytes") <= 4 << 10, "{said}");
+    // Only rows of these connections differ.
+    let missing = whole.lines().filter(|row| !short.lines().any(|other| other == *row));
+    let uid =
+        |row: &str| serde_json::from_str::<serde_json::Value>(row).expect("an object")["uid"].to_string();
+    let connections: std::collections::BTreeSet<String> = missing.map(uid).collect();
+    assert!(!connections.is_empty() && connections.len() as u64 <= shed, "{shed}: {connections:?}");
+}
+
+#[test]
 fn stats_of_standard_input_are_those_of_the_file() {
     let file = std::fs::File::open(example()).expect("the shipped capture");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
