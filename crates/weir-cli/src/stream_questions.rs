@@ -1,5 +1,5 @@
-//! The options about cutoffs, priorities, chunks and memory, as questions. Each class of streams, which an option names
-//! by a filter, becomes a question of its own; together, these questions cover the streams of the original one.
+//! The options about cutoffs, priorities and chunks, as questions. An option can name a class of streams by a filter.
+//! Each class becomes a question of its own; together, these questions cover the streams of the original question.
 
 use crate::failure::Failure;
 use crate::quantity::{bytes, classified};

@@ -1,4 +1,5 @@
-//! Generators, oracles and fuzz entry points; for tests and fuzzers only. No crate depends on this one outside its tests.
+//! Generators, oracles and fuzz entry points; for tests and fuzzers only. No crate depends on this one outside its tests;
+//! `xtask` takes [`Random`].
 //!
 //! | module | feature | what is made | what is checked |
 //! |---|---|---|---|
@@ -6,6 +7,9 @@
 //! | [`graph`] | `graph` | valid graphs and frames | two programs: equal outcomes of `drive` |
 //! | [`language`] | `language` | a catalogue of fields | protocol texts and filters: refused with a diagnostic, or printed and read again |
 //! | [`conversation`] | `conversation` | both sides of a connection | what holds of every session parser |
+//! | [`frames`] | `frames` | frames of Ethernet, IP, TCP …, random and damaged ones | |
+//! | [`traffic`] | `frames` | TCP conversations over a bad network | |
+//! | [`filters`] | `language` | filters over all fields | |
 //! | [`capture`] | `capture` | | what a source promises; pcapng written and read again |
 //! | [`engines`] | `engines` | protocol texts, filters, packets | native code and passes against the interpreter |
 //!
@@ -24,6 +28,10 @@ mod choices;
 pub mod conversation;
 #[cfg(feature = "engines")]
 pub mod engines;
+#[cfg(feature = "language")]
+pub mod filters;
+#[cfg(feature = "frames")]
+pub mod frames;
 #[cfg(feature = "graph")]
 pub mod graph;
 #[cfg(feature = "language")]
@@ -31,5 +39,7 @@ pub mod language;
 mod random;
 #[cfg(feature = "engines")]
 mod texts;
+#[cfg(feature = "frames")]
+pub mod traffic;
 
 pub use random::Random;

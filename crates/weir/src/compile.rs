@@ -5,7 +5,7 @@ use crate::deferred_predicate::{alternative_plan, deferred_predicates};
 use crate::events::never_told;
 use crate::ordering::Ordering;
 use crate::program::{Executor, make_program};
-use crate::worker_sink::MakeWorkerSink;
+use crate::question_worker::MakeQuestionWorker;
 use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
 use std::fmt;
@@ -100,7 +100,7 @@ pub struct Compiled {
     /// The native program, whose machine code and intermediate form can be printed on demand.
     pub(crate) native: Option<Arc<weir_codegen::NativeProgram>>,
     /// Constructors of worker parts, by question; `None` for questions without any.
-    pub(crate) sinks: Vec<Option<MakeWorkerSink>>,
+    pub(crate) make_workers: Vec<Option<MakeQuestionWorker>>,
 }
 
 impl fmt::Debug for Compiled {
@@ -482,7 +482,7 @@ impl Compiler {
             timing,
             engine,
             native,
-            sinks: vec![],
+            make_workers: vec![],
         })
     }
 }

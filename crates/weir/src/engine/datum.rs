@@ -1,7 +1,7 @@
 //! The types of callback parameters, and the needs of each.
 
 use super::bundle::{Bundle, EventRow, Frame};
-use super::track::{Every, MakeTrack, Track, Tracked, track_sink};
+use super::track::{Every, MakeTrack, Track, Tracked, track_store};
 use crate::connection::Connection;
 use crate::item::{Bytes, Flow, Item};
 use crate::stream_handler::{Stream, StreamHandler};
@@ -259,7 +259,7 @@ impl<T: Track> Datum for Tracked<T> {
     fn needs(needs: &mut Needs) {
         needs.connections();
         needs.track_sessions |= needs.registry.where_(|protocol| T::PROTOCOLS.contains(&protocol.name));
-        needs.track = Some(Arc::new(|every| track_sink::<T>(every)));
+        needs.track = Some(Arc::new(|every| track_store::<T>(every)));
         needs.kinds += 1;
     }
 

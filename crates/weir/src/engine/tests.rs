@@ -5,7 +5,7 @@ use crate::compile::QUESTIONS_MAX;
 use crate::io::CaptureReader;
 use crate::item::{Flow, Item};
 use crate::outcome::Changes;
-use crate::stream_handler::typed_sink;
+use crate::stream_handler::erased;
 use std::cell::RefCell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,11 +150,12 @@ fn questions_that_share_predicates_with_others_do_not_notice_either() {
 #[test]
 fn a_number_used_again_has_nothing_of_its_former_question() {
     let streams = |port| (port, Want::Streams(StreamParams::default()));
-    let passing: MakeWorkerSink = Arc::new(|| WorkerSink::Stream(typed_sink(datum::Passing)));
+    let passing: MakeQuestionWorker = Arc::new(|| QuestionWorker::Stream(erased(datum::Passing)));
     let program = |questions: &[(&str, Want)]| {
         let is_stream = |want: &Want| matches!(want, Want::Streams(_));
-        let sinks = questions.iter().map(|(_, want)| is_stream(want).then(|| Arc::clone(&passing))).collect();
-        Compiled { sinks, ..compile(questions) }
+        let make_workers =
+            questions.iter().map(|(_, want)| is_stream(want).then(|| Arc::clone(&passing))).collect();
+        Compiled { make_workers, ..compile(questions) }
     };
     let both = program(&[streams("tcp"), streams("tcp")]);
     let one = program(&[streams("tcp"), ("", Want::Nothing)]);

@@ -1,6 +1,8 @@
 //! Large numbers of layers in a stack, layers in a packet, events, and questions in a program.
 
-use crate::drive::{FIRST_LIGHT, Memory, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
+use crate::drive::{
+    FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, in_memory, read_capture, rows, seeds,
+};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -31,10 +33,10 @@ fn stack_of(layers: usize) -> Compiler {
 fn a_stack_has_200_layers() {
     let compiler = stack_of(200);
     // From layer 0 to layer `first`, then through consecutive layers.
-    let packets: Vec<Packet> = (1..200usize)
+    let packets: Vec<MemoryPacket> = (1..200usize)
         .map(|first| {
             let bytes: Vec<u8> = (first..(first + 40).min(200)).map(|layer| layer as u8).chain([0]).collect();
-            Packet::ethernet(bytes)
+            MemoryPacket::ethernet(bytes)
         })
         .collect();
     for engine in [Executor::Interpreter, Executor::Native] {
@@ -59,7 +61,7 @@ fn a_stack_has_200_layers() {
             Ok::<(), Infallible>(())
         };
         let shapes = vec![Shape::default(); asks.len()];
-        let mut source = Memory::new(&packets);
+        let mut source = in_memory(&packets);
         let Ok(_) = weir::run(&compiler, &compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});
         assert_eq!(seen[0].len(), packets.len());
         assert_eq!(seen[1], (160..200).collect::<Vec<_>>());
@@ -94,7 +96,8 @@ fn a_stack_has_256_events() {
     text += " }\n";
     let mut compiler = Compiler::default();
     compiler.add("many.weir", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
-    let packets: Vec<Packet> = (0..64u8).map(|kind| Packet::ethernet(vec![kind, 63 - kind, 5, 9])).collect();
+    let packets: Vec<MemoryPacket> =
+        (0..64u8).map(|kind| MemoryPacket::ethernet(vec![kind, 63 - kind, 5, 9])).collect();
     let all = EventRows::of(compiler.stack(), &[]).expect("all have columns").asked;
     assert_eq!((0..256).filter(|&event| all.contains(event)).count(), 256);
     let last = EventRows::of(compiler.stack(), &["p3.e9".to_string()]).expect("it is declared").asked;
@@ -117,7 +120,7 @@ fn a_stack_has_256_events() {
             Ok::<(), Infallible>(())
         };
         let shapes = vec![Shape::default(); asks.len()];
-        let mut source = Memory::new(&packets);
+        let mut source = in_memory(&packets);
         let Ok(_) = weir::run(&compiler, &compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});
         let of_packet = |kind: usize| {
             [format!("p0.e{kind}"), format!("p1.e{}", 63 - kind), "p2.e5".to_string(), "p3.e9".to_string()]
@@ -130,7 +133,7 @@ fn a_stack_has_256_events() {
     let text = text.replace("event e0 on", "event more on packet { kind } event e0 on");
     let wrong = Compiler::default().add("many.weir", &text).expect_err("260 events");
     assert!(wrong.list.iter().any(|one| one.message.contains("260 events, and at most 256")), "{wrong}");
-    let packets = [Packet::ethernet(vec![1, 1, 1, 1])];
+    let packets = [MemoryPacket::ethernet(vec![1, 1, 1, 1])];
     let compiled = compile(&compiler, &[ask("p3.e1", Want::Packets)], &Options::default());
     assert_eq!(rows(&compiler, &compiled, &packets, 1).0, ["0 packet 1"]);
 }
@@ -166,7 +169,7 @@ fn question(random: &mut Random, index: usize) -> Ask {
 }
 
 /// By question: its rows, without order.
-fn answers(asks: &[Ask], packets: &[Packet], engine: Executor) -> Vec<BTreeSet<String>> {
+fn answers(asks: &[Ask], packets: &[MemoryPacket], engine: Executor) -> Vec<BTreeSet<String>> {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, asks, &Options { engine, ..Options::default() });
     let mut answers = vec![BTreeSet::new(); asks.len()];
