@@ -1,4 +1,4 @@
-//! `cargo xtask api [--check]`: the public API of the library `weir` as `docs/api.md`, a line per item.
+//! `cargo xtask api [--check]` writes the public API of the library `weir` to `docs/api.md`, one line per item.
 //!
 //! The page is made from the sources: what `lib.rs` declares or re-exports as `pub`, module by module, with the first
 //! sentence of its documentation: fields, variants, functions, associated types and constants. A re-export of an item of
@@ -80,7 +80,7 @@ fn page(files: &Files) -> String {
     page
 }
 
-/// What a module makes public.
+/// The public items of a module.
 #[derive(Default)]
 struct Listed {
     /// The lines of each item, by name.
@@ -115,7 +115,7 @@ impl Listed {
         listed
     }
 
-    /// Follows a re-export to where the item is declared.
+    /// Follows a re-export to the declaration of the item.
     fn add(&mut self, files: &Files, module: &Module, path: &[String], name: &str, depth: usize) {
         let is_listed = match start(files, module, path).filter(|_| depth < 8) {
             Some((of, [])) => {
@@ -175,7 +175,7 @@ fn start<'p>(files: &Files, module: &Module, path: &'p [String]) -> Option<(Modu
     }
 }
 
-/// An item as it is declared.
+/// The declaration of an item.
 struct Declared<'a> {
     kind: &'static str,
     name: String,
@@ -330,7 +330,7 @@ fn source(part: &impl Spanned) -> String {
         .replace(", where", " where")
 }
 
-/// The first sentence of what the documentation says.
+/// The first sentence of the documentation.
 fn first_sentence(attributes: &[syn::Attribute]) -> String {
     let mut text = String::new();
     for attribute in attributes {
@@ -350,7 +350,7 @@ fn first_sentence(attributes: &[syn::Attribute]) -> String {
     without_links(&text[..end])
 }
 
-/// Links to items are links in the documentation of the crate alone: `[x](y)` and `[x]` are `x`.
+/// Replaces `[x](y)` and `[x]` by `x`, because links to items work only in the documentation of the crate.
 fn without_links(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -361,7 +361,7 @@ fn without_links(text: &str) -> String {
         rest = &rest[close + 1..];
         if let Some(target) = rest.strip_prefix('(') {
             rest = target.find(')').map_or("", |end| &target[end + 1..]);
-            // A target may end with `()`, as functions' do.
+            // The target of a function may end with `()`.
             rest = rest.strip_prefix(')').unwrap_or(rest);
         }
     }

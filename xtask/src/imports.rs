@@ -1,9 +1,9 @@
-//! Which file of a crate uses which, and the cycles in that.
+//! The imports between the files of a crate, and the cycles in them.
 //!
-//! Files are modules. A path (`use`, an expression, a type) that begins with `crate`, `self`, `super` or a module below its own
-//! leads from one module to another; a name that a module only re-exports leads to where the name is declared. A folder
-//! is one unit with its `mod.rs`: relations between a module and those inside it do not count. Code under `#[cfg(test)]` does
-//! not count, and neither do paths inside macro calls.
+//! Files are modules. A path (`use`, an expression, a type) that begins with `crate`, `self`, `super` or a module below
+//! its own leads from one module to another; a name that a module only re-exports leads to where the name is declared.
+//! A folder is one unit with its `mod.rs`: relations between a module and those inside it do not count. Code under
+//! `#[cfg(test)]` does not count, and neither do paths inside macro calls.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -21,7 +21,7 @@ impl Imports {
     /// Reads the sources of a crate.
     ///
     /// # Errors
-    /// Files that can't be read, or are no Rust.
+    /// If a file cannot be read or is not Rust.
     pub fn of(folder: &Path) -> Result<Self> {
         let files = modules::parse(folder)?;
         Ok(Self::between(
@@ -42,7 +42,7 @@ impl Imports {
         Self { uses }
     }
 
-    /// How many files are part of a cycle.
+    /// The number of files that are part of a cycle.
     pub fn cyclic(&self) -> usize {
         self.uses.keys().filter(|module| self.cycle_through(module).is_some()).count()
     }
@@ -61,7 +61,7 @@ impl Imports {
         cycles
     }
 
-    /// A shortest way from a module back to the same.
+    /// A shortest path from a module back to itself.
     fn cycle_through<'a>(&'a self, module: &'a Module) -> Option<Vec<&'a Module>> {
         let mut came_from: BTreeMap<&Module, &Module> = BTreeMap::new();
         let mut queue = VecDeque::from([module]);
@@ -85,10 +85,10 @@ impl Imports {
     }
 }
 
-/// What a file says of other modules.
+/// The references of a file to other modules.
 #[derive(Default)]
 struct File {
-    /// Names of modules around what is visited, inside the file.
+    /// The names of the inline modules that enclose the visited item.
     inside: Module,
     module: Module,
     paths: Vec<Module>,
@@ -98,7 +98,7 @@ struct File {
     tests: Vec<Module>,
 }
 
-/// The module that declares what a path leads to; `None` for other crates, and names of the module itself.
+/// The module that declares the target of a path. `None` if the target is in another crate or in the module itself.
 fn target(files: &BTreeMap<Module, File>, module: &Module, path: &[String], depth: usize) -> Option<Module> {
     let (mut at, mut rest) = modules::start(module, path, |module| files.contains_key(module))?;
     while let Some(name) = rest.first() {
@@ -107,7 +107,7 @@ fn target(files: &BTreeMap<Module, File>, module: &Module, path: &[String], dept
             (at, rest) = (below, &rest[1..]);
             continue;
         }
-        // Re-exports of re-exports end somewhere, unless they are wrong.
+        // Limits chains of re-exports, which are cyclic only in invalid code.
         if let Some(path) = files.get(&at)?.reexports.get(name).filter(|_| depth < 8) {
             return target(files, &at, path, depth + 1);
         }

@@ -1,17 +1,17 @@
-//! The source files of a crate, parsed, by the module that each is.
+//! Parses the source files of a crate, and resolves paths between its modules.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::shell::{Result, read, said};
 
-/// A module by the names from the root of its crate on; the root has none.
+/// A module as a list of names, from the root of the crate. The root is the empty list.
 pub type Module = Vec<String>;
 
 /// Parses all sources below a folder.
 ///
 /// # Errors
-/// Files that can't be read, or are no Rust.
+/// If a file cannot be read or is not Rust.
 pub fn parse(folder: &Path) -> Result<BTreeMap<Module, syn::File>> {
     let mut files = BTreeMap::new();
     parse_below(folder, &mut vec![], &mut files)?;
@@ -39,7 +39,7 @@ fn parse_below(folder: &Path, above: &mut Module, files: &mut BTreeMap<Module, s
     Ok(())
 }
 
-/// The paths of a `use`, each with the name that it brings in; `*` for all names.
+/// The paths of a `use`, each with the imported name; `*` for all names.
 pub fn imported(tree: &syn::UseTree) -> Vec<(Module, String)> {
     match tree {
         syn::UseTree::Path(path) => {
@@ -55,7 +55,7 @@ pub fn imported(tree: &syn::UseTree) -> Vec<(Module, String)> {
     }
 }
 
-/// The module that a path begins at, and what of the path is left; `None` for other crates.
+/// The module at which a path begins, and the rest of the path. `None` for other crates.
 pub fn start<'p>(
     module: &Module,
     path: &'p [String],

@@ -12,7 +12,8 @@ use weir::{Compiler, Executor, Limits, Options};
 
 /// A compiler with the named stacks and files; it uses the last stack.
 ///
-/// # Errors If a stack is unknown, or a file is unreadable or has mistakes. Also if an earlier stack or file has no
+/// # Errors
+/// If a stack is unknown, or a file is unreadable or has mistakes. Also if an earlier stack or file has no
 /// effect: the last stack neither extends it nor uses one of its protocols.
 pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
     let mut compiler = Compiler::default();

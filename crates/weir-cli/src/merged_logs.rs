@@ -34,7 +34,7 @@ impl Union {
         let of_connection = logs.iter().take(1).flat_map(Log::connection_columns);
         columns.extend(of_connection);
         if is_narrow {
-            columns.push(Column::new("session", ValueType::Text, "what the log has of it"));
+            columns.push(Column::new("session", ValueType::Text, "the log's own columns"));
         } else {
             for column in logs.iter().flat_map(Log::own_columns) {
                 match columns.iter_mut().find(|known| known.name == column.name) {

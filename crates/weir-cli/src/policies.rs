@@ -1,4 +1,4 @@
-//! `--policy`: which bytes count where segments or fragments overlap.
+//! `--policy`: which bytes win where segments or fragments overlap.
 
 use crate::failure::Failure;
 use crate::quantity::classified;

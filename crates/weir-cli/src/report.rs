@@ -12,7 +12,7 @@ pub struct Ran {
     pub status: ExitCode,
     /// No signal ended the run early.
     pub is_whole: bool,
-    /// What the reader found beside packets.
+    /// Metadata that the reader found in the captures in addition to packets.
     pub found: Found,
 }
 

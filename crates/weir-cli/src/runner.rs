@@ -24,14 +24,14 @@ const WORKERS_MAX: usize = 256;
 pub struct Runner<'a> {
     /// The captures, and the number of workers.
     pub input: &'a Input,
-    /// What the reader finds beside packets.
+    /// Metadata that the reader finds in the captures in addition to packets.
     pub findings: &'a Findings,
-    /// Questions are added and removed through a control socket. Its requests do not wait for packets, and a signal is
-    /// the normal end of the run (exit status 0).
+    /// Whether a control socket adds and removes questions. If so, its requests do not wait for packets, and a signal
+    /// is the normal end of the run (exit status 0).
     pub has_control: bool,
-    /// Report the bytes that streams lack.
+    /// Whether to report bytes that are missing in streams.
     pub lost_bytes: bool,
-    /// Report all counters.
+    /// Whether to report all counters.
     pub stats: bool,
     /// Lines that questions add to the report.
     pub notes: &'a [String],

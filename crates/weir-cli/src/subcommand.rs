@@ -166,7 +166,7 @@ pub struct Context<'a> {
     pub compiler: &'a Compiler,
     /// Filters use the syntax of pcap-filter(7).
     pub bpf: bool,
-    /// What the reader finds beside packets.
+    /// Metadata that the reader finds in the captures in addition to packets.
     pub findings: &'a Findings,
     /// The form of the answers.
     pub form: &'a Form,

@@ -1,5 +1,5 @@
-//! How long compiling takes (verifying, which is part of it, also by itself): filters of N terms, each
-//! `load, mask, compare`, with a check per term.
+//! Measures the compile time of filters with N terms, each `load, mask, compare` with its own length check. The time of
+//! verification, which is included, is also printed separately.
 //!
 //! `cargo run --release -p weir-codegen --example compile_time`
 
@@ -13,7 +13,7 @@ use weir_packet::PacketMeta;
 
 const REPETITIONS: usize = 30;
 
-/// `terms` terms in a row; the last that holds is the answer, as blocks' parameters carry it on.
+/// A chain of `terms` terms. Block parameters pass the number of the last term that holds to the end.
 fn filter(terms: u32) -> Graph {
     let mut b = Builder::new(Graph::default());
     let buf = b.one(Op::Frame);

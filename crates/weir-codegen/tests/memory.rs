@@ -1,4 +1,5 @@
-//! Dropped programs free their memory. The only test of its process, because others would count as growth.
+//! Dropped programs free their memory. This is the only test of its process: the memory of others would count as
+//! growth.
 
 #![cfg(target_os = "linux")]
 

@@ -75,7 +75,8 @@ impl Batch {
 
     /// Adds a row. Returns whether the batch is full.
     ///
-    /// # Errors If a value does not fit its column's type, which is a bug in the code that made the row.
+    /// # Errors
+    /// If a value does not fit its column's type, which is a bug in the code that made the row.
     pub fn push(&mut self, values: &[Value<'_>]) -> io::Result<bool> {
         if values.len() != self.columns.len() {
             return Err(no_columns());

@@ -1,4 +1,4 @@
-//! Prints how long each pass takes on lowered questions, and what it leaves:
+//! Prints the time of each pass on lowered questions, and the size of the graph before and after it:
 //! `cargo run --release -p weir-compile --example pass_time [FILTER]`.
 
 use std::time::Instant;

@@ -281,7 +281,7 @@ impl Builder<'_> {
     }
 }
 
-/// The packet predicate that `predicate` on any of its rows implies; `None`: nothing.
+/// The predicate on a packet that follows if `predicate` holds for any of the packet's rows; `None` if none follows.
 fn of_any_row(predicate: &Predicate) -> Option<Predicate> {
     match predicate.op {
         _ if predicate.negated => None,

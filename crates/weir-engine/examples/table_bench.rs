@@ -1,8 +1,9 @@
-//! What a flow table costs: a million random flows, found or made, in batches that overlap their misses.
+//! Measures the cost of a flow table: lookups and insertions for a million random flows, in batches whose cache misses
+//! overlap.
 //!
-//! `cargo run --release -p weir-engine --example table_bench`. Rounds of the table and of the floor (the
-//! same memory traffic without any table: one random line read from an array of the same size) take
-//! turns, so that a noisy neighbour disturbs both.
+//! `cargo run --release -p weir-engine --example table_bench`. Rounds of the table alternate with rounds of a lower
+//! bound: the same memory traffic without a table, which is one random line read from an array of the same size.
+//! Disturbances by other programs therefore affect both.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -52,7 +53,7 @@ fn run(table: &mut FlowTable, flows: u64, stages: u32, seed: u64) -> f64 {
                 Some(id) => id,
                 None => table.insert(key, hash, Birth::default()).expect("there is room"),
             };
-            // What every packet does to its flow: the time, and its side's counts of packets and bytes.
+            // Every packet updates its flow: the time, and the packet and byte counts of its direction.
             let (header, data) = table.entry_mut(id);
             header.last_time += 1;
             let side = (hash & 1) as usize * (data.len() / 2);
@@ -65,7 +66,7 @@ fn run(table: &mut FlowTable, flows: u64, stages: u32, seed: u64) -> f64 {
     begin.elapsed().as_secs_f64()
 }
 
-/// Seconds to make the keys and to read one random line each, in the same batches.
+/// Seconds to generate the keys and to read one random line for each, in the same batches.
 fn floor(lines: &[[u64; 8]], seed: u64) -> f64 {
     let mut state = seed;
     let mut places = [0usize; BATCH];

@@ -2,8 +2,8 @@
 //!
 //! All programs of a stack number its tables alike. Variables that both programs keep are copied by name; the other
 //! variables of a flow start with their initial values. A question that both programs answer, identified by its
-//! number and by what it asks of connections and sessions, continues without interruption. A new question receives
-//! what arrives from now on, also on existing connections whose bytes are still tracked.
+//! number and by its predicates on connections and sessions, continues without interruption. A new question receives
+//! all data from now on, also of existing connections whose bytes are still tracked.
 
 use crate::flow::write_number;
 use crate::flows::Flows;

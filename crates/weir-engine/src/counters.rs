@@ -38,7 +38,7 @@ counters! {
     PacketCounters {
         packets, "Packets read.";
         bytes, "Bytes captured of the packets read.";
-        wire_bytes, "Bytes that the packets read had on the wire.";
+        wire_bytes, "Bytes on the wire of the packets read.";
         delivered, "Packets delivered to a question, or belonging to a connection that matches a question.";
         filtered, "Packets that were processed to their end and match no question.";
         undecided, "Packets, counted above, whose match was given up before their connection was decided, because too many packets were held.";
@@ -120,7 +120,7 @@ counters! {
         messages_cut, "Incomplete messages: bytes were missing, or the flow ended.";
         messages_lost, "Positions in streams where a message was expected and none began; the search continued at the next segment.";
         messages_too_long, "Messages discarded because they were too long.";
-        message_bytes_lost, "Bytes of the messages above, and bytes discarded because too many waited.";
+        message_bytes_lost, "Bytes of these messages, and bytes discarded because too many waited.";
         message_runs_copied, "Runs of unread bytes that were copied because the source needed the memory of their packet.";
     }
 }
@@ -166,18 +166,18 @@ pub struct Counters {
 counters! {
     /// Distribution of packets to workers.
     DispatchCounters {
-        pairs_moved, "Pairs of hosts that went to another worker than their hash says, because that one had too much to do.";
-        pairs_not_moved, "Pairs that would have, but too many had.";
+        pairs_moved, "Pairs of hosts assigned to another worker than the one selected by their hash, because that worker had too much load.";
+        pairs_not_moved, "Pairs of hosts that stayed on an overloaded worker, because too many pairs had been moved.";
     }
 }
 
 counters! {
     /// The clock.
     ClockCounters {
-        packets_ahead, "Packets more than an hour ahead of the next: no time passed by them.";
-        packets_late, "Packets more than 5 s behind those before them: what they belong to may have been over.";
-        clock_set_back, "Times that the clock was set back: thousands of packets in a row lay more than an hour behind.";
-        claims_overruled, "Times that packets came more than 1 s behind the time that an idle source had claimed: a pipe that buffers, or one that stood still.";
+        packets_ahead, "Packets more than an hour ahead of the next packet; they did not set the clock.";
+        packets_late, "Packets more than 5 s behind the packets before them; their flows may already have ended.";
+        clock_set_back, "Times that the clock was set back, because thousands of consecutive packets were more than an hour behind.";
+        claims_overruled, "Times that packets were more than 1 s behind the time that an idle source had claimed, for example from a pipe that was buffered or stopped.";
     }
 }
 

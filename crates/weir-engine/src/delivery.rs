@@ -1,8 +1,8 @@
 //! Delivers packets, events, sessions and connections to the subscriber, for the questions that a [`Matcher`] names.
 //! [`stream_delivery`](crate::stream_delivery) delivers streams.
 //!
-//! Undecided items are held: packets by the subscriber, which is told when more is known of their flow; sessions and
-//! bytes of streams here.
+//! Undecided items are held until their match is decided. The subscriber holds packets, and is notified when the
+//! verdict on their flow changes. This module holds sessions and bytes of streams.
 
 use crate::counters::{Account, Counters};
 use crate::effects::{Effects, OpenSession};

@@ -30,10 +30,10 @@ macro_rules! owners {
 }
 
 owners! {
-    tables, "The flow tables, whose memory is used again, not returned.";
-    reassembly, "Segments and fragments that wait for their turn.";
+    tables, "The flow tables, whose memory is reused and not returned.";
+    reassembly, "Segments and fragments that wait for missing bytes.";
     streams, "Chunks of streams, and bytes that wait for their filter.";
-    sessions, "Parsers of sessions, and first bytes of connections whose protocol is not known yet.";
+    sessions, "Session parsers, and the first bytes of connections whose protocol is not known yet.";
     messages, "Unfinished messages in streams.";
     held_packets, "Packets that wait until their connection is decided.";
 }

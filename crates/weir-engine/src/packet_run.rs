@@ -79,12 +79,12 @@ pub(crate) struct PacketRun<'a, S> {
     pub rereading: Option<&'a mut Rereading>,
 }
 
-/// How far the processing of a packet came.
+/// The result of processing a packet as far as possible.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Advance {
     /// The program is done, and may drop the packet.
     Through(Option<DropReason>),
-    /// Processing stopped at a bound. Without a reason, a packet that is read again leads to no messages.
+    /// Processing stopped at a bound, for this reason. `None` if a packet that is read again cannot reach its messages.
     Stopped(Option<DropReason>),
     /// This flow has to end before the packet continues.
     Ends(FlowRef, EndReason),
@@ -244,7 +244,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         step
     }
 
-    /// Sets a new time-out of a flow in milliseconds; 0 means that the flow is over.
+    /// Sets a new time-out of a flow in milliseconds; 0 means that the flow is finished.
     fn set_timeout(&mut self, flow: FlowHit, millis: u32) {
         let now = self.at.packet.time.0;
         if !flow.is_new() {
@@ -271,7 +271,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     }
 
     /// Settles a packet of a burst, which was dropped for `reason` or not: delivers events, the packet, and undecided
-    /// bytes and sessions. Flows that are over end after that.
+    /// bytes and sessions. Finished flows end after that.
     #[inline]
     pub fn settle(&mut self, reason: Option<DropReason>) {
         self.flows.messages.forget_begun();

@@ -115,7 +115,7 @@ pub struct Plan {
     pub limits: Limits,
     /// Bounds on the memory of streams, per worker.
     pub overload: OverloadParams,
-    /// Whose bytes count if segments or fragments overlap.
+    /// The policies for overlapping segments and fragments, by receiver.
     pub policies: Arc<Policies>,
     /// Counts the cycles that each stage takes.
     pub timed: bool,

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! burst ─► heads ─► prefetch ─► packet by packet:  ┌─► find or make a flow ─► tail ─┐
-//!                               (advance)          └───── (asks for another) ◄──────┤
+//!                               (advance)          └────── (needs another) ◄───────┤
 //!                                                                                   ▼
-//!                               (settle)           events, the packet, what was left open: to the subscriber
+//!                               (settle)           events, the packet and open decisions: to the subscriber
 //!                                                                                   ▼
-//!                               (end_flow)         flows that are over
+//!                               (end_flow)         ended flows
 //! ```
 //!
 //! A compiled program has two parts. The *head* of the program needs no flow: it runs for all packets of the burst
-//! first, and says which flow each packet asks for. The *tail* runs with that flow, packet by packet, and may ask for
-//! further flows (tunnels, datagrams in fragments, connections in messages). Between the two, the entries of the flow
-//! tables are fetched ahead, so that cache misses overlap.
+//! first, and determines the key of the flow that each packet needs. The *tail* runs with that flow, packet by packet,
+//! and may need further flows (tunnels, datagrams in fragments, connections in messages). Between the two, the entries
+//! of the flow tables are prefetched, so that cache misses overlap.
 //!
 //! Next: `packet_run` (one packet), `host` (functions for tails), `matcher` and `delivery` (which questions receive
 //! the packet, and how), `flow_end` (how a flow ends), [`worker`](crate::worker) (state between bursts).
@@ -28,8 +28,9 @@ use std::sync::Arc;
 use weir_ir::abi::{Program, Step};
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta};
 
-/// Packets whose entries are fetched together, before the tails of as many other packets run: enough work to hide a
-/// cache miss, and few enough fetches for the processor to keep in flight.
+/// The number of packets whose flow entries are prefetched together, while the tails of the previous group run. The
+/// group is large enough to hide a cache miss, and small enough for the number of fetches that a processor keeps in
+/// flight.
 const GROUP_PACKETS: usize = 12;
 
 impl<S: Subscriber> Worker<S> {

@@ -274,8 +274,8 @@ impl FlowSessions {
         }
     }
 
-    /// Ends the first of the parsers that share a flow, because it yields a stream: nobody would take the stream. The
-    /// sessions that the parser has are kept.
+    /// Ends the first of the parsers that share a flow, because it yields an inner stream, which is not supported in
+    /// shared flows. The sessions of the parser are kept.
     fn refuse_inner(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
         if let FlowSessions::Beside(protocol, parser, _) = self {
             numbered(usize::from(*protocol), out, |sessions| parser.parser.finish(sessions));
@@ -417,7 +417,7 @@ impl FlowSessions {
         self.held_bytes()
     }
 
-    /// No more bytes are wanted.
+    /// Whether no more bytes are wanted.
     pub fn is_over(&self) -> bool {
         matches!(self, FlowSessions::Over(_))
     }
@@ -538,13 +538,13 @@ impl Probing {
         if bytes == 0 { 0 } else { size_of::<Self>() + bytes + pieces }
     }
 
-    /// More bytes of a direction are kept than probes may see.
+    /// Whether more bytes of a direction are kept than probes may inspect.
     fn is_full(&self, carrier: &Carrier<'_>, from: Direction) -> bool {
         self.bytes[from as usize].len() > carrier.plan.limits.probe_bytes_max
     }
 
-    /// The last three datagrams of a side, the last one first. An immediate repetition, as taps that see both ways
-    /// into a switch produce it, counts once.
+    /// The last three datagrams of a side, the last one first. A datagram that is repeated immediately, as in captures
+    /// of several ports of a switch, is used once.
     fn last_datagrams(&self, from: Direction) -> [&[u8]; 3] {
         let mut rest = &self.bytes[from as usize][..];
         let lengths = self.pieces.iter().rev().filter(|piece| piece.0 == from).map(|piece| piece.2);

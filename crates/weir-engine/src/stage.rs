@@ -2,7 +2,7 @@
 //!
 //! Items are always counted. The time-stamp counter is read only if the plan asks for it
 //! ([`Plan::timed`](crate::plan::Plan::timed)): around bursts, never around packets, and around bytes delivered to
-//! sessions. The time of an inner stage is not counted for the stage around it.
+//! sessions. The time of an inner stage does not count for the enclosing stage.
 
 use quanta::Clock;
 

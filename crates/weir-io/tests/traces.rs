@@ -1,14 +1,14 @@
-//! The reader against captures that others made, and what tshark says of them.
+//! Compares the reader with tshark on captures from other projects.
 //!
-//! The captures are no part of the project. `WEIR_TRACES` names their folder; without it, and without
-//! one beside the project, the test says so and passes. Beside each capture stands NAME.expect.json.
+//! The captures are not part of the project. `WEIR_TRACES` is their folder; the default is a folder beside the project.
+//! If the folder does not exist, the test says so and passes. Each capture has its tshark results in NAME.expect.json.
 
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use weir_io::CaptureReader;
 use weir_packet::{Burst, Poll, Source, SourceErrorKind};
 
-/// What can't agree with tshark, and why.
+/// Captures on which the reader and tshark cannot agree, and the reason.
 const EXCEPTIONS: &[(&str, Kind, &str)] = &[
     ("libpcap/pcapng-invalid-vers-1.pcapng", Kind::Refused(SourceErrorKind::Unsupported), "version 0.1"),
     ("libpcap/pcapng-invalid-vers-2.pcapng", Kind::Refused(SourceErrorKind::Unsupported), "version 1.1"),
@@ -22,20 +22,20 @@ const EXCEPTIONS: &[(&str, Kind, &str)] = &[
     ),
 ];
 
-/// How a capture differs from what tshark says.
+/// The expected difference from tshark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// tshark gives up; so do we, with an error of this kind.
+    /// tshark reports an error, and so does the reader, of this kind.
     Refused(SourceErrorKind),
-    /// tshark does not know the link type, and tcpdump's number of packets is right.
+    /// tshark does not know the link type. The number of packets must agree with tcpdump.
     LinkUnknown,
-    /// The block is none that holds a packet, and tshark shows it as one.
+    /// tshark shows a block as a packet that does not contain one.
     NoPackets,
-    /// A time is out of its range, and everything else agrees.
+    /// A time is out of range; everything else agrees.
     Time,
 }
 
-/// What was read of a capture.
+/// The result of reading a capture.
 #[derive(Debug, Default)]
 struct Seen {
     packets: u64,
@@ -80,7 +80,7 @@ fn time_of(json: &Json) -> Option<i64> {
     Some(seconds.parse::<i64>().ok()? * 1_000_000_000 + format!("{fraction:0<9}").parse::<i64>().ok()?)
 }
 
-/// How `seen` differs from what is expected.
+/// The differences between `seen` and the expectation.
 fn differences(seen: &Seen, expected: &Json) -> Vec<String> {
     let mut found = Vec::new();
     let mut compare = |what: &str, ours: String, theirs: String| {
@@ -102,7 +102,7 @@ fn differences(seen: &Seen, expected: &Json) -> Vec<String> {
     found
 }
 
-/// Whether the capture differs in the way that is listed.
+/// Whether the capture differs in the expected way only.
 fn is_excused(kind: Kind, seen: &Seen, expected: &Json, found: &[String]) -> bool {
     match kind {
         Kind::Refused(error) => seen.kind == Some(error) && seen.packets == 0,
@@ -114,7 +114,7 @@ fn is_excused(kind: Kind, seen: &Seen, expected: &Json, found: &[String]) -> boo
     }
 }
 
-/// The expectations in `folder` and below.
+/// The files of expectations in `folder` and its subfolders.
 fn expectations(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -56,7 +56,8 @@ impl Sources {
 
     /// Adds a text and returns its index, the value of [`Span::source`].
     ///
-    /// # Panics If there are more than 65 535 texts.
+    /// # Panics
+    /// If there are more than 65 535 texts.
     pub fn add(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> u16 {
         let index = u16::try_from(self.files.len()).expect("at most 65 535 sources");
         self.files.push(Source { name: name.into(), text: text.into() });

@@ -11,7 +11,8 @@
 //!   and before a piece that is in one column with a piece of another line of equal indentation. Lines
 //!   separated by a blank line share no columns.
 //! * Pieces that are in one column stay in one column, even if other spaces of their lines change.
-//! * Of consecutive blank lines, one is kept. Blank lines next to a brace, and at the start and end of the text, are removed.
+//! * Of consecutive blank lines, one is kept. Blank lines next to a brace, and at the start and end of the text, are
+//!   removed.
 //!
 //! Formatting is idempotent: the spaces of a formatted text follow these rules or form columns.
 
@@ -27,7 +28,8 @@ const INDENT: usize = 4;
 /// Formats a text: the same tokens and comments, with the project's white space. `name` is the text's name in
 /// diagnostics.
 ///
-/// # Errors Every syntax error: a text that cannot be parsed cannot be formatted. Names need not resolve.
+/// # Errors
+/// Every syntax error: a text that cannot be parsed cannot be formatted. Names need not resolve.
 pub fn format(name: &str, text: &str) -> Result<String, Diagnostics> {
     let mut sources = Sources::new();
     if let Some(too_long) = library::too_long(name, text) {

@@ -36,7 +36,8 @@ impl Library {
     /// The built-in protocols and stacks. Parses and checks their texts in a fraction of a millisecond; keep
     /// the result.
     ///
-    /// # Panics Never: a test checks these texts.
+    /// # Panics
+    /// Never: a test checks these texts.
     pub fn builtin() -> Library {
         match load(BUILTIN) {
             Ok((library, _)) => library,
@@ -108,7 +109,8 @@ impl Library {
     /// Adds a text. Its protocols and stacks may refer to existing ones, and replace existing ones of the
     /// same name, also in the stacks that use them. Returns the warnings.
     ///
-    /// # Errors Every mistake found; the library is then unchanged. Mistakes in earlier texts are included
+    /// # Errors
+    /// Every mistake found; the library is then unchanged. Mistakes in earlier texts are included
     /// only if this text causes them and has no mistakes of its own.
     pub fn extend_with(&mut self, file_name: &str, text: &str) -> Result<Diagnostics, Diagnostics> {
         self.extend_with_all(&[(file_name, text)])
@@ -116,7 +118,8 @@ impl Library {
 
     /// Adds several texts, which may refer to each other in any order. Returns the warnings.
     ///
-    /// # Errors As for [`extend_with`](Self::extend_with).
+    /// # Errors
+    /// As for [`extend_with`](Self::extend_with).
     pub fn extend_with_all(&mut self, texts: &[(&str, &str)]) -> Result<Diagnostics, Diagnostics> {
         self.extend(texts, &mut |_| Err(std::io::Error::other("this text is no file")))
     }
@@ -124,7 +127,8 @@ impl Library {
     /// Adds a text and its imports; `read` returns the text of a file. File names are relative to the
     /// importing file. Each file is read once, so files may import each other.
     ///
-    /// # Errors As for [`extend_with`](Self::extend_with), and for a file that cannot be read.
+    /// # Errors
+    /// As for [`extend_with`](Self::extend_with), and for a file that cannot be read.
     pub fn extend_with_imports(
         &mut self,
         file_name: &str,
@@ -204,7 +208,8 @@ impl Library {
 
 /// The text of a file. Of a file that is too long, only enough bytes to detect this are read.
 ///
-/// # Errors If the file cannot be read, is not UTF-8, or is not a regular file: reading a pipe that a text
+/// # Errors
+/// If the file cannot be read, is not UTF-8, or is not a regular file: reading a pipe that a text
 /// names could block.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     use std::io::Read;
@@ -218,7 +223,8 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
 
 /// Converts bytes to text.
 ///
-/// # Errors If the bytes are not UTF-8; the error gives the offset of the first invalid byte.
+/// # Errors
+/// If the bytes are not UTF-8; the error gives the offset of the first invalid byte.
 pub fn text_of(bytes: Vec<u8>) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(|wrong| {
         let at = wrong.utf8_error().valid_up_to();
@@ -284,7 +290,8 @@ pub(crate) fn relevant_diagnostics(mut list: Vec<Diagnostic>, first: u16) -> Vec
 
 /// A library of only these texts (name and text), and its warnings.
 ///
-/// # Errors Every mistake found.
+/// # Errors
+/// Every mistake found.
 pub fn load(texts: &[(&str, &str)]) -> Result<(Library, Diagnostics), Diagnostics> {
     let mut library = Library::default();
     let warnings = library.extend_with_all(texts)?;

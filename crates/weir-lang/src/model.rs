@@ -319,8 +319,8 @@ pub struct Sequence {
     pub from_first: bool,
     /// Numbers outside are out of window: lower bound and length. `None`: no check.
     pub window: Option<(Expr, Expr)>,
-    /// Of bytes that arrive twice while they are buffered the last ones count; otherwise the receiver's
-    /// policy decides.
+    /// Whether the last copy wins if bytes arrive twice while they are buffered. Otherwise the receiver's policy
+    /// decides.
     pub overwrite: bool,
     /// In strict mode, nothing is assembled if a segment repeats some earlier bytes but not all of them.
     pub distinct: bool,
@@ -462,7 +462,7 @@ pub enum Expr {
     /// start, and of a number: `sum16(offset, length, number)`. The result is 0 if the bytes are not all
     /// captured, and otherwise only if all operands are 0.
     Sum16(Box<[Expr; 3]>),
-    /// Reassembly is strict (`strict`): segments that a host would reject do not count.
+    /// Whether reassembly is strict (`strict`): segments that a host would reject are not admitted.
     Strict,
     /// The instance is in this state (`state.open`), by its index.
     InState(usize),

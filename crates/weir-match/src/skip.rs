@@ -15,15 +15,15 @@ use weir_vectorscan::{Database, SCAN_BYTES_MIN, Scanner};
 
 use crate::needles::Needles;
 
-/// After this many stops the benefit is checked;
+/// The number of stops after which the benefit of the prefilter is checked.
 const TRIALS: usize = 8;
-/// if fewer bytes than this were skipped per stop,
+/// Minimum number of bytes skipped per stop. Below it, the prefilter pauses.
 const BYTES_MIN: usize = 96;
-/// the prefilter pauses for this many bytes.
+/// The number of bytes that a pause lasts.
 const PAUSE_BYTES: usize = 64 << 10;
 /// Maximum number of bytes per call of vectorscan.
 const SCAN_BYTES_MAX: usize = 64 << 10;
-/// With more ends of needles than this in a call, the prefilter does not pay off.
+/// Maximum number of needle ends per call. With more, the prefilter is slower than the table alone.
 const ENDS_MAX: usize = 64;
 
 /// A prefilter, shared by all workers.
@@ -36,15 +36,15 @@ pub(crate) enum Skip {
 }
 
 impl Skip {
-    /// By literals, if that is fast.
+    /// A prefilter by literals, if it is fast.
     pub(crate) fn literals(patterns: &[Hir]) -> Option<Self> {
         let found = Prefilter::from_hirs_prefix(MatchKind::LeftmostFirst, patterns);
         found.filter(Prefilter::is_fast).map(Self::Literals)
     }
 
-    /// By vectorscan. `None` if it is not usable, or not useful for these patterns.
+    /// A prefilter by vectorscan. `None` if vectorscan is not usable, or not useful for these patterns.
     pub(crate) fn needles(patterns: &[Hir]) -> Option<Self> {
-        // Before loading the library, which takes longer.
+        // This check comes first, because loading the library takes longer.
         let needles = Needles::of(patterns)?;
         let database = Database::compile(&needles.literals).ok()?;
         database.scanner().ok()?;
@@ -72,7 +72,7 @@ enum Finder {
 /// A position at which the table takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Bytes before it are in no match, and no match that begins before is in progress at `until`.
+    /// No match contains bytes before `from`.
     pub(crate) from: usize,
     /// The table scans at least up to here.
     pub(crate) until: usize,

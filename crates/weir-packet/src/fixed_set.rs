@@ -1,6 +1,6 @@
 //! [`FixedSet`]: sets of small indices, such as the events of a stack.
 //!
-//! A set has a type parameter that says what the indices count, so that a set of events cannot be taken for one of
+//! A set has a type parameter that names the indexed items, so that a set of events cannot be taken for one of
 //! layers. Each crate names its sets by aliases (`type EventSet = FixedSet<StackEvent, 4>`).
 
 use std::fmt;

@@ -18,7 +18,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "bittorrent",
     transports: &["tcp"],
     hands_over: &[],
-    doc: "BitTorrent: which torrent peers share, and who they are (BEP 3)",
+    doc: "BitTorrent: torrents and peers (BEP 3)",
     probe,
     may_begin,
     open: |_| Box::new(TorrentParser::default()),
@@ -158,11 +158,11 @@ impl Session for TorrentHandshake {
 
 session_fields! { TorrentHandshake;
     "bittorrent.info_hash" [] info_hash: Text, "Digest of the torrent, hexadecimal" => |t| owned(crate::wire::hex(&t.info_hash));
-    "bittorrent.orig_peer" ["bittorrent.client"] orig_peer: Text, "Identifier of who connects, as far as it is text: -TR3000-" => |t| t.peer_name(0).map_or(Value::Absent, owned);
-    "bittorrent.resp_peer" ["bittorrent.server"] resp_peer: Text, "Identifier of who is connected to" => |t| t.peer_name(1).map_or(Value::Absent, owned);
+    "bittorrent.orig_peer" ["bittorrent.client"] orig_peer: Text, "Identifier of the connecting peer, its printable part: -TR3000-" => |t| t.peer_name(0).map_or(Value::Absent, owned);
+    "bittorrent.resp_peer" ["bittorrent.server"] resp_peer: Text, "Identifier of the other peer, its printable part" => |t| t.peer_name(1).map_or(Value::Absent, owned);
     // Fields without a column in the log.
-    "bittorrent.peer_id" [] _: Bytes, "Identifier of who connects" => |t| t.peers[0].as_ref().map_or(Value::Absent, |peer| bytes(peer));
-    "bittorrent.reserved" [] _: Bytes, "Its bits for extensions" => |t| t.reserved[0].as_ref().map_or(Value::Absent, |bits| bytes(bits));
+    "bittorrent.peer_id" [] _: Bytes, "Identifier of the connecting peer" => |t| t.peers[0].as_ref().map_or(Value::Absent, |peer| bytes(peer));
+    "bittorrent.reserved" [] _: Bytes, "Bits of the supported extensions" => |t| t.reserved[0].as_ref().map_or(Value::Absent, |bits| bytes(bits));
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
-//! What a parser is opened with: the settings of its protocol.
+//! The context in which a parser is opened: the settings of its protocol.
 
 use std::collections::BTreeMap;
 
-/// A number that whoever asks may set for the parsers of a protocol: a bound, a port, a switch.
+/// A number that users may set for the parsers of a protocol: a bound, a port, a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name, which begins with that of its protocol: `redis.text_bytes_max`.
+    /// The name, which begins with the protocol's name: `redis.text_bytes_max`.
     pub name: &'static str,
-    /// Its value where nobody sets it.
+    /// The default value.
     pub default: u64,
-    /// One line of meaning.
+    /// A description of one line.
     pub doc: &'static str,
 }
 
-/// Settings that were set.
+/// The values of settings that differ from the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Configuration(BTreeMap<&'static str, u64>);
 
@@ -23,7 +23,7 @@ impl Configuration {
     }
 }
 
-/// What a parser is opened with.
+/// The context in which a parser is opened.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Context<'a> {

@@ -21,7 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "dhcpv6",
     transports: &["udp"],
     hands_over: &[],
-    doc: "DHCP for IPv6: who is given which addresses and prefixes (RFC 8415)",
+    doc: "DHCP for IPv6: clients, their addresses and prefixes (RFC 8415)",
     probe,
     may_begin,
     open: |_| Box::new(Dhcpv6Parser::default()),
@@ -389,23 +389,23 @@ const KINDS: Words = Words { list: || named(0..=u8::MAX, kind_name), others: &["
 
 session_fields! { Dhcpv6Transaction;
     "dhcpv6.xid" ["dhcpv6.trans_id"] trans_id: Unsigned, "Number of the transaction" => |t| unsigned(t.messages.first().map(|m| m.transaction));
-    "dhcpv6.msg_types" ["dhcpv6.messages"] msg_types: Texts in KINDS, "Types of the messages in the order they came: SOLICIT, ADVERTISE" => |t| owned_texts(t.messages.iter().map(|m| kind_name(m.kind).into_owned()).collect());
+    "dhcpv6.msg_types" ["dhcpv6.messages"] msg_types: Texts in KINDS, "Types of the messages, in order of capture: SOLICIT, ADVERTISE" => |t| owned_texts(t.messages.iter().map(|m| kind_name(m.kind).into_owned()).collect());
     "dhcpv6.duid.bytes" ["dhcpv6.client_duid"] client_duid: Bytes, "Identifier of the client" => |t| crate::values::bytes(t.client_id());
     "dhcpv6.mac" [] mac: Mac, "MAC address in the client's identifier" => |t| t.mac().map_or(Value::Absent, Value::Mac);
     "dhcpv6.client_fqdn" [] client_fqdn: Text, "Full name of the client" => |t| text(t.of_client().find_map(|m| m.client_fqdn.as_deref()));
-    "dhcpv6.vendor_class" ["dhcpv6.vendorclass.data"] vendor_class: Text, "Kind of client, as it says: MSFT 5.0" => |t| text(t.of_client().find_map(|m| m.vendor_class.as_deref()));
+    "dhcpv6.vendor_class" ["dhcpv6.vendorclass.data"] vendor_class: Text, "Type of the client, as stated by itself: MSFT 5.0" => |t| text(t.of_client().find_map(|m| m.vendor_class.as_deref()));
     "dhcpv6.server_duid" [] server_duid: Bytes, "Identifier of the server" => |t| t.messages.iter().map(|m| &m.server_id).find(|id| !id.is_empty()).map_or(Value::Absent, |id| crate::values::bytes(id));
-    "dhcpv6.iaaddr.ip" ["dhcpv6.addresses"] addresses: Texts, "Addresses the server gives; those asked for where it does not answer" => |t| addresses(t);
-    "dhcpv6.iaprefix.pref_addr" ["dhcpv6.prefixes"] prefixes: Texts, "Prefixes the server gives, with their lengths" => |t| owned_texts(t.of_server().flat_map(|m| &m.prefixes).map(|(prefix, length)| format!("{prefix}/{length}")).collect());
-    "dhcpv6.iaaddr.valid_lifetime" ["dhcpv6.lease_time"] lease_time: Interval, "How long these are valid" => |t| t.of_server().filter_map(|m| m.valid_seconds).last().map_or(Value::Absent, |seconds| Value::Interval(u64::from(seconds) * 1_000_000_000));
-    "dhcpv6.status_code" ["dhcpv6.status"] status: Unsigned, "Why it does not work: 2 no addresses" => |t| unsigned(t.messages.iter().find_map(|m| m.status.as_ref()).map(|status| status.0));
-    "dhcpv6.status_msg" [] server_message: Text, "What the server says of it" => |t| text(t.messages.iter().find_map(|m| m.status.as_ref()).map(|status| status.1.as_str()));
+    "dhcpv6.iaaddr.ip" ["dhcpv6.addresses"] addresses: Texts, "Addresses that the server assigns; if it does not answer, the requested ones" => |t| addresses(t);
+    "dhcpv6.iaprefix.pref_addr" ["dhcpv6.prefixes"] prefixes: Texts, "Prefixes that the server assigns, with their lengths" => |t| owned_texts(t.of_server().flat_map(|m| &m.prefixes).map(|(prefix, length)| format!("{prefix}/{length}")).collect());
+    "dhcpv6.iaaddr.valid_lifetime" ["dhcpv6.lease_time"] lease_time: Interval, "Valid lifetime of the addresses and prefixes" => |t| t.of_server().filter_map(|m| m.valid_seconds).last().map_or(Value::Absent, |seconds| Value::Interval(u64::from(seconds) * 1_000_000_000));
+    "dhcpv6.status_code" ["dhcpv6.status"] status: Unsigned, "Status code of an error: 2 no addresses" => |t| unsigned(t.messages.iter().find_map(|m| m.status.as_ref()).map(|status| status.0));
+    "dhcpv6.status_msg" [] server_message: Text, "Text of the server about the status" => |t| text(t.messages.iter().find_map(|m| m.status.as_ref()).map(|status| status.1.as_str()));
     "dhcpv6.duration" [] duration: Interval, "Time from the first message to the last" => |t| Value::Interval(t.last_time.since_ns(t.time));
     "dhcpv6.msgtype" ["dhcpv6.msg_type"] _: Numbers, "Types of the messages" => |t| collect_numbers(t.messages.iter().map(|m| m.kind));
     "dhcpv6.dns_server" ["dhcpv6.dns"] _: Texts, "Name servers" => |t| owned_texts(t.of_server().flat_map(|m| &m.name_servers).map(Ipv6Addr::to_string).collect());
-    "dhcpv6.domains" [] _: Texts, "Domains to look in" => |t| owned_texts(t.of_server().flat_map(|m| &m.domains).cloned().collect());
-    "dhcpv6.requested_option_code" ["dhcpv6.parameters"] _: Numbers, "Options the client asks for, in its order" => |t| t.of_client().map(|m| &m.requested).find(|list| !list.is_empty()).map_or(Value::Absent, |list| numbers(list));
-    "dhcpv6.linkaddr" ["dhcpv6.relay"] _: Texts, "Relays in between, by the network they serve" => |t| owned_texts(t.messages.first().map(|m| m.links.iter().map(Ipv6Addr::to_string).collect()).unwrap_or_default());
+    "dhcpv6.domains" [] _: Texts, "Search domains" => |t| owned_texts(t.of_server().flat_map(|m| &m.domains).cloned().collect());
+    "dhcpv6.requested_option_code" ["dhcpv6.parameters"] _: Numbers, "Options that the client requests, in its order" => |t| t.of_client().map(|m| &m.requested).find(|list| !list.is_empty()).map_or(Value::Absent, |list| numbers(list));
+    "dhcpv6.linkaddr" ["dhcpv6.relay"] _: Texts, "Relays, by the addresses of the networks that they serve" => |t| owned_texts(t.messages.first().map(|m| m.links.iter().map(Ipv6Addr::to_string).collect()).unwrap_or_default());
 }
 
 fn addresses(transaction: &Dhcpv6Transaction) -> Value<'static> {

@@ -12,7 +12,7 @@ use weir_packet::{Timestamp, Value};
 /// The log, for the registry.
 pub const LOG: PartLog = PartLog {
     name: "files",
-    doc: "Files that sessions carry: bodies of HTTP, parts of mails, files of SMB",
+    doc: "Files in sessions: bodies of HTTP, parts of mails, files of SMB",
     head: &["ts", "fuid", "uid", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"],
     known_by: "",
     of: &[("http", http::files), ("smtp", smtp::files), ("smb", smb::files)],
@@ -47,27 +47,27 @@ pub struct File {
 }
 
 session_fields! { File;
-    "files.source" [] source: Text, "Protocol that carried it, Zeek's name: HTTP" => |f| text(Some(f.source));
-    "files.depth" [] depth: Unsigned, "How deep it lies in what carried it, 0: it is that itself; of mails, as in Zeek, which part of the connection it is" => |f| Value::Unsigned(f.depth);
-    "files.analyzers" [] analyzers: Texts, "What looked into it; nothing does" => |_| Value::Texts((&[][..]).into());
-    "files.mime_type" [] mime_type: Text, "Media type by its first bytes" => |f| text(f.media_type);
-    "files.filename" [] filename: Text, "Name that its sender gives it" => |f| text(f.name.as_deref());
-    "files.duration" [] duration: Interval, "From its first bytes to its last" => |f| f.duration_ns.map_or(Value::Absent, Value::Interval);
-    "files.local_orig" [] local_orig: Bool, "Whether it came from a private network; rows alone tell" => |_| Value::Absent;
+    "files.source" [] source: Text, "Protocol that carried the file, with Zeek's name: HTTP" => |f| text(Some(f.source));
+    "files.depth" [] depth: Unsigned, "Depth within the carrying message, 0 for its content; for mails, as in Zeek, the number of the part in the connection" => |f| Value::Unsigned(f.depth);
+    "files.analyzers" [] analyzers: Texts, "Analyzers of the content; always empty" => |_| Value::Texts((&[][..]).into());
+    "files.mime_type" [] mime_type: Text, "Media type, detected from the first bytes" => |f| text(f.media_type);
+    "files.filename" [] filename: Text, "Name given by the sender" => |f| text(f.name.as_deref());
+    "files.duration" [] duration: Interval, "Time from the first bytes to the last" => |f| f.duration_ns.map_or(Value::Absent, Value::Interval);
+    "files.local_orig" [] local_orig: Bool, "Whether the sender is in a private network; in rows only" => |_| Value::Absent;
     "files.is_orig" [] is_orig: Bool, "Whether the originator of the connection sent it" => |f| Value::Bool(f.is_from_originator);
-    "files.seen_bytes" [] seen_bytes: Unsigned, "Bytes of it that came: of HTTP as they were sent, compressed where they were; of mails decoded" => |f| Value::Unsigned(f.seen_bytes);
-    "files.total_bytes" [] total_bytes: Unsigned, "Bytes that it has as its sender says" => |f| unsigned(f.total_bytes);
-    "files.missing_bytes" [] missing_bytes: Unsigned, "Bytes that the capture lacks" => |f| Value::Unsigned(f.missing_bytes);
-    "files.overflow_bytes" [] overflow_bytes: Unsigned, "Bytes that came too late to be put in order; there are none" => |_| Value::Unsigned(0);
-    "files.timedout" [] timedout: Bool, "Whether it was given up as nothing came any more; a file ends with its session" => |_| Value::Bool(false);
-    "files.parent_fuid" [] parent_fuid: Unsigned, "File that it lies in; none so far" => |_| Value::Absent;
+    "files.seen_bytes" [] seen_bytes: Unsigned, "Captured bytes: for HTTP as sent, possibly compressed; for mails decoded" => |f| Value::Unsigned(f.seen_bytes);
+    "files.total_bytes" [] total_bytes: Unsigned, "Size stated by the sender, bytes" => |f| unsigned(f.total_bytes);
+    "files.missing_bytes" [] missing_bytes: Unsigned, "Bytes missing in the capture" => |f| Value::Unsigned(f.missing_bytes);
+    "files.overflow_bytes" [] overflow_bytes: Unsigned, "Bytes discarded during reassembly; always 0" => |_| Value::Unsigned(0);
+    "files.timedout" [] timedout: Bool, "Whether the file ended by a timeout; never, because a file ends with its session" => |_| Value::Bool(false);
+    "files.parent_fuid" [] parent_fuid: Unsigned, "The file that contains this one; always empty" => |_| Value::Absent;
     "files.md5" [] md5: Text, "MD5; not computed" => |_| Value::Absent;
     "files.sha1" [] sha1: Text, "SHA-1; not computed" => |_| Value::Absent;
     "files.sha256" [] sha256: Text, "SHA-256; not computed" => |_| Value::Absent;
-    "files.extracted" [] extracted: Text, "Where it was written to; nowhere (`weir streams -o DIR` writes streams)" => |_| Value::Absent;
-    "files.extracted_cutoff" [] extracted_cutoff: Bool, "Whether not all of it was written" => |_| Value::Absent;
-    "files.extracted_size" [] extracted_size: Unsigned, "Bytes that were written" => |_| Value::Absent;
-    "files.number" [] fuid: Unsigned, "Its number in the connection; in rows an identifier that the session's row names" => |f| Value::Unsigned(f.number);
+    "files.extracted" [] extracted: Text, "File name of the extracted content; never set (`weir streams -o DIR` writes streams)" => |_| Value::Absent;
+    "files.extracted_cutoff" [] extracted_cutoff: Bool, "Whether the extracted file is incomplete" => |_| Value::Absent;
+    "files.extracted_size" [] extracted_size: Unsigned, "Size of the extracted file, bytes" => |_| Value::Absent;
+    "files.number" [] fuid: Unsigned, "Number of the file in its connection; in rows an identifier, to which the session's row refers" => |f| Value::Unsigned(f.number);
 }
 
 impl Session for File {

@@ -1,9 +1,9 @@
-//! Application sessions (TLS …): one parser a file, behind one trait, one line each in the table that a
-//! [`SessionRegistry`] begins with.
+//! Application sessions (TLS …): one parser per file, one trait for all parsers, and one line for each in the initial
+//! table of a [`SessionRegistry`].
 //!
-//! A parser is handed the bytes of both directions of a connection in order, in pieces of any size,
-//! and told of gaps. It keeps its state between calls, holds a bounded number of bytes, never panics,
-//! and says when it has no further use for the connection's bytes. It knows nothing of packets.
+//! A parser receives the bytes of both directions of a connection in order, in pieces of any size, and is informed of
+//! gaps. It keeps its state between calls, holds a bounded number of bytes, never panics, and reports when it needs no
+//! further bytes of the connection. A parser has no access to packets.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -69,8 +69,8 @@ pub use session::{
 };
 pub use weir_packet::Direction;
 
-/// The session protocols of this crate, in the order in which they are probed: what a [`SessionRegistry`] begins with. A new protocol
-/// is one line here.
+/// The session protocols of this crate, in the order in which they are probed: what a [`SessionRegistry`] begins with.
+/// A new protocol is one line here.
 #[rustfmt::skip]
 pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
     &tls::PROTOCOL,

@@ -20,7 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "modbus",
     transports: &["tcp"],
     hands_over: &[],
-    doc: "Modbus: what is asked of controllers, and their answers (Modbus/TCP)",
+    doc: "Modbus: requests to controllers, and their answers (Modbus/TCP)",
     probe,
     may_begin,
     open: |_| Box::new(ModbusParser::default()),
@@ -288,14 +288,14 @@ const FUNCTIONS: Words = Words { list: || named(0..=0x7f, function_name), others
 session_fields! { ModbusTransaction;
     "mbtcp.trans_id" ["modbus.tid"] tid: Unsigned, "Number of the transaction" => |t| unsigned(t.message().map(|m| m.transaction));
     "mbtcp.unit_id" ["modbus.unit"] unit: Unsigned, "Controller behind a gateway" => |t| unsigned(t.message().map(|m| m.unit));
-    "modbus.func" [] func: Text in FUNCTIONS, "What is asked for: READ_HOLDING_REGISTERS" => |t| name(t.function_name());
-    "modbus.pdu_type" [] pdu_type: Text, "The last message of it: REQ, RESP" => |t| text(Some(if t.response.is_some() { "RESP" } else { "REQ" }));
-    "modbus.exception" [] exception: Text, "Why the answer is no: ILLEGAL_DATA_ADDRESS" => |t| name(t.exception_name());
+    "modbus.func" [] func: Text in FUNCTIONS, "Requested function: READ_HOLDING_REGISTERS" => |t| name(t.function_name());
+    "modbus.pdu_type" [] pdu_type: Text, "Type of the last message: REQ, RESP" => |t| text(Some(if t.response.is_some() { "RESP" } else { "REQ" }));
+    "modbus.exception" [] exception: Text, "Name of the exception: ILLEGAL_DATA_ADDRESS" => |t| name(t.exception_name());
     // Fields without a column in the log.
-    "modbus.func_code" [] _: Unsigned, "Number of what is asked for" => |t| unsigned(t.message().map(|m| m.function & 0x7f));
-    "modbus.exception_code" [] _: Unsigned, "Number of why the answer is no" => |t| unsigned(t.response.and_then(|m| m.exception));
+    "modbus.func_code" [] _: Unsigned, "Number of the function" => |t| unsigned(t.message().map(|m| m.function & 0x7f));
+    "modbus.exception_code" [] _: Unsigned, "Number of the exception" => |t| unsigned(t.response.and_then(|m| m.exception));
     "modbus.reference_num" ["modbus.address"] _: Unsigned, "First register or coil" => |t| unsigned(t.request.and_then(|m| m.address));
-    "modbus.word_cnt" ["modbus.count"] _: Unsigned, "How many registers or coils" => |t| unsigned(t.request.and_then(|m| m.count));
+    "modbus.word_cnt" ["modbus.count"] _: Unsigned, "Number of registers or coils" => |t| unsigned(t.request.and_then(|m| m.count));
     "modbus.response_time" ["modbus.rtt"] _: Interval, "Time from request to answer" => |t| t.rtt_ns.map_or(Value::Absent, Value::Interval);
 }
 

@@ -20,7 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "mqtt_connect",
     transports: &["tcp"],
     hands_over: &[],
-    doc: "MQTT connections: who connects, and the topics that are published (MQTT 3.1.1, 5)",
+    doc: "MQTT connections: client, and published topics (MQTT 3.1.1, 5)",
     probe,
     may_begin,
     open: |_| Box::new(MqttParser::default()),
@@ -326,20 +326,20 @@ impl Session for MqttConnection {
 
 session_fields! { MqttConnection;
     "mqtt.protoname" ["mqtt.proto_name"] proto_name: Text, "Name of the protocol: MQTT, MQIsdp" => |m| text(m.protocol.as_deref());
-    "mqtt.proto_version" ["mqtt.version"] proto_version: Text, "Its version: 3.1.1" => |m| name(m.version());
-    "mqtt.clientid" ["mqtt.client_id"] client_id: Text, "Who connects, as it calls itself" => |m| text(m.client_id.as_deref());
-    "mqtt.connect_status" [] connect_status: Text, "How the server answers" => |m| name(m.status());
-    "mqtt.willtopic" ["mqtt.will_topic"] will_topic: Text, "Topic of what the server is to say when the client dies" => |m| text(m.will_topic.as_deref());
-    "mqtt.willmsg" ["mqtt.will_payload"] will_payload: Text, "What it is to say" => |m| text(m.will_payload.as_deref());
+    "mqtt.proto_version" ["mqtt.version"] proto_version: Text, "Version of the protocol: 3.1.1" => |m| name(m.version());
+    "mqtt.clientid" ["mqtt.client_id"] client_id: Text, "Identifier of the client" => |m| text(m.client_id.as_deref());
+    "mqtt.connect_status" [] connect_status: Text, "Result of the connection request" => |m| name(m.status());
+    "mqtt.willtopic" ["mqtt.will_topic"] will_topic: Text, "Topic of the will: the message that the server publishes if the client disappears" => |m| text(m.will_topic.as_deref());
+    "mqtt.willmsg" ["mqtt.will_payload"] will_payload: Text, "Message of the will" => |m| text(m.will_payload.as_deref());
     // Fields without a column in Zeek's log.
     "mqtt.ver" [] _: Unsigned, "Level of the protocol: 3, 4, 5" => |m| unsigned(m.level);
-    "mqtt.username" ["mqtt.user"] _: Text, "The user" => |m| text(m.username.as_deref());
-    "mqtt.kalive" ["mqtt.keep_alive"] _: Unsigned, "Seconds between signs of life" => |m| unsigned(m.keep_alive_secs);
-    "mqtt.conack.val" ["mqtt.reason"] _: Unsigned, "Number of the server's answer" => |m| unsigned(m.reason);
-    "mqtt.topic" ["mqtt.topics"] _: Texts, "Topics of what is published, each once" => |m| texts(&m.topics);
-    "mqtt.subscriptions" [] _: Texts, "Topics the client subscribed to, each once" => |m| texts(&m.subscriptions);
-    "mqtt.client_publishes" [] _: Unsigned, "Messages the client published" => |m| Value::Unsigned(m.published[0]);
-    "mqtt.server_publishes" [] _: Unsigned, "Messages the server passed on" => |m| Value::Unsigned(m.published[1]);
+    "mqtt.username" ["mqtt.user"] _: Text, "User name" => |m| text(m.username.as_deref());
+    "mqtt.kalive" ["mqtt.keep_alive"] _: Unsigned, "Maximum time between messages of the client (keep alive), seconds" => |m| unsigned(m.keep_alive_secs);
+    "mqtt.conack.val" ["mqtt.reason"] _: Unsigned, "Number of the result of the connection request" => |m| unsigned(m.reason);
+    "mqtt.topic" ["mqtt.topics"] _: Texts, "Topics of published messages, without repetitions" => |m| texts(&m.topics);
+    "mqtt.subscriptions" [] _: Texts, "Topics that the client subscribed to, without repetitions" => |m| texts(&m.subscriptions);
+    "mqtt.client_publishes" [] _: Unsigned, "Number of messages that the client published" => |m| Value::Unsigned(m.published[0]);
+    "mqtt.server_publishes" [] _: Unsigned, "Number of messages that the server delivered" => |m| Value::Unsigned(m.published[1]);
 }
 
 #[cfg(test)]

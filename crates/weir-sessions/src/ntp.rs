@@ -18,7 +18,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "ntp",
     transports: &["udp"],
     hands_over: &[],
-    doc: "NTP: each message with its four times (RFC 5905)",
+    doc: "NTP messages, each with its four timestamps (RFC 5905)",
     probe,
     may_begin,
     open: |_| Box::new(NtpParser),
@@ -256,19 +256,19 @@ impl Session for NtpMessage {
 session_fields! { NtpMessage;
     "ntp.flags.vn" ["ntp.version"] version: Unsigned, "Version: 1 to 4" => |m| Value::Unsigned(m.version.into());
     "ntp.flags.mode" ["ntp.mode"] mode: Unsigned, "Mode: 3 client, 4 server, 5 broadcast, 6 control, 7 private" => |m| Value::Unsigned(m.mode.into());
-    "ntp.stratum" [] stratum: Unsigned, "Distance from the reference clock: 1 has one, 0 is a refusal" => |m| m.clock(|c| Value::Unsigned(c.stratum.into()));
-    "ntp.ppoll" ["ntp.poll"] poll: Interval, "Time between messages" => |m| m.clock(|c| Value::Interval(power_ns(c.poll)));
+    "ntp.stratum" [] stratum: Unsigned, "Distance from the reference clock: 1 has a reference clock, 0 is a refusal" => |m| m.clock(|c| Value::Unsigned(c.stratum.into()));
+    "ntp.ppoll" ["ntp.poll"] poll: Interval, "Polling interval" => |m| m.clock(|c| Value::Interval(power_ns(c.poll)));
     "ntp.precision" [] precision: Interval, "Precision of the sender's clock" => |m| m.clock(|c| Value::Interval(power_ns(c.precision)));
-    "ntp.rootdelay" ["ntp.root_delay"] root_delay: Interval, "Round trip to the reference clock" => |m| m.clock(|c| Value::Interval(c.root_delay_ns));
+    "ntp.rootdelay" ["ntp.root_delay"] root_delay: Interval, "Round-trip delay to the reference clock" => |m| m.clock(|c| Value::Interval(c.root_delay_ns));
     "ntp.rootdispersion" ["ntp.root_disp"] root_disp: Interval, "Dispersion to the reference clock" => |m| m.clock(|c| Value::Interval(c.root_dispersion_ns));
-    "ntp.refid" ["ntp.ref_id"] ref_id: Text, "The reference: letters of strata 0 and 1, an address of others" => |m| m.clock(|c| owned(c.reference_text()));
-    "ntp.reftime" ["ntp.ref_time"] ref_time: Time, "When the clock was last set" => |m| time(m, 0);
-    "ntp.org" ["ntp.org_time"] org_time: Time, "When the client sent its request, as a server repeats it" => |m| time(m, 1);
-    "ntp.rec" ["ntp.rec_time"] rec_time: Time, "When the request came to the server" => |m| time(m, 2);
-    "ntp.xmt" ["ntp.xmt_time"] xmt_time: Time, "When this message was sent" => |m| time(m, 3);
-    "ntp.num_exts" [] num_exts: Unsigned, "Extension fields" => |m| m.clock(|c| Value::Unsigned(c.extensions));
-    "ntp.flags.li" ["ntp.leap"] _: Unsigned, "Leap second: 1 put in, 2 left out, 3 the clock is not set" => |m| Value::Unsigned(m.leap.into());
-    "ntp.request" ["ntp.priv.reqcode"] _: Unsigned, "What a control (mode 6) or private (mode 7) message asks for: 42 is a list of clients" => |m| unsigned(m.request);
+    "ntp.refid" ["ntp.ref_id"] ref_id: Text, "Reference: letters for strata 0 and 1, else an address" => |m| m.clock(|c| owned(c.reference_text()));
+    "ntp.reftime" ["ntp.ref_time"] ref_time: Time, "Time at which the clock was last set" => |m| time(m, 0);
+    "ntp.org" ["ntp.org_time"] org_time: Time, "Time at which the client sent its request, repeated by the server" => |m| time(m, 1);
+    "ntp.rec" ["ntp.rec_time"] rec_time: Time, "Time at which the server received the request" => |m| time(m, 2);
+    "ntp.xmt" ["ntp.xmt_time"] xmt_time: Time, "Time at which this message was sent" => |m| time(m, 3);
+    "ntp.num_exts" [] num_exts: Unsigned, "Number of extension fields" => |m| m.clock(|c| Value::Unsigned(c.extensions));
+    "ntp.flags.li" ["ntp.leap"] _: Unsigned, "Leap second: 1 inserted, 2 deleted, 3 clock not set" => |m| Value::Unsigned(m.leap.into());
+    "ntp.request" ["ntp.priv.reqcode"] _: Unsigned, "Request of a control (mode 6) or private (mode 7) message: 42 is a list of clients" => |m| unsigned(m.request);
 }
 
 /// Shows an unset time as 1970, as Zeek does.

@@ -18,7 +18,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "openvpn",
     transports: &["udp", "tcp"],
     hands_over: &[],
-    doc: "OpenVPN: the two packets that begin it",
+    doc: "OpenVPN: the first packet of each side",
     probe,
     may_begin,
     open: |_| Box::new(OpenvpnParser::default()),
@@ -289,12 +289,12 @@ impl Session for OpenvpnHandshake {
 }
 
 session_fields! { OpenvpnHandshake;
-    "openvpn.sessionid" ["openvpn.client_session_id"] client_session_id: Bytes, "Number the client chose for the session" => |h| h.client_session_id.as_ref().map_or(Value::Absent, |id| bytes(id));
-    "openvpn.rsessionid" ["openvpn.server_session_id"] server_session_id: Bytes, "Number the server chose" => |h| h.server_session_id.as_ref().map_or(Value::Absent, |id| bytes(id));
-    "openvpn.protection" [] protection: Text, "How the first packets are protected: none, tls-auth, tls-crypt, tls-crypt-v2" => |h| text(h.protection.map(protection_name));
-    "openvpn.hmac_length" [] hmac_length: Unsigned, "Bytes of the digest of tls-auth: 20 is SHA-1" => |h| if let Some(Protection::Digest(length)) = h.protection { Value::Unsigned(length.into()) } else { Value::Absent };
+    "openvpn.sessionid" ["openvpn.client_session_id"] client_session_id: Bytes, "Session identifier that the client chose" => |h| h.client_session_id.as_ref().map_or(Value::Absent, |id| bytes(id));
+    "openvpn.rsessionid" ["openvpn.server_session_id"] server_session_id: Bytes, "Session identifier that the server chose" => |h| h.server_session_id.as_ref().map_or(Value::Absent, |id| bytes(id));
+    "openvpn.protection" [] protection: Text, "Protection of the first packets: none, tls-auth, tls-crypt, tls-crypt-v2" => |h| text(h.protection.map(protection_name));
+    "openvpn.hmac_length" [] hmac_length: Unsigned, "Size of the tls-auth digest, bytes: 20 is SHA-1" => |h| if let Some(Protection::Digest(length)) = h.protection { Value::Unsigned(length.into()) } else { Value::Absent };
     "openvpn.rtt" [] rtt: Interval, "Time from the client's first packet to the answer" => |h| h.rtt_ns.map_or(Value::Absent, Value::Interval);
-    "openvpn.opcode" [] _: Unsigned, "What the client began with: 7, or 10 of tls-crypt-v2" => |h| unsigned(h.operation);
+    "openvpn.opcode" [] _: Unsigned, "Opcode of the client's first packet: 7, or 10 for tls-crypt-v2" => |h| unsigned(h.operation);
     "openvpn.answered" [] _: Bool, "Whether the server answered" => |h| Value::Bool(h.server_session_id.is_some());
 }
 

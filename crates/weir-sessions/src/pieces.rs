@@ -1,6 +1,6 @@
 //! [`Pieces`]: assembles bytes that arrive in any order, repeatedly and in small fragments.
 
-/// Most disjoint ranges; the most fragmented known sender makes some twenty.
+/// Maximum number of disjoint ranges; the most fragmented known sender makes some twenty.
 pub(crate) const PIECES_MAX: usize = 64;
 
 /// A buffer that starts at offset 0 and is filled in any order.

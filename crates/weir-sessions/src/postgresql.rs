@@ -30,7 +30,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "postgresql",
     transports: &["tcp"],
     hands_over: &["tls"],
-    doc: "PostgreSQL: who connects to which database, and queries with how they went",
+    doc: "PostgreSQL: logins, databases, and queries with their results",
     probe,
     may_begin,
     open: |_| Box::new(PgParser::default()),
@@ -47,16 +47,16 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most bytes kept of a message.
+/// Maximum number of bytes kept of a message.
 pub const MESSAGE_BYTES_MAX: usize = 2048;
 
-/// Most queries of a connection that wait for their answers.
+/// Maximum number of queries of a connection that wait for their answers.
 pub const WAITING_MAX: usize = 64;
 
-/// Most named queries, and most portals, kept per connection.
+/// Maximum number of named queries, and of portals, kept per connection.
 pub const NAMES_MAX: usize = 64;
 
-/// Most bytes kept of a text.
+/// Maximum number of bytes kept of a text.
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// Parameters of the startup message: who connected.
@@ -577,19 +577,19 @@ fn answer(exchange: &PgExchange) -> Option<&'static str> {
 }
 
 session_fields! { PgExchange;
-    "pgsql.user" ["postgresql.user"] user: Text, "Who connects" => |p| text(p.startup.as_ref().and_then(|s| s.user.as_deref()));
+    "pgsql.user" ["postgresql.user"] user: Text, "User name" => |p| text(p.startup.as_ref().and_then(|s| s.user.as_deref()));
     "pgsql.database" ["postgresql.database"] database: Text, "Database" => |p| text(p.startup.as_ref().and_then(|s| s.database.as_deref()));
     "pgsql.application_name" ["postgresql.application_name"] application_name: Text, "Name of the client's program" => |p| text(p.startup.as_ref().and_then(|s| s.application.as_deref()));
-    "pgsql.request" ["postgresql.frontend"] frontend: Text, "What is asked for: startup, ssl_request, simple_query, extended_query, parse; bind, describe, close where they fail" => |p| text(p.request);
+    "pgsql.request" ["postgresql.frontend"] frontend: Text, "Request: startup, ssl_request, simple_query, extended_query, parse; bind, describe, close if they fail" => |p| text(p.request);
     "pgsql.query" ["postgresql.query"] frontend_arg: Text, "The query" => |p| text(p.query.as_deref());
-    "pgsql.success" ["postgresql.success"] success: Bool, "Whether it was done" => |p| p.is_good.map_or(Value::Absent, Value::Bool);
-    "pgsql.answer" ["postgresql.backend"] backend: Text, "What the server answers: error, auth_ok" => |p| text(answer(p));
-    "pgsql.text" ["postgresql.backend_arg"] backend_arg: Text, "What it says: the message of an error, else the tag of the command" => |p| text(p.error_message.as_deref().or(p.tag.as_deref()));
-    "pgsql.rows" ["postgresql.rows"] rows: Unsigned, "Rows that came" => |p| if p.tag.is_some() { Value::Unsigned(p.rows) } else { Value::Absent };
+    "pgsql.success" ["postgresql.success"] success: Bool, "Whether the request succeeded" => |p| p.is_good.map_or(Value::Absent, Value::Bool);
+    "pgsql.answer" ["postgresql.backend"] backend: Text, "Type of the answer: error, auth_ok" => |p| text(answer(p));
+    "pgsql.text" ["postgresql.backend_arg"] backend_arg: Text, "Text of the answer: the message of an error, else the tag of the command" => |p| text(p.error_message.as_deref().or(p.tag.as_deref()));
+    "pgsql.rows" ["postgresql.rows"] rows: Unsigned, "Number of rows returned" => |p| if p.tag.is_some() { Value::Unsigned(p.rows) } else { Value::Absent };
     // Not in the log.
-    "pgsql.authtype" ["postgresql.auth"] _: Text, "How the user is to authenticate: password, MD5, SASL" => |p| name(p.auth.map(Into::into));
+    "pgsql.authtype" ["postgresql.auth"] _: Text, "Authentication method that the server requires: password, MD5, SASL" => |p| name(p.auth.map(Into::into));
     "pgsql.error" ["postgresql.error"] _: Text, "Code of the error: 28P01" => |p| text(p.error.as_deref());
-    "pgsql.tag" ["postgresql.tag"] _: Text, "What the server did last: SELECT 5" => |p| text(p.tag.as_deref());
+    "pgsql.tag" ["postgresql.tag"] _: Text, "Tag of the last completed command: SELECT 5" => |p| text(p.tag.as_deref());
 }
 
 #[cfg(test)]

@@ -3,23 +3,23 @@
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
-/// Protocols that a set can hold, and so a registry. A flow's record names the protocols recognised in it by a byte each, and one value
-/// of that byte means none.
+/// Maximum number of protocols of a set, and therefore of a registry. The flow record stores each recognised protocol
+/// in one byte, and one value of that byte means none.
 pub const PROTOCOLS_MAX: usize = 255;
 
-/// Words of a set.
+/// The number of words of a set.
 const WORDS: usize = PROTOCOLS_MAX.div_ceil(64);
 
-/// A set of session protocols: numbers of a [`SessionRegistry`](crate::SessionRegistry). It is a plain value: copying it costs four
-/// words and allocates nothing.
+/// A set of session protocols, by their numbers in a [`SessionRegistry`](crate::SessionRegistry). A set is copied
+/// without an allocation; it has four words.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ProtocolSet([u64; WORDS]);
 
 impl ProtocolSet {
-    /// No protocol.
+    /// The empty set.
     pub const EMPTY: Self = Self([0; WORDS]);
 
-    /// One protocol.
+    /// The set of one protocol.
     pub const fn of(protocol: usize) -> Self {
         let mut words = [0; WORDS];
         words[protocol / 64] = 1 << (protocol % 64);
@@ -31,29 +31,29 @@ impl ProtocolSet {
         self.0[protocol / 64] |= 1 << (protocol % 64);
     }
 
-    /// Whether a protocol is one of them. No number beyond [`PROTOCOLS_MAX`] is.
+    /// Whether the set contains a protocol. No set contains numbers from [`PROTOCOLS_MAX`] on.
     #[inline]
     pub fn contains(&self, protocol: usize) -> bool {
         self.0.get(protocol / 64).is_some_and(|word| word >> (protocol % 64) & 1 == 1)
     }
 
-    /// Whether it holds none.
+    /// Whether the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.iter().fold(0, |any, word| any | word) == 0
     }
 
-    /// How many it holds.
+    /// The number of protocols in the set.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether all of them are in `other`.
+    /// Whether `other` contains all protocols of this set.
     pub fn is_subset(&self, other: &Self) -> bool {
         (*self - *other).is_empty()
     }
 
-    /// Their numbers, in the order in which they are probed.
+    /// The numbers in the set, in the order of probing.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
         self.0.into_iter().enumerate().flat_map(|(index, word)| {
@@ -66,13 +66,13 @@ impl ProtocolSet {
         })
     }
 
-    /// The set as words, the first one for the numbers below 64.
+    /// The set as words; the first word is for the numbers below 64.
     #[inline]
     pub(crate) fn words(&self) -> &[u64; WORDS] {
         &self.0
     }
 
-    /// Adds the numbers whose bits are set, from `64 * at` on.
+    /// Adds the numbers `64 * at + i` for each set bit `i`.
     #[inline]
     pub(crate) fn add_word(&mut self, at: usize, bits: u64) {
         self.0[at] |= bits;

@@ -20,7 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "radius",
     transports: &["udp"],
     hands_over: &[],
-    doc: "RADIUS: who asks to be let in, and is (RFC 2865), and accounting (RFC 2866)",
+    doc: "RADIUS: authentication of users (RFC 2865), and accounting (RFC 2866)",
     probe,
     may_begin,
     open: |_| Box::new(RadiusParser::default()),
@@ -40,11 +40,11 @@ fn may_begin(place: FirstPlace) -> ByteSet {
 /// Ports of authentication, accounting and dynamic authorization, current and old.
 const PORTS: [u16; 5] = [1812, 1813, 1645, 1646, 3799];
 
-/// Most requests of a flow that wait for their answers. A gateway sends many requests to a server in one
+/// Maximum number of requests of a flow that wait for their answers. A gateway sends many requests to a server in one
 /// flow.
 pub const WAITING_MAX: usize = 128;
 
-/// Most attribute types kept of a message.
+/// Maximum number of attribute types kept of a message.
 const ATTRIBUTES_MAX: usize = 64;
 
 const ACCESS_REQUEST: u8 = 1;
@@ -292,24 +292,24 @@ impl Session for RadiusTransaction {
 const CODES: Words = Words { list: || named(0..=u8::MAX, code_name), others: &["unknown-"] };
 
 session_fields! { RadiusTransaction;
-    "radius.User_Name" ["radius.username"] username: Text, "Who asks to be let in" => |t| text(t.text(|m| &m.username));
-    "radius.Calling_Station_Id" ["radius.mac"] mac: Text, "From where: mostly a MAC address" => |t| t.station().map_or(Value::Absent, crate::values::owned);
-    "radius.Framed_IP_Address" ["radius.framed_addr"] framed_addr: Address, "Address the user is given" => |t| t.response.iter().chain(&t.request).find_map(|m| m.framed_address).map_or(Value::Absent, |address| Value::Address(address.into()));
-    "radius.Tunnel_Client_Endpoint" ["radius.tunnel_client"] tunnel_client: Text, "Where the tunnel of the user begins" => |t| text(t.text(|m| &m.tunnel_client));
-    "radius.Connect_Info" ["radius.connect_info"] connect_info: Text, "What the user is connected by" => |t| text(t.text(|m| &m.connect_info));
-    "radius.Reply_Message" ["radius.reply_msg"] reply_msg: Text, "What the server says" => |t| text(t.text(|m| &m.reply));
-    "radius.result" [] result: Text, "Whether the user is let in: success, failed; unknown without an answer" => |t| text(t.result());
+    "radius.User_Name" ["radius.username"] username: Text, "User name" => |t| text(t.text(|m| &m.username));
+    "radius.Calling_Station_Id" ["radius.mac"] mac: Text, "Identifier of the user's station, mostly a MAC address" => |t| t.station().map_or(Value::Absent, crate::values::owned);
+    "radius.Framed_IP_Address" ["radius.framed_addr"] framed_addr: Address, "Address assigned to the user" => |t| t.response.iter().chain(&t.request).find_map(|m| m.framed_address).map_or(Value::Absent, |address| Value::Address(address.into()));
+    "radius.Tunnel_Client_Endpoint" ["radius.tunnel_client"] tunnel_client: Text, "Client endpoint of the user's tunnel" => |t| text(t.text(|m| &m.tunnel_client));
+    "radius.Connect_Info" ["radius.connect_info"] connect_info: Text, "Type of the user's connection" => |t| text(t.text(|m| &m.connect_info));
+    "radius.Reply_Message" ["radius.reply_msg"] reply_msg: Text, "Text of the server" => |t| text(t.text(|m| &m.reply));
+    "radius.result" [] result: Text, "Result of the authentication: success, failed; unknown without an answer" => |t| text(t.result());
     "radius.time" ["radius.ttl"] ttl: Interval, "Time from request to answer" => |t| t.rtt_ns.map_or(Value::Absent, Value::Interval);
-    "radius.code" [] _: Unsigned, "What was asked for: 1 Access-Request, 4 Accounting-Request" => |t| unsigned(t.messages().next().map(|m| m.code));
-    "radius.code_name" [] _: Text in CODES, "Its name" => |t| name(t.messages().next().map(|m| code_name(m.code)));
+    "radius.code" [] _: Unsigned, "Code of the request: 1 Access-Request, 4 Accounting-Request" => |t| unsigned(t.messages().next().map(|m| m.code));
+    "radius.code_name" [] _: Text in CODES, "Name of the request's code" => |t| name(t.messages().next().map(|m| code_name(m.code)));
     "radius.response" [] _: Text in CODES, "Name of the answer: Access-Accept" => |t| name(t.response.as_ref().map(|m| code_name(m.code)));
     "radius.id" [] _: Unsigned, "Number of the request" => |t| unsigned(t.messages().next().map(|m| m.identifier));
-    "radius.NAS_IP_Address" ["radius.nas"] _: Address, "Gateway that asks" => |t| t.messages().find_map(|m| m.gateway).map_or(Value::Absent, Value::Address);
-    "radius.NAS_Identifier" ["radius.nas_name"] _: Text, "Its name" => |t| text(t.text(|m| &m.gateway_name));
-    "radius.Called_Station_Id" ["radius.called"] _: Text, "Where the user wants to be let in" => |t| text(t.text(|m| &m.called));
-    "radius.Acct_Status_Type" ["radius.status"] _: Unsigned, "What is accounted: 1 start, 2 stop, 3 interim" => |t| unsigned(t.request.as_ref().and_then(|m| m.status));
-    "radius.Acct_Session_Id" ["radius.session"] _: Text, "Session that is accounted" => |t| text(t.text(|m| &m.session));
-    "radius.avp.type" ["radius.attributes"] _: Numbers, "Attributes of the request" => |t| t.request.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));
+    "radius.NAS_IP_Address" ["radius.nas"] _: Address, "Address of the gateway that sent the request" => |t| t.messages().find_map(|m| m.gateway).map_or(Value::Absent, Value::Address);
+    "radius.NAS_Identifier" ["radius.nas_name"] _: Text, "Identifier of the gateway" => |t| text(t.text(|m| &m.gateway_name));
+    "radius.Called_Station_Id" ["radius.called"] _: Text, "Identifier of the station that the user connects to" => |t| text(t.text(|m| &m.called));
+    "radius.Acct_Status_Type" ["radius.status"] _: Unsigned, "Type of the accounting record: 1 start, 2 stop, 3 interim" => |t| unsigned(t.request.as_ref().and_then(|m| m.status));
+    "radius.Acct_Session_Id" ["radius.session"] _: Text, "Identifier of the accounted session" => |t| text(t.text(|m| &m.session));
+    "radius.avp.type" ["radius.attributes"] _: Numbers, "Attribute types of the request" => |t| t.request.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));
 }
 
 #[cfg(test)]

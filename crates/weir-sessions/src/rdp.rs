@@ -26,7 +26,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "rdp",
     transports: &["tcp"],
     hands_over: &["tls"],
-    doc: "Remote desktops: who connects, with what, and how it is secured (MS-RDPBCGR)",
+    doc: "Remote desktops: client, user and security protocol (MS-RDPBCGR)",
     probe,
     may_begin,
     open: |_| Box::new(RdpParser::default()),
@@ -45,10 +45,10 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most bytes kept of a message.
+/// Maximum number of bytes kept of a message.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Most channels kept, which is also the protocol's limit (§2.2.1.3.4).
+/// Maximum number of channels kept, which is also the protocol's limit (§2.2.1.3.4).
 pub const CHANNELS_MAX: usize = 31;
 
 /// Messages of both sides after which no more settings in clear are expected.
@@ -499,27 +499,27 @@ fn method_name(method: u32) -> Cow<'static, str> {
 }
 
 session_fields! { RdpConnection;
-    "rdp.rt_cookie" ["rdp.cookie"] cookie: Text, "Who connects: a user, cut, or a number for who shares the load" => |r| text(r.cookie.as_deref());
-    "rdp.result" [] result: Text, "How it went: Success, encrypted, SSL_REQUIRED_BY_SERVER" => |r| name(r.outcome());
-    "rdp.security_protocol" [] security_protocol: Text, "How it is secured: RDP, SSL, HYBRID" => |r| name(r.security());
-    "rdp.client_channels" ["rdp.channels"] client_channels: Texts, "Virtual channels the client asks for" => |r| texts(&r.channels);
+    "rdp.rt_cookie" ["rdp.cookie"] cookie: Text, "Cookie of the request: the user name, possibly truncated, or a number for load balancing" => |r| text(r.cookie.as_deref());
+    "rdp.result" [] result: Text, "Result of the connection: Success, encrypted, SSL_REQUIRED_BY_SERVER" => |r| name(r.outcome());
+    "rdp.security_protocol" [] security_protocol: Text, "Security protocol: RDP, SSL, HYBRID" => |r| name(r.security());
+    "rdp.client_channels" ["rdp.channels"] client_channels: Texts, "Virtual channels that the client requests" => |r| texts(&r.channels);
     "rdp.keyboard_layout" [] keyboard_layout: Text, "Layout of the client's keyboard" => |r| name(r.client.as_ref().map(RdpClient::keyboard_name));
     "rdp.client_build" [] client_build: Text, "Version of the client" => |r| name(r.client.as_ref().map(RdpClient::version));
     "rdp.client.name" ["rdp.client_name"] client_name: Text, "Name of the client's host" => |r| text(r.client.as_ref().map(|c| c.name.as_str()));
     "rdp.client.digProductId" ["rdp.client_dig_product_id"] client_dig_product_id: Text, "Identifier of the client's product" => |r| text(r.client.as_ref().and_then(|c| c.product.as_deref()));
     "rdp.desktop.width" ["rdp.desktop_width"] desktop_width: Unsigned, "Width of the desktop, pixels" => |r| unsigned(r.client.as_ref().map(|c| c.desktop.0));
-    "rdp.desktop.height" ["rdp.desktop_height"] desktop_height: Unsigned, "Its height, pixels" => |r| unsigned(r.client.as_ref().map(|c| c.desktop.1));
-    "rdp.requested_color_depth" [] requested_color_depth: Text, "Bits a pixel: 32bit" => |r| name(r.client.as_ref().and_then(|c| c.color_depth_bits).map(|bits| format!("{bits}bit").into()));
-    "rdp.cert_type" [] cert_type: Text, "What the server proves itself by without TLS: RSA, X.509" => |r| name(r.certificate.map(|c| c.kind_name()));
-    "rdp.cert_count" [] cert_count: Unsigned, "How many certificates that are" => |r| unsigned(r.certificate.map(|c| c.count));
-    "rdp.cert_permanent" [] cert_permanent: Bool, "Whether they are there to stay" => |r| r.certificate.map_or(Value::Absent, |c| Value::Bool(c.is_permanent));
+    "rdp.desktop.height" ["rdp.desktop_height"] desktop_height: Unsigned, "Height of the desktop, pixels" => |r| unsigned(r.client.as_ref().map(|c| c.desktop.1));
+    "rdp.requested_color_depth" [] requested_color_depth: Text, "Requested color depth: 32bit" => |r| name(r.client.as_ref().and_then(|c| c.color_depth_bits).map(|bits| format!("{bits}bit").into()));
+    "rdp.cert_type" [] cert_type: Text, "Type of the server's certificate without TLS: RSA, X.509" => |r| name(r.certificate.map(|c| c.kind_name()));
+    "rdp.cert_count" [] cert_count: Unsigned, "Number of the server's certificates without TLS" => |r| unsigned(r.certificate.map(|c| c.count));
+    "rdp.cert_permanent" [] cert_permanent: Bool, "Whether the server's certificate without TLS is permanent" => |r| r.certificate.map_or(Value::Absent, |c| Value::Bool(c.is_permanent));
     "rdp.encryption_level" [] encryption_level: Text, "Level of RDP's own encryption: None, Low, High" => |r| name(r.encryption.map(|e| level_name(e.1)));
-    "rdp.encryption_method" [] encryption_method: Text, "Its method: 40bit, 128bit, FIPS" => |r| name(r.encryption.map(|e| method_name(e.0)));
+    "rdp.encryption_method" [] encryption_method: Text, "Method of RDP's own encryption: 40bit, 128bit, FIPS" => |r| name(r.encryption.map(|e| method_name(e.0)));
     // Not in the log.
-    "rdp.negReq.requestedProtocols" ["rdp.requested"] _: Unsigned, "What the client can do to secure it, in bits: 1 TLS, 2 CredSSP" => |r| unsigned(r.requested);
-    "rdp.negReq.selectedProtocol" ["rdp.selected"] _: Unsigned, "What the server chose" => |r| unsigned(r.selected);
+    "rdp.negReq.requestedProtocols" ["rdp.requested"] _: Unsigned, "Security protocols that the client supports, as bits: 1 TLS, 2 CredSSP" => |r| unsigned(r.requested);
+    "rdp.negReq.selectedProtocol" ["rdp.selected"] _: Unsigned, "Security protocol that the server chose" => |r| unsigned(r.selected);
     "rdp.encryptionLevel" [] _: Unsigned, "Number of the level of RDP's own encryption" => |r| unsigned(r.encryption.map(|e| e.1));
-    "rdp.encryptionMethod" [] _: Unsigned, "Number of its method" => |r| unsigned(r.encryption.map(|e| e.0));
+    "rdp.encryptionMethod" [] _: Unsigned, "Number of the method of RDP's own encryption" => |r| unsigned(r.encryption.map(|e| e.0));
     "rdp.keyboardLayout" [] _: Unsigned, "Number of the keyboard's layout" => |r| unsigned(r.client.as_ref().map(|c| c.keyboard));
     "rdp.client.build" [] _: Unsigned, "Number of the client's build" => |r| unsigned(r.client.as_ref().map(|c| c.build));
 }

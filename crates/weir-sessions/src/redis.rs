@@ -43,23 +43,24 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most commands of a connection that wait for their replies. Beyond, the oldest is reported without a reply.
+/// Maximum number of commands of a connection that wait for their replies. Beyond, the oldest is reported without a
+/// reply.
 pub const WAITING_MAX: usize = 256;
 
-/// Most bytes kept of a name, a key, a value or a reply.
+/// Maximum number of bytes kept of a name, a key, a value or a reply.
 pub const TEXT_BYTES_MAX: Setting = Setting {
     name: "redis.text_bytes_max",
     default: 256,
-    doc: "Most bytes kept of a name, a key, a value or a reply; at least 16",
+    doc: "Maximum number of bytes kept of a name, a key, a value or a reply; at least 16",
 };
 
 /// Bytes of the longest word that the parser compares with known words, rounded up.
 const WORD_BYTES_MAX: usize = 16;
 
-/// Most elements of an array, as in servers.
+/// Maximum number of elements of an array, as in servers.
 const ELEMENTS_MAX: u64 = 1 << 20;
 
-/// Most words kept of an inline command.
+/// Maximum number of words kept of an inline command.
 const INLINE_WORDS_MAX: usize = 16;
 
 /// Longest string, bytes, as in servers.
@@ -611,13 +612,13 @@ impl Session for RedisCommand {
 }
 
 session_fields! { RedisCommand;
-    "redis.cmd.name" ["redis.command"] "cmd.name": Text, "What is to be done: SET" => |r| text(r.name.as_deref());
+    "redis.cmd.name" ["redis.command"] "cmd.name": Text, "Command: SET" => |r| text(r.name.as_deref());
     "redis.cmd.key" ["redis.key"] "cmd.key": Text, "First argument" => |r| text(r.key.as_deref());
     "redis.cmd.value" ["redis.value"] "cmd.value": Text, "Second argument" => |r| text(r.value.as_deref());
-    "redis.success" [] success: Bool, "Whether it was done" => |r| r.is_good.map_or(Value::Absent, Value::Bool);
-    "redis.reply.value" ["redis.reply"] "reply.value": Text, "What the server says; of an array how many elements it has" => |r| text(r.reply.as_deref());
+    "redis.success" [] success: Bool, "Whether the command succeeded" => |r| r.is_good.map_or(Value::Absent, Value::Bool);
+    "redis.reply.value" ["redis.reply"] "reply.value": Text, "Reply; for an array, the number of its elements" => |r| text(r.reply.as_deref());
     // Not in the log.
-    "redis.arguments" [] _: Unsigned, "How many arguments there are" => |r| unsigned(r.name.as_ref().map(|_| r.arguments));
+    "redis.arguments" [] _: Unsigned, "Number of arguments" => |r| unsigned(r.name.as_ref().map(|_| r.arguments));
     "redis.time" ["redis.rtt"] _: Interval, "Time from command to reply" => |r| r.rtt_ns.map_or(Value::Absent, Value::Interval);
 }
 

@@ -8,15 +8,16 @@ use crate::{
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// Session protocols by number, the logs of parts of their sessions, and which sessions stand within others. A protocol's number is
-/// its place: [`ProtocolSet`]s, plans and rows refer to protocols by it. Numbers never change once given.
+/// The session protocols by number, the logs of parts of their sessions, and the sessions that are contained in others.
+/// A protocol's number is its index; [`ProtocolSet`]s, plans and rows refer to protocols by number. Numbers never
+/// change.
 #[derive(Debug, Clone)]
 pub struct SessionRegistry {
     protocols: Vec<&'static SessionProtocol>,
     part_logs: &'static [&'static PartLog],
     within: &'static [Within],
     configuration: Configuration,
-    /// Made when a program first asks for it.
+    /// Compiled at the first use.
     probes: OnceLock<Arc<ProbeDecision>>,
 }
 
@@ -34,16 +35,18 @@ impl Default for SessionRegistry {
 }
 
 impl SessionRegistry {
-    /// The protocols of this crate, shared: a compiler copies them once its user registers another one.
+    /// The protocols of this crate. Compilers share this registry; a compiler copies it when its user registers a
+    /// protocol.
     pub fn builtin() -> &'static Arc<Self> {
         static BUILTIN: OnceLock<Arc<SessionRegistry>> = OnceLock::new();
         BUILTIN.get_or_init(Arc::default)
     }
 
-    /// Adds a protocol behind those that are known, and returns its number. It is probed after them.
+    /// Appends a protocol and returns its number. It is probed after all earlier protocols.
     ///
     /// # Errors
-    /// Its name, or that of a field, is taken; it has no transport; it shares a log whose columns are others; or the registry is full.
+    /// If a name (of the protocol, its service, a field or a setting) is taken; if the protocol has no transport; if
+    /// its log exists with other columns; or if the registry is full.
     pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
         let wrong = |what| Err(RegisterError { protocol: protocol.name, what });
         if self.protocols.len() == PROTOCOLS_MAX {
@@ -79,7 +82,7 @@ impl SessionRegistry {
         Ok(self.protocols.len() - 1)
     }
 
-    /// Everything that can be set for the parsers of the protocols.
+    /// The settings of all protocols.
     pub fn settings(&self) -> impl Iterator<Item = &'static Setting> {
         self.protocols.iter().flat_map(|protocol| protocol.settings)
     }
@@ -88,46 +91,46 @@ impl SessionRegistry {
         self.settings().find(|setting| setting.name == name)
     }
 
-    /// Sets something for the parsers that are opened from now on.
+    /// Sets the value of a setting for the parsers that are opened from now on.
     ///
     /// # Errors
-    /// No protocol has such a setting.
+    /// If no protocol has a setting of this name.
     pub fn configure(&mut self, name: &str, value: u64) -> Result<(), UnknownSetting> {
         let setting = self.setting(name).ok_or_else(|| UnknownSetting(name.to_string()))?;
         self.configuration.set(setting, value);
         Ok(())
     }
 
-    /// Opens a parser for a new connection of the protocol of a number. With `carries_only` nobody wants the sessions themselves, only
-    /// what the protocol hands over to.
+    /// Opens a parser of protocol `number` for a new connection. With `carries_only`, no question wants the sessions of
+    /// this protocol, but only those of a protocol that it hands over to.
     ///
     /// # Panics
-    /// Where the registry gave no such number.
+    /// If no protocol has this number.
     pub fn open(&self, number: usize, carries_only: bool) -> Box<dyn SessionParser> {
         let protocol = self.protocols[number];
         let open = protocol.carrier.filter(|_| carries_only).unwrap_or(protocol.open);
         open(&Context::of(&self.configuration))
     }
 
-    /// Every protocol, by number: in the order in which they are probed.
+    /// All protocols by number, which is the order of probing.
     pub fn protocols(&self) -> &[&'static SessionProtocol] {
         &self.protocols
     }
 
-    /// The protocol of a number.
+    /// The protocol with this number.
     ///
     /// # Panics
-    /// Where the registry gave no such number.
+    /// If no protocol has this number.
     pub fn protocol(&self, number: usize) -> &'static SessionProtocol {
         self.protocols[number]
     }
 
-    /// The number of the protocol of this name.
+    /// The number of the protocol with this name.
     pub fn number_of(&self, name: &str) -> Option<usize> {
         self.protocols.iter().position(|protocol| protocol.name == name)
     }
 
-    /// Every protocol.
+    /// All protocols.
     pub fn all(&self) -> ProtocolSet {
         (0..self.protocols.len()).collect()
     }
@@ -148,36 +151,36 @@ impl SessionRegistry {
         set.iter().map(|number| self.protocols[number].name)
     }
 
-    /// The protocols that a layer of this name may carry.
+    /// The protocols that a layer with this name may carry.
     pub fn carried_by(&self, layer: &str) -> ProtocolSet {
         self.where_(|protocol| protocol.transports.contains(&layer))
     }
 
-    /// Protocols that may hand over to one of these, or share a flow with one.
+    /// The protocols that may hand over to one of `protocols`, carry one in an inner stream, or share a flow with one.
     pub fn carriers_of(&self, protocols: ProtocolSet) -> ProtocolSet {
         let is_wanted = |name: &str| self.number_of(name).is_some_and(|number| protocols.contains(number));
         self.where_(|carrier| carrier.hands_over.iter().any(|name| is_wanted(name)))
     }
 
-    /// Protocols that this one may hand over to, or share a flow with.
+    /// The protocols that protocol `number` may hand over to, carry in an inner stream, or share a flow with.
     pub fn handed_over_by(&self, number: usize) -> ProtocolSet {
         let hands_over = self.protocols[number].hands_over;
         self.where_(|protocol| hands_over.contains(&protocol.name))
     }
 
-    /// Every log of parts of sessions.
+    /// All logs of parts of sessions.
     pub fn part_logs(&self) -> &'static [&'static PartLog] {
         self.part_logs
     }
 
-    /// What stands within the sessions of a protocol: the number of the protocol that it is of, and how it is found.
+    /// The sessions that the sessions of protocol `carrier` may contain, with the numbers of their protocols.
     pub fn within(&self, carrier: usize) -> impl Iterator<Item = (usize, &'static Within)> {
         let name = self.protocols[carrier].name;
         let here = self.within.iter().filter(move |within| within.carrier == name);
         here.filter_map(|within| Some((self.number_of(within.protocol)?, within)))
     }
 
-    /// Protocols in whose sessions those of one of these stand.
+    /// The protocols whose sessions may contain sessions of one of `protocols`.
     pub fn around(&self, protocols: ProtocolSet) -> ProtocolSet {
         let numbers = 0..self.protocols.len();
         numbers
@@ -185,14 +188,14 @@ impl SessionRegistry {
             .collect()
     }
 
-    /// Zeek's names of a protocol and of those that stand within it: `quic` and `ssl`.
+    /// The services of a protocol and of the sessions that its sessions may contain: `quic` and `ssl`.
     pub fn services(&self, number: usize) -> impl Iterator<Item = &'static str> {
         let others = self.within(number).map(|(number, _)| self.protocols[number].service);
         [self.protocols[number].service].into_iter().chain(others)
     }
 }
 
-/// Whether the rows of two protocols can stand in one log.
+/// Whether two protocols have the same columns, so that their rows fit into one log.
 fn has_same_columns(one: &SessionProtocol, other: &SessionProtocol) -> bool {
     let columns = |protocol: &SessionProtocol| -> Vec<_> {
         let logged = protocol.fields.iter().filter(|field| !field.column.is_empty());
@@ -213,7 +216,7 @@ impl fmt::Display for UnknownSetting {
 
 impl std::error::Error for UnknownSetting {}
 
-/// Why a protocol is not registered.
+/// The reason why a protocol cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisterError {
     protocol: &'static str,
@@ -266,7 +269,7 @@ mod tests {
         };
         assert_eq!(key(&registry), Value::Text("abcdefghijklmnopqrst".into()));
         assert_eq!(registry.configure("redis.text_bytes_max", 4), Ok(()));
-        // The least, so that the parser knows its commands.
+        // Smaller values are raised to 16, so that the parser recognises its commands.
         assert_eq!(key(&registry), Value::Text("abcdefghijklmnop".into()));
         let wrong = registry.configure("redis.text_max", 4).expect_err("there is none");
         assert_eq!(wrong.to_string(), "no session protocol has a setting `redis.text_max`");

@@ -1,70 +1,72 @@
-//! The trait of session parsers, and what they yield.
+//! The trait of session parsers, and the sessions that they yield.
 
 use crate::{ByteSet, Context, Setting};
 use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Direction, Timestamp, Value, ValueType};
 
-/// Bytes of one direction, as a parser is handed them.
+/// Bytes of one direction, as passed to a parser.
 #[derive(Debug, Clone, Copy)]
 pub struct Data<'a> {
-    /// Who sent them.
+    /// The sender.
     pub from: Direction,
-    /// When they came, or their turn did.
+    /// Capture time of the bytes; if they had waited to be in order, of the packet that put them in order.
     pub time: Timestamp,
     /// Over TCP the next bytes of the stream, in a piece of any size; over UDP the payload of one datagram.
     pub bytes: &'a [u8],
-    /// They are one datagram, whole as far as the capture has it, and need not come in the order they were sent in.
+    /// Whether the bytes are one datagram: complete unless the capture cut it off, and possibly not in the order of
+    /// sending.
     pub is_datagram: bool,
 }
 
-/// The first bytes of a connection, as a probe sees them.
+/// The first bytes of a connection, as passed to a probe.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Opening<'a> {
-    /// The originator's first bytes; over UDP its last datagram. May be empty.
+    /// The originator's first bytes; over UDP, its last datagram. May be empty.
     pub originator: &'a [u8],
-    /// The responder's, in the same way.
+    /// The same for the responder.
     pub responder: &'a [u8],
-    /// Over UDP the two datagrams before the last one, of the originator and of the responder, the later one first; empty where there
-    /// were none. For protocols without a signature, which only several datagrams together tell.
+    /// Over UDP: the two datagrams before the last one, of the originator and of the responder, the later one first.
+    /// Missing ones are empty. Protocols without a signature are recognised by several datagrams together.
     pub earlier: [[&'a [u8]; 2]; 2],
-    /// Ports of the originator and the responder: a hint for protocols whose first bytes say little.
+    /// Ports of the originator and the responder: a hint for protocols whose first bytes are not distinctive.
     pub ports: [u16; 2],
-    /// It came in datagrams.
+    /// Whether the bytes are datagrams.
     pub is_datagram: bool,
 }
 
-/// The place of one of the first bytes that a side sends: over TCP in its stream, over UDP in its last datagram.
+/// The position of one of the first bytes of a direction: over TCP in the stream, over UDP in the last datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstPlace {
     /// From 0 to [`DECIDED_BYTES`](crate::DECIDED_BYTES) - 1.
     pub at: usize,
-    /// The bytes come in datagrams.
+    /// Whether the bytes are datagrams.
     pub is_datagram: bool,
 }
 
-/// What a probe thinks of the first bytes of a connection. How segments cut a stream must not matter: what it is certain of, or
-/// denies, stays so whatever the same side sends next. So it is unsure where the next bytes may change its mind,
-/// and where another protocol's probe could be certain of the same bytes.
+/// The verdict of a probe on the first bytes of a connection. It must not depend on how a stream is cut into segments:
+/// [`Certain`](Self::Certain) and [`NotForUs`](Self::NotForUs) are final, whatever the same direction sends next. A
+/// probe is therefore [`Unsure`](Self::Unsure) if further bytes may change its verdict, or if the probe of another
+/// protocol could be certain of the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
-    /// It is this protocol.
+    /// The bytes are of this protocol.
     Certain,
-    /// It may be; more bytes are needed.
+    /// The bytes may be of this protocol; more bytes are needed.
     Unsure,
-    /// It is not.
+    /// The bytes are not of this protocol.
     NotForUs,
 }
 
 impl Probe {
-    /// Certain where `bytes` begin with a word, unsure where they are but the beginning of it.
+    /// Certain if `bytes` begin with `word`, unsure if they are shorter and `word` begins with them.
     pub fn of_word(bytes: &[u8], word: &[u8]) -> Probe {
-        // Byte by byte, and not by `memcmp`, whose masked loads of AVX-512 cost hundreds of cycles where they come upon a
-        // page that is not there: every new flow is asked by every protocol.
+        // Compares byte by byte: `memcmp` with AVX-512 uses masked loads, which cost hundreds of cycles if they touch
+        // an unmapped page, and every probe inspects every new flow.
         Self::of_word_by(bytes, word, u8::eq)
     }
 
-    /// As [`of_word`](Self::of_word), of a word in upper or lower case.
+    /// As [`of_word`](Self::of_word), but ignores case.
     pub fn of_word_in_any_case(bytes: &[u8], word: &[u8]) -> Probe {
         Self::of_word_by(bytes, word, u8::eq_ignore_ascii_case)
     }
@@ -78,85 +80,85 @@ impl Probe {
     }
 }
 
-/// Whether a parser wants to go on.
+/// Whether a parser needs more bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Hand me the next bytes.
+    /// The parser needs the next bytes.
     Wanted,
-    /// Nothing more is to be had from this connection; what there was has been yielded.
+    /// The parser has finished with this connection and has yielded all its sessions.
     Done,
-    /// What follows is another protocol, to be probed anew: behind STARTTLS, CONNECT, Upgrade. The last `rest_bytes`
-    /// of the bytes at hand are the first of it. What there was has been yielded.
+    /// Another protocol follows, after STARTTLS, CONNECT or Upgrade; the stream is probed again. The last `rest_bytes`
+    /// of the current bytes are the first bytes of that protocol. The parser has yielded all its sessions.
     HandOver {
-        /// Bytes at the end of the piece at hand that were not taken.
+        /// The number of bytes at the end of the current piece that the parser did not consume.
         rest_bytes: usize,
     },
-    /// As [`Wanted`](Self::Wanted); and bytes of a stream inside are known, which [`take_inner`](SessionParser::take_inner) yields: what was
-    /// decrypted, unpacked, or taken out of frames.
+    /// As [`Wanted`](Self::Wanted); in addition, [`take_inner`](SessionParser::take_inner) returns bytes of an inner
+    /// stream: they were decrypted, decompressed, or extracted from frames.
     Inner,
-    /// This datagram is not mine: several protocols share the flow (RFC 7983). It was not taken; others are asked, and
-    /// the next one is mine to see again. Only of datagrams.
+    /// This datagram is of another protocol, because several protocols share the flow (RFC 7983). The parser ignored
+    /// the datagram; it is offered to others. The parser receives the next datagram again. For datagrams only.
     NotMine,
 }
 
-/// Bytes of a stream inside the bytes that a parser takes.
+/// Bytes of an inner stream, which is contained in the bytes that a parser receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InnerPiece {
-    /// Who sent them.
+    /// The sender.
     pub from: Direction,
-    /// When they came.
+    /// Capture time.
     pub time: Timestamp,
-    /// Bytes of this direction that are missing before them.
+    /// The number of bytes of this direction that are missing before `bytes`.
     pub gap_bytes: u64,
     /// The next bytes of this direction.
     pub bytes: Vec<u8>,
 }
 
-/// What a parser's bounds have cut off.
+/// Counts of what the bounds of a parser discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CutOff {
-    /// Parts (messages, elements of lists) that were not kept: too long, or too many.
+    /// Parts (messages, elements of lists) that were discarded because they were too long or too many.
     pub parts: u64,
-    /// Sessions ended early, as too many bytes had said nothing.
+    /// Sessions that ended early, because too many bytes arrived without completing anything.
     pub sessions: u64,
 }
 
-/// A field of a session that filters can name and rows can show.
+/// A field of a session, for filters and rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// The name in filters, Wireshark's where it has one: `tls.handshake.extensions_server_name`.
+    /// The name in filters; Wireshark's name if it exists: `tls.handshake.extensions_server_name`.
     pub name: &'static str,
-    /// Other names for it: `tls.sni`.
+    /// Other names of the field: `tls.sni`.
     pub aliases: &'static [&'static str],
-    /// Its column in the protocol's log, Zeek's name where it has one: `server_name`. Empty: it has none. The columns
-    /// of a log stand in the order of the fields. Where it ends in `fuid` or `fuids`, the field numbers files of its
-    /// session, and rows show the identifiers that are made of that and the connection's.
+    /// The column in the protocol's log; Zeek's name if it exists: `server_name`. Empty if the log does not contain the
+    /// field. Columns are in the order of the fields. If the name ends in `fuid` or `fuids`, the values are numbers of
+    /// the session's files, and rows show file identifiers, which are made of this number and the connection's `uid`.
     pub column: &'static str,
-    /// The type. A filter on a list (`Texts`, `Numbers`) means any of its elements.
+    /// The type. A filter on a list (`Texts`, `Numbers`) holds if it holds for any element.
     pub value_type: ValueType,
-    /// One line of meaning.
+    /// A description of one line.
     pub doc: &'static str,
-    /// The names that it can have, where these are known: a filter that asks for another is warned of.
+    /// The possible values, if they are known. A filter that compares with another value causes a warning.
     pub words: Option<Words>,
 }
 
-/// The names that the text of a field can be.
+/// The possible values of a text field.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
-    /// Makes the list of them.
+    /// Returns all names.
     pub list: fn() -> Vec<&'static str>,
-    /// What others begin with, which stand for numbers without a name: `unknown-`.
+    /// Prefixes of further values, which represent numbers without a name: `unknown-`.
     pub others: &'static [&'static str],
 }
 
 impl Words {
-    /// Whether the field may be this text.
+    /// Whether the field may have this value.
     pub fn may_be(&self, text: &str) -> bool {
         self.others.iter().any(|beginning| text.starts_with(beginning)) || (self.list)().contains(&text)
     }
 }
 
-/// The names that a function has for numbers: those that it need not make up.
+/// The fixed names that `name` returns for `numbers`, without names that contain the number.
 pub(crate) fn named<N>(
     numbers: impl IntoIterator<Item = N>,
     name: fn(N) -> Cow<'static, str>,
@@ -167,90 +169,93 @@ pub(crate) fn named<N>(
 
 /// One application exchange: a TLS handshake, an HTTP request with its response …
 pub trait Session: Any + Send + Sync + std::fmt::Debug {
-    /// The value of field `index` of the protocol's [`SessionProtocol::fields`]; absent beyond their end.
+    /// The value of the field `index` of [`SessionProtocol::fields`]; absent if there is no such field.
     fn value(&self, index: usize) -> Value<'_>;
 
-    /// When it began: the `ts` of its row. `None`: with its connection.
+    /// The time of the session's begin: `ts` in its row. `None` means the connection's begin.
     fn time(&self) -> Option<Timestamp>;
 
-    /// For subscribers that want the type itself.
+    /// For subscribers that downcast the session to its type.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// A type of sessions, known when the program is compiled. `session_fields!` implements it.
+/// A type of sessions whose fields are constants. `session_fields!` implements this trait.
 pub trait SessionType: Session {
-    /// Its fields: those of its protocols.
+    /// The fields of the type's protocols.
     const FIELDS: &'static [Field];
 }
 
 /// Parses the sessions of one connection.
 pub trait SessionParser: Send {
-    /// Takes the next bytes of one direction, in order. Whole sessions are pushed to `sessions`.
+    /// Parses the next bytes of one direction, in order. Appends complete sessions to `sessions`.
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress;
 
-    /// Takes note that `length_bytes` bytes of one direction are missing here and never will come.
+    /// Reports that the next `length_bytes` bytes of one direction are missing and will not arrive.
     fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress;
 
-    /// The connection is over; yields what is worth yielding (an unanswered ClientHello, say).
+    /// Reports the end of the connection. Yields useful incomplete sessions, such as an unanswered ClientHello.
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>);
 
-    /// Moves the bytes of the inner stream, in order, to the end of `pieces`. The engine calls this after a call that
-    /// answered [`Progress::Inner`], and then after each `parse` and `gap`, but not after `finish`. The stream is probed for
-    /// the protocols that the parser's own protocol [may hand over to](SessionProtocol::hands_over). A parser that shares a
-    /// flow of datagrams with others ends when it answers `Inner`, and nothing is taken.
+    /// Appends the available bytes of the inner stream to `pieces`, in order. The engine calls this method after a call
+    /// that returned [`Progress::Inner`], and from then on after each `parse` and `gap`, but not after `finish`. The
+    /// inner stream is probed for the protocols in [`SessionProtocol::hands_over`]. If a parser shares a flow of
+    /// datagrams with other parsers, `Inner` ends the parser, and this method is not called.
     fn take_inner(&mut self, pieces: &mut Vec<InnerPiece>) {
         let _ = pieces;
     }
 
-    /// Bytes held in buffers, for the engine's accounting. Bounded by the parser itself.
+    /// The number of bytes in the parser's buffers, for the engine's accounting. The parser itself bounds it.
     fn held_bytes(&self) -> usize;
 
-    /// What its bounds have cut off so far. Asked once, when the parser is done with.
+    /// Counts of what the parser's bounds have discarded so far. Called once, at the end of the parser.
     fn cut_off(&self) -> CutOff;
 }
 
-/// Makes a parser for a new connection.
+/// Opens a parser for a new connection.
 pub type OpenParser = fn(&Context<'_>) -> Box<dyn SessionParser>;
 
-/// A session protocol: how to recognise it, how to parse it, which fields it has.
+/// A session protocol: its probe, its parser and its fields.
 pub struct SessionProtocol {
     /// Name in filters: `tls`.
     pub name: &'static str,
     /// Name in Zeek's `service` column: `ssl`.
     pub service: &'static str,
-    /// Zeek's name of its log, the `_path` of its rows: `ssl`. What Zeek has no log for goes by its own name.
+    /// The name of its log, the `_path` of its rows: Zeek's name (`ssl`), or the protocol's own if Zeek has no such
+    /// log.
     pub log: &'static str,
-    /// One line of meaning, with the RFC.
+    /// A description of one line, with the RFC.
     pub doc: &'static str,
-    /// Layers whose payload it may be: `tcp`.
+    /// The layers that may carry it: `tcp`.
     pub transports: &'static [&'static str],
-    /// Protocols that it may hand over to, carry in a stream inside, or share a flow with: where one of them is looked for, this one's parser runs, too.
+    /// The protocols that it may hand over to, carry in an inner stream, or share a flow with. If a question wants one
+    /// of them, the parser of this protocol runs, too.
     pub hands_over: &'static [&'static str],
-    /// Looks at the first bytes of both directions (either may be empty).
+    /// Inspects the first bytes of both directions, either of which may be empty.
     pub probe: fn(&Opening<'_>) -> Probe,
-    /// The values that a byte may have at a place among the first bytes of a side: what must hold, but need not be enough,
-    /// for [`probe`](Self::probe) to answer anything but [`Probe::NotForUs`]. The answer depends on the place only:
-    /// [`ProbeDecision`](crate::ProbeDecision) makes a table of the answers. `|_| ByteSet::ALL` is always right.
+    /// The possible values of the byte at a position among the first bytes of a direction. With any other value,
+    /// [`probe`](Self::probe) must return [`Probe::NotForUs`]; with these values it may do so as well. The result must
+    /// depend on the position only, because [`ProbeDecision`](crate::ProbeDecision) compiles the results into a table.
+    /// `|_| ByteSet::ALL` is always correct.
     pub may_begin: fn(FirstPlace) -> ByteSet,
     /// Opens a parser for a new connection.
     pub open: OpenParser,
-    /// Opens a parser for a connection whose own sessions nobody wants: of what it hands over to, and done soon where it hands
-    /// over to nothing. `None`: [`open`](Self::open) does it.
+    /// Opens a parser for a connection whose own sessions no question wants, but only those of a protocol that it hands
+    /// over to. Such a parser ends early if the connection does not hand over. `None` means [`open`](Self::open).
     pub carrier: Option<OpenParser>,
-    /// What can be set for its parsers, which read it from their [`Context`].
+    /// The settings of its parsers, which read them from their [`Context`].
     pub settings: &'static [Setting],
     /// The fields of its sessions.
     pub fields: &'static [Field],
 }
 
-/// Sessions of one protocol that stand whole in those of another: QUIC's handshake is TLS's. They have a row in their own
-/// log, and the connection their service, beside those of what they stand in.
+/// Sessions of one protocol within sessions of another: a QUIC handshake contains a TLS handshake. The inner session
+/// has a row in the log of its own protocol, and the connection has the services of both protocols.
 pub struct Within {
-    /// The protocol in whose sessions they stand.
+    /// The protocol of the outer sessions.
     pub carrier: &'static str,
-    /// The protocol that they are of.
+    /// The protocol of the inner sessions.
     pub protocol: &'static str,
-    /// How they are found; none in a session that has none.
+    /// Returns the inner sessions of an outer session; empty if there are none.
     pub sessions: PartsOf,
 }
 
@@ -260,23 +265,24 @@ impl std::fmt::Debug for Within {
     }
 }
 
-/// A log whose rows are parts of sessions, whatever their protocol: files, certificates. Filters ask for the sessions.
+/// A log whose rows are parts of sessions of any protocol: files, certificates. Filters select the sessions.
 pub struct PartLog {
-    /// Name of its command and of its log, the `_path` of its rows, Zeek's: `files`.
+    /// The name of its command and of its log, the `_path` of its rows; Zeek's name: `files`.
     pub name: &'static str,
-    /// One line of meaning.
+    /// A description of one line.
     pub doc: &'static str,
-    /// What a row begins with, before the parts' own columns: columns of the connection, and `fuid`.
+    /// The first columns of a row, before the parts' own columns: columns of the connection, and `fuid`.
     pub head: &'static [&'static str],
-    /// The column by which parts are the same wherever they are seen; logs show such a part once. Empty: none is.
+    /// The column that identifies a part. Parts with the same value are the same part, and the log shows it once. Empty
+    /// if every part is distinct.
     pub known_by: &'static str,
-    /// Protocols whose sessions have such parts, and how these are found; none in a session that has none.
+    /// The protocols whose sessions have such parts, and a function that returns the parts of a session.
     pub of: &'static [(&'static str, PartsOf)],
     /// The fields of its parts.
     pub fields: &'static [Field],
 }
 
-/// The parts of a session. They have fields as sessions have, and a time where it is another.
+/// Returns the parts of a session. A part has fields like a session, and a time if it differs from the session's.
 pub type PartsOf = fn(&dyn Session) -> Vec<Box<dyn Session>>;
 
 impl std::fmt::Debug for PartLog {
@@ -291,15 +297,15 @@ impl std::fmt::Debug for SessionProtocol {
     }
 }
 
-/// Declares the fields of a session type: how each is called, and how it is read. Defines `FIELDS`, for the
-/// protocol's registry entry, and `value`, for its `Session::value`.
+/// Declares the fields of a session type: the names of each field, and the function that reads its value. Defines
+/// `FIELDS`, for the protocol's registry entry, and `value`, for its `Session::value`.
 ///
 /// ```text
 /// session_fields! { HttpTransaction;
 ///     "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| text(&h.method);
-///     "http.request.length" [] _: Unsigned, "not in the log" => |h| Value::Unsigned(h.length);
-///     "http.host" [] "host.name": Text, "a column whose name is no word" => |h| text(&h.host);
-///     "http.scheme" [] scheme: Text in SCHEMES, "of few words, which are known" => |h| text(&h.scheme);
+///     "http.request.length" [] _: Unsigned, "a field without a column" => |h| Value::Unsigned(h.length);
+///     "http.host" [] "host.name": Text, "a column name that is not an identifier" => |h| text(&h.host);
+///     "http.scheme" [] scheme: Text in SCHEMES, "a field with a known set of values" => |h| text(&h.scheme);
 /// }
 /// ```
 macro_rules! session_fields {
@@ -323,10 +329,10 @@ macro_rules! session_fields {
             const FIELDS: &'static [$crate::Field] = FIELDS;
         }
 
-        /// How each is read.
+        /// The functions that read the fields.
         const READ: &[fn(&$session) -> ::weir_packet::Value<'_>] = &[$($read),*];
 
-        /// The value of field `index` of [`FIELDS`]; absent beyond their end.
+        /// The value of the field `index` of [`FIELDS`]; absent if there is no such field.
         pub(super) fn value(session: &$session, index: usize) -> ::weir_packet::Value<'_> {
             READ.get(index).map_or(::weir_packet::Value::Absent, |read| read(session))
         }

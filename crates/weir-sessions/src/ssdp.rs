@@ -21,7 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "ssdp",
     transports: &["udp"],
     hands_over: &[],
-    doc: "SSDP: what devices of UPnP search for, offer and answer (UPnP Device Architecture)",
+    doc: "SSDP: searches, announcements and answers of UPnP devices (UPnP Device Architecture)",
     probe,
     may_begin,
     open: |_| Box::new(SsdpParser::default()),
@@ -38,10 +38,10 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most bytes read of a datagram.
+/// Maximum number of bytes read of a datagram.
 pub const MESSAGE_BYTES_MAX: usize = 8192;
 
-/// Most bytes kept of a value.
+/// Maximum number of bytes kept of a value.
 pub const TEXT_BYTES_MAX: usize = 512;
 
 /// A message.
@@ -197,20 +197,20 @@ impl Session for SsdpMessage {
 }
 
 session_fields! { SsdpMessage;
-    "ssdp.is_orig" [] is_orig: Bool, "The originator of the flow sent it" => |s| Value::Bool(s.from == Direction::Originator);
-    "ssdp.method" [] method: Text, "M-SEARCH, NOTIFY; none of an answer" => |s| text(s.method.as_deref());
-    "ssdp.host" [] host: Text, "Group that it goes to" => |s| text(s.host.as_deref());
-    "ssdp.uri" [] uri: Text, "What it is for: *" => |s| text(s.uri.as_deref());
+    "ssdp.is_orig" [] is_orig: Bool, "Whether the originator of the flow sent the message" => |s| Value::Bool(s.from == Direction::Originator);
+    "ssdp.method" [] method: Text, "M-SEARCH or NOTIFY; absent in an answer" => |s| text(s.method.as_deref());
+    "ssdp.host" [] host: Text, "Multicast group of the message" => |s| text(s.host.as_deref());
+    "ssdp.uri" [] uri: Text, "Target of the message: *" => |s| text(s.uri.as_deref());
     "ssdp.status" ["ssdp.code"] status_code: Unsigned, "Code of an answer" => |s| unsigned(s.status);
-    "ssdp.st" ["ssdp.search_target"] st: Text, "What is searched for, or was found: ssdp:all, upnp:rootdevice" => |s| text(s.search_target.as_deref());
-    "ssdp.nt" [] nt: Text, "What is announced" => |s| text(s.notification_type.as_deref());
-    "ssdp.nts" [] nts: Text, "How it is announced: ssdp:alive, ssdp:byebye, ssdp:update" => |s| text(s.notification_subtype.as_deref());
-    "ssdp.usn" [] usn: Text, "Which device, and what of it" => |s| text(s.usn.as_deref());
-    "ssdp.location" [] location: Text, "Where the device is described" => |s| text(s.location.as_deref());
-    "ssdp.server" [] server: Text, "What the device is: system, UPnP, product" => |s| text(s.server.as_deref());
-    "ssdp.user_agent" [] user_agent: Text, "What the searcher is" => |s| text(s.user_agent.as_deref());
-    "ssdp.max_age" [] max_age: Unsigned, "How long it holds, seconds" => |s| unsigned(s.max_age_s);
-    "ssdp.mx" [] mx: Unsigned, "How long answers may take, seconds" => |s| unsigned(s.wait_max_s);
+    "ssdp.st" ["ssdp.search_target"] st: Text, "Search target, or the found one: ssdp:all, upnp:rootdevice" => |s| text(s.search_target.as_deref());
+    "ssdp.nt" [] nt: Text, "Type of the announced device or service" => |s| text(s.notification_type.as_deref());
+    "ssdp.nts" [] nts: Text, "Type of the announcement: ssdp:alive, ssdp:byebye, ssdp:update" => |s| text(s.notification_subtype.as_deref());
+    "ssdp.usn" [] usn: Text, "Identifier of the device, and the announced part of it" => |s| text(s.usn.as_deref());
+    "ssdp.location" [] location: Text, "Address of the device description" => |s| text(s.location.as_deref());
+    "ssdp.server" [] server: Text, "Product of the device: system, UPnP, product" => |s| text(s.server.as_deref());
+    "ssdp.user_agent" [] user_agent: Text, "Product of the searching client" => |s| text(s.user_agent.as_deref());
+    "ssdp.max_age" [] max_age: Unsigned, "Validity of the announcement, seconds" => |s| unsigned(s.max_age_s);
+    "ssdp.mx" [] mx: Unsigned, "Maximum delay of answers, seconds" => |s| unsigned(s.wait_max_s);
 }
 
 #[cfg(test)]

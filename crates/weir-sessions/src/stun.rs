@@ -44,13 +44,13 @@ fn may_begin(place: FirstPlace) -> ByteSet {
 /// Magic cookie, at the fifth byte of every message.
 const COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
 
-/// Most requests of a flow that wait for their responses.
+/// Maximum number of requests of a flow that wait for their responses.
 pub const WAITING_MAX: usize = 64;
 
-/// Most attribute types kept of a message.
+/// Maximum number of attribute types kept of a message.
 const ATTRIBUTES_MAX: usize = 64;
 
-/// Most bytes kept of a text: the protocol's maximum (§14).
+/// Maximum number of bytes kept of a text: the protocol's maximum (§14).
 const TEXT_BYTES_MAX: usize = 763;
 
 /// A message (§5).
@@ -284,24 +284,24 @@ impl Session for StunTransaction {
 const METHODS: Words = Words { list: || named(0..=u16::MAX, method_name), others: &["unknown-"] };
 
 session_fields! { StunTransaction;
-    "stun.method" [] method: Text in METHODS, "What was asked for: Binding, Allocate" => |t| t.messages().next().map_or(Value::Absent, |m| Value::Text(method_name(m.method)));
-    "stun.result" [] result: Text, "How it went: success, error, indication, unanswered" => |t| text(Some(t.result()));
+    "stun.method" [] method: Text in METHODS, "Method of the request: Binding, Allocate" => |t| t.messages().next().map_or(Value::Absent, |m| Value::Text(method_name(m.method)));
+    "stun.result" [] result: Text, "Result: success, error, indication, unanswered" => |t| text(Some(t.result()));
     "stun.time" ["stun.rtt"] rtt: Interval, "Time from request to answer" => |t| t.rtt_ns.map_or(Value::Absent, Value::Interval);
-    "stun.att.username" ["stun.username"] username: Text, "Who asks" => |t| text(t.text(|m| &m.username));
+    "stun.att.username" ["stun.username"] username: Text, "User name" => |t| text(t.text(|m| &m.username));
     "stun.att.realm" ["stun.realm"] realm: Text, "Realm of the server" => |t| text(t.text(|m| &m.realm));
     "stun.att.software" ["stun.software"] software: Text, "Software of the server, or else of the client" => |t| text(t.response.iter().chain(&t.request).find_map(|m| m.software.as_deref()));
     "stun.mapped_addr" [] mapped_addr: Address, "Address of the client as the server sees it" => |t| address(t.response.as_ref().and_then(|m| m.mapped));
-    "stun.mapped_port" [] mapped_port: Unsigned, "Its port" => |t| unsigned(t.response.as_ref().and_then(|m| m.mapped).map(|mapped| mapped.1));
-    "stun.relayed_addr" [] relayed_addr: Address, "Address that the server lends the client" => |t| address(t.response.as_ref().and_then(|m| m.relayed));
-    "stun.relayed_port" [] relayed_port: Unsigned, "Its port" => |t| unsigned(t.response.as_ref().and_then(|m| m.relayed).map(|relayed| relayed.1));
-    "stun.peer_addr" [] peer_addr: Address, "Peer that a permission or channel is for" => |t| address(t.messages().find_map(|m| m.peer));
-    "stun.peer_port" [] peer_port: Unsigned, "Its port" => |t| unsigned(t.messages().find_map(|m| m.peer).map(|peer| peer.1));
-    "stun.att.error" ["stun.error"] error: Unsigned, "Number of the error: 401" => |t| unsigned(t.response.as_ref().and_then(|m| m.error.as_ref()).map(|error| error.0));
-    "stun.att.error.reason" ["stun.error_reason"] error_reason: Text, "What the server says of it" => |t| text(t.response.as_ref().and_then(|m| m.error.as_ref()).map(|error| error.1.as_str()));
+    "stun.mapped_port" [] mapped_port: Unsigned, "Port of the client as the server sees it" => |t| unsigned(t.response.as_ref().and_then(|m| m.mapped).map(|mapped| mapped.1));
+    "stun.relayed_addr" [] relayed_addr: Address, "Relay address that the server allocates for the client" => |t| address(t.response.as_ref().and_then(|m| m.relayed));
+    "stun.relayed_port" [] relayed_port: Unsigned, "Relay port that the server allocates for the client" => |t| unsigned(t.response.as_ref().and_then(|m| m.relayed).map(|relayed| relayed.1));
+    "stun.peer_addr" [] peer_addr: Address, "Address of the peer of a permission or channel" => |t| address(t.messages().find_map(|m| m.peer));
+    "stun.peer_port" [] peer_port: Unsigned, "Port of the peer of a permission or channel" => |t| unsigned(t.messages().find_map(|m| m.peer).map(|peer| peer.1));
+    "stun.att.error" ["stun.error"] error: Unsigned, "Error code: 401" => |t| unsigned(t.response.as_ref().and_then(|m| m.error.as_ref()).map(|error| error.0));
+    "stun.att.error.reason" ["stun.error_reason"] error_reason: Text, "Reason of the error" => |t| text(t.response.as_ref().and_then(|m| m.error.as_ref()).map(|error| error.1.as_str()));
     "stun.id" [] _: Text, "Number of the transaction, hexadecimal" => |t| t.messages().next().map_or(Value::Absent, |m| owned(crate::wire::hex(&m.transaction)));
-    "stun.type.method" [] _: Unsigned, "Number of what was asked for" => |t| unsigned(t.messages().next().map(|m| m.method));
-    "stun.att.type" ["stun.attributes"] _: Numbers, "Attributes of the request" => |t| t.request.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));
-    "stun.response.attributes" [] _: Numbers, "Attributes of the answer" => |t| t.response.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));
+    "stun.type.method" [] _: Unsigned, "Number of the method" => |t| unsigned(t.messages().next().map(|m| m.method));
+    "stun.att.type" ["stun.attributes"] _: Numbers, "Attribute types of the request" => |t| t.request.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));
+    "stun.response.attributes" [] _: Numbers, "Attribute types of the answer" => |t| t.response.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));
 }
 
 fn address(address: Option<(IpAddr, u16)>) -> Value<'static> {

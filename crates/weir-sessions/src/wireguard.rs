@@ -18,7 +18,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "wireguard",
     transports: &["udp"],
     hands_over: &[],
-    doc: "WireGuard: handshakes, which come every two minutes while there is traffic",
+    doc: "WireGuard: handshakes, which are repeated every two minutes while there is traffic",
     probe,
     may_begin,
     open: |_| Box::new(WireguardParser::default()),
@@ -36,7 +36,7 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Most handshakes of a flow that wait for their responses.
+/// Maximum number of handshakes of a flow that wait for their responses.
 pub const WAITING_MAX: usize = 16;
 
 /// A handshake message.
@@ -194,11 +194,11 @@ impl Session for WireguardHandshake {
 const RESULTS: Words = Words { list: || vec!["answered", "cookie", "unanswered"], others: &[] };
 
 session_fields! { WireguardHandshake;
-    "wireguard.initiator_index" ["wireguard.sender"] initiator_index: Unsigned, "Number the initiator goes by" => |h| unsigned(h.initiator_index);
-    "wireguard.responder_index" ["wireguard.receiver"] responder_index: Unsigned, "Number the other one goes by" => |h| unsigned(h.responder_index);
-    "wireguard.result" [] result: Text in RESULTS, "How it went: answered, cookie, unanswered" => |h| text(Some(h.result()));
+    "wireguard.initiator_index" ["wireguard.sender"] initiator_index: Unsigned, "Session index of the initiator" => |h| unsigned(h.initiator_index);
+    "wireguard.responder_index" ["wireguard.receiver"] responder_index: Unsigned, "Session index of the responder" => |h| unsigned(h.responder_index);
+    "wireguard.result" [] result: Text in RESULTS, "Result: answered, cookie, unanswered" => |h| text(Some(h.result()));
     "wireguard.rtt" [] rtt: Interval, "Time from the first message to the answer" => |h| h.rtt_ns.map_or(Value::Absent, Value::Interval);
-    "wireguard.reversed" [] _: Bool, "Whether the responder of the flow began" => |h| Value::Bool(h.initiator == Direction::Responder);
+    "wireguard.reversed" [] _: Bool, "Whether the responder of the flow initiated the handshake" => |h| Value::Bool(h.initiator == Direction::Responder);
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use weir_packet::{Timestamp, Value};
 /// The log, for the registry.
 pub const LOG: PartLog = PartLog {
     name: "x509",
-    doc: "Certificates that handshakes show (RFC 5280), each once",
+    doc: "Certificates in handshakes (RFC 5280), each once",
     head: &["ts"],
     known_by: "fingerprint",
     of: &[("tls", of_tls), ("dtls", of_dtls)],
@@ -40,18 +40,18 @@ session_fields! { ShownCertificate;
     "x509.not_after" [] "certificate.not_valid_after": Time, "End of validity" => |c| Value::Time(c.certificate.not_after);
     "x509.key_alg" [] "certificate.key_alg": Text, "Algorithm of the key" => |c| text(Some(&c.certificate.key_algorithm));
     "x509.sig_alg" [] "certificate.sig_alg": Text, "Algorithm of the signature" => |c| text(Some(&c.certificate.signature_algorithm));
-    "x509.key_type" [] "certificate.key_type": Text, "Kind of key: rsa, ecdsa …" => |c| text(Some(&c.certificate.key_type));
+    "x509.key_type" [] "certificate.key_type": Text, "Type of the key: rsa, ecdsa …" => |c| text(Some(&c.certificate.key_type));
     "x509.key_length" [] "certificate.key_length": Unsigned, "Length of the key, bits" => |c| Value::Unsigned(c.certificate.key_bits as u64);
     "x509.exponent" [] "certificate.exponent": Text, "Exponent of an RSA key" => |c| text(c.certificate.exponent.as_deref());
-    "x509.curve" [] "certificate.curve": Text, "Curve of a key on a named one" => |c| text(c.certificate.curve.as_deref());
+    "x509.curve" [] "certificate.curve": Text, "Named curve of the key" => |c| text(c.certificate.curve.as_deref());
     "x509.san.dns" [] "san.dns": Texts, "DNS names of the subject" => |c| texts(&c.certificate.san_dns);
     "x509.san.uri" [] "san.uri": Texts, "URIs of the subject" => |c| texts(&c.certificate.san_uris);
     "x509.san.email" [] "san.email": Texts, "Mail addresses of the subject" => |c| texts(&c.certificate.san_emails);
     "x509.san.ip" [] "san.ip": Texts, "Addresses of the subject" => |c| owned_texts(c.certificate.san_ips.iter().map(ToString::to_string).collect());
-    "x509.basic_constraints.ca" [] "basic_constraints.ca": Bool, "Whether it may issue others, where it says so" => |c| c.certificate.is_ca.map_or(Value::Absent, Value::Bool);
-    "x509.basic_constraints.path_len" [] "basic_constraints.path_len": Unsigned, "Most others between it and the last of a chain" => |c| unsigned(c.certificate.path_length);
-    "x509.host_cert" [] host_cert: Bool, "Whether it is the server's own" => |c| Value::Bool(c.is_server);
-    "x509.client_cert" [] client_cert: Bool, "Whether it is the client's own" => |c| Value::Bool(c.is_client);
+    "x509.basic_constraints.ca" [] "basic_constraints.ca": Bool, "Whether the certificate may issue others, if stated" => |c| c.certificate.is_ca.map_or(Value::Absent, Value::Bool);
+    "x509.basic_constraints.path_len" [] "basic_constraints.path_len": Unsigned, "Maximum number of intermediate certificates below this one" => |c| unsigned(c.certificate.path_length);
+    "x509.host_cert" [] host_cert: Bool, "Whether the certificate is the server's own" => |c| Value::Bool(c.is_server);
+    "x509.client_cert" [] client_cert: Bool, "Whether the certificate is the client's own" => |c| Value::Bool(c.is_client);
 }
 
 impl Session for ShownCertificate {

@@ -2,7 +2,8 @@
 //! into pieces affects neither recognition nor the sessions, no input makes a parser panic or hold much
 //! memory, and a recognised seed stays recognised.
 //!
-//! A seed `NAME.talk` is a conversation as text (see `src/fuzz.rs`); other files are commands for the fuzzer.
+//! A seed `NAME.talk` is a conversation as text (see `weir-testing/src/conversation.rs`); other files are commands for
+//! the fuzzer.
 
 mod support;
 
@@ -111,7 +112,7 @@ fn seeds_yield_sessions_and_are_recognised() {
                     Act::Send(bytes) => &bytes[..],
                     Act::Lose(_) => &[],
                 });
-                // A probe sees the last datagram of each side; here that is the first.
+                // The engine passes the last datagram of each side to a probe; after one datagram, that is the first.
                 sent.take(if seed.is_datagram { 1 } else { usize::MAX }).flatten().copied().collect()
             };
             let [originator, responder] = [Direction::Originator, Direction::Responder].map(all_of);

@@ -1,15 +1,15 @@
-//! Any bytes as a capture file.
+//! Reads any bytes as a capture file.
 
 use weir_io::{CaptureReader, Findings, PcapngWriter};
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Poll, Source};
 
-/// Drains a reader of arbitrary bytes and checks what a source promises, and that what is written of it as pcapng can be
-/// read. For fuzzers and tests.
+/// Reads arbitrary bytes as a capture to its end, writes its packets as pcapng, and reads the result again. Checks the
+/// guarantees of [`Source`]. For fuzzers and tests.
 ///
 /// # Panics
-/// Where a promise of [`Source`] is broken.
+/// If a guarantee of [`Source`] is violated, or the written packets differ from those read again.
 pub fn fuzz_reader(bytes: &[u8]) {
-    // Stops decompression bombs; more than any input of a fuzzer holds otherwise.
+    // Stops decompression bombs. No other input of a fuzzer has that many bursts.
     const BURSTS_MAX: usize = 1 << 14;
     for block_bytes in [64, 4 << 10] {
         let (mut written, findings) = (PcapngWriter::new(Vec::new()), Findings::default());
@@ -34,7 +34,8 @@ pub fn fuzz_reader(bytes: &[u8]) {
     }
 }
 
-/// Hands `each` packet of so many bursts of a capture on, with its bytes and options; the number of errors.
+/// Calls `each` for every packet of the first `bursts_max` bursts of a capture, with its bytes and options. Returns the
+/// number of errors.
 fn fuzz_read(
     bytes: &[u8],
     (block_bytes, bursts_max): (usize, usize),

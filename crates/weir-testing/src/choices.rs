@@ -1,7 +1,8 @@
-//! A fuzzer's bytes as a row of choices: what a generator asks for comes from them, and nothing else.
+//! Reads a fuzzer's bytes as choices. A generator takes all its decisions from them, so its output depends on the bytes
+//! alone.
 
-/// Choices read from the front of the bytes, or from their end. Where they run out every choice is the first
-/// one, so generators put what ends soonest first.
+/// Choices read from the start of the bytes, or from their end. Once all bytes are used, every choice is the first
+/// alternative; generators therefore list the alternative first that ends soonest.
 #[derive(Debug)]
 pub(crate) struct Choices<'a> {
     bytes: &'a [u8],
@@ -13,7 +14,8 @@ impl<'a> Choices<'a> {
         Self { bytes, from_end: false }
     }
 
-    /// From the last byte on: two generators at the two ends do not shift each other's choices.
+    /// Reads from the last byte backwards. Two generators that read from the two ends do not shift each other's
+    /// choices.
     pub(crate) fn from_end(bytes: &'a [u8]) -> Self {
         Self { bytes, from_end: true }
     }
@@ -32,22 +34,22 @@ impl<'a> Choices<'a> {
         word as usize % bound
     }
 
-    /// True in so many of a hundred cases; never once the bytes have run out.
+    /// True in `percent` of a hundred cases; always false once all bytes are used.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) >= 100 - percent
     }
 
-    /// One of them, of which there is one at least.
+    /// One of the values in `from`, which is not empty.
     pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 
-    /// Eight bytes.
+    /// A number made of eight bytes.
     pub(crate) fn word(&mut self) -> u64 {
         (0..8).fold(0, |word, _| word << 8 | self.byte())
     }
 
-    /// A number as they stand in protocols: mostly a small one, seldom one at an edge.
+    /// A number that is typical of protocols: mostly small, sometimes next to a power of two.
     pub(crate) fn number(&mut self) -> u64 {
         const EDGES: [u64; 16] = [
             8,

@@ -1,12 +1,12 @@
-//! For fuzzers and tests: conversations of two sides as text or as commands of one byte, and any parser of the
-//! registry run on them, with what must hold of every one of them asserted.
+//! For fuzzers and tests: a conversation between two endpoints, written as text or as commands of one byte. [`run`]
+//! runs any registered session parser on a conversation and asserts the properties that every parser must have.
 //!
 //! A conversation as text, a seed of `corpus/PROTOCOL/NAME.talk`:
 //!
 //! ```text
 //! # A comment.
-//! > "GET / HTTP/1.1\r\n"        what the originator sends: quoted text, with \r \n \t \\ \" \x00 …
-//!   "Host: x\r\n\r\n" 0d0a      … goes on in lines that begin with neither side; hexadecimal digits are bytes
+//! > "GET / HTTP/1.1\r\n"        sent by the originator: quoted text, with \r \n \t \\ \" \x00 …
+//!   "Host: x\r\n\r\n" 0d0a      continued on lines without `>` or `<`; hexadecimal digits are bytes
 //! < gap 100                     a hundred bytes of the responder are missing
 //! datagrams                     a line of its own: each segment is a datagram
 //! ```
@@ -14,52 +14,53 @@
 use weir_packet::{Timestamp, Value, ValueType};
 use weir_sessions::{Data, Direction, Field, Opening, Progress, Session, SessionProtocol};
 
-/// What a parser may hold at most, bytes. Far above what any of them needs.
+/// Maximum number of bytes that a parser may hold. Far above the needs of any parser.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// Time between two steps of a conversation.
 const STEP_NS: i64 = 1_000_000;
 
-/// What one side does.
+/// The action of one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// It sends bytes, in one segment or datagram.
+    /// It sends these bytes in one segment or datagram.
     Send(Vec<u8>),
-    /// So many of its bytes are missing.
+    /// This number of its bytes is missing from the capture.
     Lose(u64),
 }
 
 /// One step of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Who.
+    /// The sender.
     pub from: Direction,
-    /// When.
+    /// Capture time.
     pub time: Timestamp,
-    /// What.
+    /// The action.
     pub act: Act,
 }
 
-/// What two sides send each other.
+/// The bytes that two endpoints send to each other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Conversation {
-    /// Each segment is a datagram.
+    /// Whether each step is a datagram.
     pub is_datagram: bool,
-    /// In order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// What became of a conversation.
+/// The output of a parser for a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The values of all fields of each session, and its time.
     pub sessions: Vec<String>,
-    /// Where another protocol took over: who sent the bytes at hand, and how many of that side were taken before.
+    /// If the parser handed over to another protocol: the sender of the current bytes, and the number of that sender's
+    /// bytes that the parser consumed.
     pub handed_over: Option<(Direction, u64)>,
 }
 
 impl Conversation {
-    /// Reads the text form. What is no part of it is passed over: no text is wrong.
+    /// Reads the text form. Unknown text is ignored, so every text is valid.
     pub fn parse(text: &str) -> Self {
         let mut conversation = Self::default();
         for line in text.lines().map(str::trim) {
@@ -88,8 +89,8 @@ impl Conversation {
         conversation
     }
 
-    /// Reads commands of one byte: bit 0 says which side, bit 1 that bytes are missing, the other six how many
-    /// bytes that follow are sent, sixteen times as many in a datagram.
+    /// Reads commands of one byte: bit 0 selects the sender, bit 1 means that the bytes are missing, and the other six
+    /// bits are the number of following bytes to send, in units of one byte (in datagrams: of sixteen bytes).
     pub fn from_commands(bytes: &[u8], is_datagram: bool) -> Self {
         let mut conversation = Self { is_datagram, ..Self::default() };
         let mut rest = bytes;
@@ -105,13 +106,14 @@ impl Conversation {
         conversation
     }
 
-    /// Adds a step, a millisecond after the last.
+    /// Adds a step, one millisecond after the previous one.
     pub fn push(&mut self, from: Direction, act: Act) {
         let time = self.steps.last().map_or(Timestamp(STEP_NS), |last| Timestamp(last.time.0 + STEP_NS));
         self.steps.push(Step { from, time, act });
     }
 
-    /// The same with segments cut into pieces of the given lengths, in turn; datagrams stay whole.
+    /// The same conversation with its segments cut into pieces. The lengths are used in turn, again and again.
+    /// Datagrams stay whole.
     #[must_use]
     pub fn cut(&self, lengths: &[usize]) -> Self {
         let mut lengths = lengths.iter().cycle();
@@ -134,14 +136,14 @@ impl Conversation {
         Self { is_datagram: self.is_datagram, steps }
     }
 
-    /// The same with the sides exchanged.
+    /// The same conversation with the endpoints exchanged.
     #[must_use]
     pub fn turned(&self) -> Self {
         let steps = self.steps.iter().map(|step| Step { from: step.from.other(), ..step.clone() });
         Self { is_datagram: self.is_datagram, steps: steps.collect() }
     }
 
-    /// The same with one side alone.
+    /// The steps of one endpoint only.
     #[must_use]
     pub fn one_sided(&self, of: Direction) -> Self {
         let steps = self.steps.iter().filter(|step| step.from == of).cloned();
@@ -149,7 +151,7 @@ impl Conversation {
     }
 }
 
-/// Adds what a line of the text form says.
+/// Adds the bytes on a line of the text form to `bytes`.
 fn read_bytes(content: &str, bytes: &mut Vec<u8>) {
     let mut letters = content.chars();
     let mut high = None;
@@ -189,18 +191,18 @@ fn read_quoted(letters: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) {
 /// Runs a protocol's parser on a conversation.
 ///
 /// # Panics
-/// Where the parser does not keep to its contract: memory beyond [`HELD_BYTES_MAX`], more bytes handed over than
-/// there were, a value that is not of its field's type.
+/// If the parser violates its contract: it holds more than [`HELD_BYTES_MAX`], hands over more bytes than it received,
+/// or yields a value of another type than its field's.
 pub fn run(protocol: &SessionProtocol, conversation: &Conversation) -> Outcome {
     let (sessions, handed_over) = drive(protocol, conversation);
     let sessions = sessions.iter().map(|session| describe(protocol, session.as_ref())).collect();
     Outcome { sessions, handed_over }
 }
 
-/// Sessions, and where another protocol took over.
+/// Sessions, and the hand-over to another protocol; see [`Outcome::handed_over`].
 type Driven = (Vec<Box<dyn Session>>, Option<(Direction, u64)>);
 
-/// What a conversation yields.
+/// Runs a parser on a conversation.
 fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
     let mut parser = (protocol.open)(&weir_sessions::Context::default());
     let mut sessions: Vec<Box<dyn Session>> = Vec::new();
@@ -243,11 +245,12 @@ fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
     (sessions, handed_over)
 }
 
-/// Runs a protocol's parser on a conversation as text, whole and in single bytes; what the named fields of each
-/// session are, `-` where absent, and in the end `over to BYTES` where another protocol took over.
+/// Runs a protocol's parser on a conversation as text, whole and in single bytes. Returns one row for each session,
+/// with the values of the named fields (`-` if absent). If the parser handed over to another protocol, the last row is
+/// `over to BYTES`, with the number of bytes that it consumed before.
 ///
 /// # Panics
-/// As [`run`]; and where single bytes give something else, or there is no such field.
+/// As [`run`]; also if single bytes give other sessions, or a field is unknown.
 pub fn rows(protocol: &SessionProtocol, talk: &str, names: &[&str]) -> Vec<String> {
     let conversation = Conversation::parse(talk);
     let outcome = run(protocol, &conversation);
@@ -268,7 +271,7 @@ pub fn rows(protocol: &SessionProtocol, talk: &str, names: &[&str]) -> Vec<Strin
     rows
 }
 
-/// A value as tests have it: lists with commas, numbers and times as they are.
+/// A value as text for tests: lists are separated by commas, numbers and times are not formatted.
 fn plain(value: &Value<'_>) -> String {
     match value {
         Value::Absent => "-".to_owned(),
@@ -285,7 +288,8 @@ fn plain(value: &Value<'_>) -> String {
     }
 }
 
-/// All fields of a session that are not absent, and its time; each of the type that its field declares.
+/// The time of a session and all its values that are not absent. Asserts that each value has the type that its field
+/// declares.
 fn describe(protocol: &SessionProtocol, session: &dyn Session) -> String {
     let mut text = format!("{:?}", session.time());
     for (index, field) in protocol.fields.iter().enumerate() {
@@ -320,8 +324,9 @@ fn fits(value: &Value<'_>, value_type: ValueType) -> bool {
     }
 }
 
-/// Takes any bytes as a conversation: as text where they begin with `#`, as commands otherwise (both are said at
-/// [`Conversation`]), and asserts what must hold of it. What only goes over UDP comes in datagrams.
+/// Reads any bytes as a conversation, runs the protocol's probe and parser on it, and asserts the properties of
+/// [`run`]. Bytes that begin with `#` are [text](Conversation::parse), others are
+/// [commands](Conversation::from_commands). Protocols that do not run over TCP receive datagrams.
 ///
 /// # Panics
 /// As [`run`].
@@ -338,7 +343,7 @@ pub fn fuzz_session(protocol: &SessionProtocol, bytes: &[u8]) {
         let _ = (protocol.probe)(&Opening { originator, responder, earlier, ports, is_datagram });
     }
     let outcome = run(protocol, &conversation);
-    // One byte at a time is the hardest of all cuts.
+    // Single bytes are the hardest case of segmentation.
     if bytes.len() < 4096 {
         assert_eq!(run(protocol, &conversation.cut(&[1])), outcome, "{}: in single bytes", protocol.name);
     }

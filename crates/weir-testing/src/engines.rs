@@ -1,5 +1,5 @@
-//! For fuzzers: any filter over any packets, native code with the passes against the interpreter without; in `texts`
-//! over protocols that nobody wrote.
+//! For fuzzers: runs any filter over any packets, and compares native code with all passes against the interpreter
+//! without passes. `texts` does the same with generated protocols.
 
 pub use crate::texts::{Tried, fuzz_text, shrink_text, try_text};
 
@@ -9,7 +9,7 @@ use weir::{Ask, Compiled, Compiler, Executor, Item, Need, Options, Shape, Want, 
 use weir_packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
 use weir_sessions::ProtocolSet;
 
-/// Packets of one input at most; one burst.
+/// Maximum number of packets of one input, which form one burst.
 const PACKETS_MAX: usize = 32;
 
 /// The packets of an input, in one burst.
@@ -22,11 +22,11 @@ impl Source for Once {
     }
 }
 
-/// Takes `bytes` as a filter, a line end, and packets: each two bytes of length (of which the upper five
-/// bits say how much longer it was on the wire) and its bytes.
+/// Reads `bytes` as a filter, a line end, and packets. A packet begins with two bytes: the lower eleven bits are the
+/// number of its captured bytes, which follow; the upper five bits are the number of bytes that were cut off.
 ///
 /// # Panics
-/// Where the two engines differ, or packets are not accounted for.
+/// If the two engines differ, or the packet counters do not add up.
 pub fn fuzz_program(bytes: &[u8]) {
     static COMPILER: OnceLock<Compiler> = OnceLock::new();
     let compiler = COMPILER.get_or_init(Compiler::default);

@@ -1,4 +1,4 @@
-//! Any bytes as a text of the protocol language, and as a filter.
+//! Reads any bytes as a text of the protocol language, and as a filter.
 
 mod sample;
 
@@ -8,10 +8,11 @@ use std::sync::LazyLock;
 use weir_lang::filter::{TEXT_BYTES_MAX, compile, compile_bpf};
 use weir_lang::{format, load};
 
-/// Reads any bytes as a user's protocol text: refused with an error, or laid out, which changes nothing the second time.
+/// Reads any bytes as a user's protocol text. The text is either refused with an error or accepted. Formatting a
+/// formatted text changes nothing.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If one of these properties does not hold.
 pub fn fuzz_lang(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Err(wrong) = load(&[("fuzz.weir", &text)]) {
@@ -24,10 +25,11 @@ pub fn fuzz_lang(bytes: &[u8]) {
     }
 }
 
-/// Reads any bytes as a filter, in both syntaxes: refused with diagnostics, or printed as text that compiles to the same.
+/// Reads any bytes as a filter, in both syntaxes. If the filter is accepted, its printed form compiles to the same
+/// filter.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If this does not hold.
 pub fn fuzz_filter(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     static CATALOG: LazyLock<SampleCatalog> = LazyLock::new(Default::default);

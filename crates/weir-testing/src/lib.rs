@@ -1,7 +1,7 @@
 //! Generators, oracles and fuzz entry points; for tests and fuzzers only. No crate depends on this one outside its tests;
 //! `xtask` takes [`Random`].
 //!
-//! | module | feature | what is made | what is checked |
+//! | module | feature | generates | checks |
 //! |---|---|---|---|
 //! | [`Random`] | | numbers from a seed | |
 //! | [`graph`] | `graph` | valid graphs and frames | two programs: equal outcomes of `drive` |
@@ -13,8 +13,9 @@
 //! | [`capture`] | `capture` | | what a source promises; pcapng written and read again |
 //! | [`engines`] | `engines` | protocol texts, filters, packets | native code and passes against the interpreter |
 //!
-//! The functions named `fuzz_*` take any bytes and panic where a property does not hold; `fuzz/` at the root hands a
-//! fuzzer's bytes to them, and `crates/weir/tests/properties/corpus.rs` the bytes in `corpus/`.
+//! The functions named `fuzz_*` take any bytes and panic if a property does not hold. The fuzzers in `fuzz/` (at the
+//! root of the repository) call them, and `crates/weir/tests/properties/corpus.rs` calls them for the files in
+//! `corpus/`.
 //!
 //! Unit tests of `weir-sessions` and `weir-io` include `conversation.rs` and `capture.rs` by path: for a unit test, the
 //! types of a dev-dependency are not those of the crate under test.

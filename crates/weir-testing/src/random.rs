@@ -1,4 +1,4 @@
-//! SplitMix64: the same numbers for the same seed on every machine.
+//! SplitMix64: a seed gives the same numbers on every machine.
 
 /// A generator of numbers (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
 #[derive(Debug, Clone)]
@@ -23,17 +23,17 @@ impl Random {
         self.bits() % bound
     }
 
-    /// True once in `n` times.
+    /// True with probability 1 / `n`.
     pub fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// One of the choices, of which there is one at least.
+    /// One of `choices`, which is not empty.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// A number, small ones, powers of two and their neighbours more often than others.
+    /// A number. Small numbers, and numbers next to powers of two, are more frequent than others.
     pub fn number(&mut self) -> u64 {
         match self.below(4) {
             0 => self.below(4),

@@ -1,9 +1,10 @@
-//! Texts of the protocol language, made of choices: what compiles must mean the same to every engine.
+//! Generates texts of the protocol language from a fuzzer's bytes. If a text compiles, all engines must give the same
+//! results for it.
 //!
-//! A text is made from the front of a fuzzer's bytes, the filter and the packets from their end. It is valid by
-//! construction, but for what only the checker knows (`file` puts it together from `header`, `instance`,
-//! `machine`, `messages`; `names` knows what is in scope, `expr` writes expressions). `packets` builds frames from the
-//! checked text, `runs` collects all that a program says of them.
+//! The text is generated from the start of the bytes, the filters and packets from their end. The text is valid except
+//! for rules that only the checker knows. `file` assembles it from `header`, `instance`, `machine` and `messages`;
+//! `names` holds the names in scope, and `expr` writes expressions. `packets` builds frames from the checked text, and
+//! `runs` collects the output of a program for these frames.
 
 mod expr;
 mod file;
@@ -29,27 +30,27 @@ use weir_engine::stream::{ChunkParams, StreamParams};
 use weir_ir::verify::assert_valid;
 use weir_lang::diag::Diagnostics;
 
-/// Packets of one text at most.
+/// Maximum number of packets for one text.
 const PACKETS_MAX: usize = 60;
 
-/// What became of a generated text.
+/// The result for a generated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tried {
-    /// The checker, or the compiler, refused it, and says why.
+    /// The checker or the compiler refused it with this message.
     Refused(String),
-    /// All engines said the same of the packets: so many rows.
+    /// All engines gave the same rows for the packets; the number of rows.
     Agreed(usize),
 }
 
-/// Makes a text, a filter and packets of `bytes`.
+/// Generates a text, filters and packets from `bytes`, and compares the engines.
 ///
 /// # Panics
-/// Where engines differ, the verifier refuses a graph, or packets are not accounted for.
+/// If engines differ, the verifier refuses a graph, or counters do not add up.
 pub fn fuzz_text(bytes: &[u8]) {
     try_text(bytes);
 }
 
-/// As [`fuzz_text`], and says what became of it.
+/// As [`fuzz_text`], but returns the result.
 ///
 /// # Panics
 /// As [`fuzz_text`].
@@ -65,14 +66,14 @@ pub fn try_text(bytes: &[u8]) -> Tried {
     tried
 }
 
-/// A text, questions about it, packets.
+/// A text, questions and packets.
 #[derive(Debug, Clone)]
 struct Case {
     text: String,
     asks: Vec<Ask>,
-    /// No hole is passed over.
+    /// Whether reassembly is strict: missing bytes are never passed over.
     strict: bool,
-    /// Whose bytes count where they overlap.
+    /// Selects the bytes that win where segments overlap.
     policy: Policy,
     packets: Vec<Packet>,
 }
@@ -130,7 +131,7 @@ impl Case {
         Options { engine, without_passes, limits, policies, ..Options::default() }
     }
 
-    /// Passes without any one of which the rows are as expected.
+    /// The passes that cause the difference: if any one of them is omitted, the rows are as expected.
     fn guilty(&self, compiler: &Compiler, expected: &[String]) -> Vec<&'static str> {
         let Self { asks, packets, .. } = self;
         let says = |compiled: &Compiled| runs::told(compiler, compiled, packets);
@@ -156,7 +157,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// One question of each kind, or some of them: the less is asked, the more the passes may drop.
+/// One question of each kind, or of some kinds: fewer questions let the passes remove more.
 fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
     let catalog = compiler.catalog();
     let wants = [Want::Packets, Want::Connections, Want::Events, Want::Streams(params(choices))];
@@ -165,7 +166,7 @@ fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
     let chosen = wants.into_iter().enumerate().filter(|(at, _)| kept >> at & 1 == 1);
     chosen
         .map(|(_, want)| {
-            // What is only known later cannot choose events, and packets of streams.
+            // Events and the packets of streams cannot be selected by properties that are known later.
             let is_late = match want {
                 Want::Streams(params) => params.packets,
                 _ => want == Want::Events,
@@ -185,7 +186,7 @@ fn asks(choices: &mut Choices<'_>, compiler: &Compiler) -> Vec<Ask> {
         .collect()
 }
 
-/// How streams are given.
+/// The parameters of stream delivery.
 fn params(choices: &mut Choices<'_>) -> StreamParams {
     let [first, bytes, overlap] = [(); 3].map(|()| choices.below(9) as u32);
     let flush_ns = choices.pick(&[0, 1_000_000_000]);
@@ -205,7 +206,7 @@ fn refused(wrong: &Diagnostics) -> Tried {
     Tried::Refused(format!("{} {} {}", error.code, error.message, place.unwrap_or_default()))
 }
 
-/// The numbers that stand in a text: what its conditions ask for.
+/// The numbers in a text, with which its conditions compare.
 fn numbers(text: &str) -> Vec<u64> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let number = |word: &str| match word.strip_prefix("0x") {
@@ -215,14 +216,14 @@ fn numbers(text: &str) -> Vec<u64> {
     words.filter_map(number).collect()
 }
 
-/// The author of one protocol: choices, and what was declared so far.
+/// Writes one protocol: the choices, and the names declared so far.
 struct Author<'c, 'b> {
     choices: &'c mut Choices<'b>,
     names: Names,
-    /// Names made so far.
+    /// The number of names declared so far.
     count: usize,
     has_window: bool,
-    /// An event hands on what the sequence puts in order.
+    /// Whether an event assembles the bytes that the sequence puts in order.
     assembles_in_order: bool,
 }
 
@@ -236,13 +237,13 @@ impl<'c, 'b> Author<'c, 'b> {
         format!("{letter}{}", self.count)
     }
 
-    /// A line of meaning, now and then.
+    /// Sometimes a description.
     fn doc(&mut self) -> String {
         if self.choices.chance(20) { " \"made up\"".into() } else { String::new() }
     }
 }
 
-/// A case that is printed where something goes wrong.
+/// Prints the case if the thread panics.
 struct Shown<'a>(&'a Case);
 
 impl Drop for Shown<'_> {

@@ -1,5 +1,5 @@
-//! Bindings to the system's vectorscan (or hyperscan), if installed: finds where any of many literals ends in
-//! a block of bytes.
+//! Bindings to the system's vectorscan (or hyperscan), if it is installed. The library finds the positions at which
+//! literals end in a block of bytes.
 //!
 //! `libhs.so.5` is loaded on first use, once per process, and never unloaded; nothing is linked against it.
 //! Of its interface (`hs_common.h`, `hs_compile.h`, `hs_runtime.h`) only the functions that [`Database`] and
@@ -49,11 +49,11 @@ pub struct Literal {
 /// The reason why vectorscan is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// It is not installed, is not version 5, does not run on this processor, or fails the self-test.
+    /// The library is not installed, is not version 5, does not run on this processor, or fails the self-test.
     Missing(String),
-    /// It rejects the literals, or the input exceeds the bounds.
+    /// The library rejects the literals, or the input exceeds the bounds.
     Refused(String),
-    /// It is out of memory, or failed with an undocumented error code.
+    /// The library is out of memory, or failed with an undocumented error code.
     Failed(c_int),
 }
 

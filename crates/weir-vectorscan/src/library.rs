@@ -17,7 +17,7 @@ const MAJOR: &str = "5.";
 
 /// `HS_SUCCESS`
 pub(crate) const SUCCESS: c_int = 0;
-/// `HS_SCAN_TERMINATED`: the callback asked for it.
+/// `HS_SCAN_TERMINATED`: the callback ended the search.
 pub(crate) const SCAN_TERMINATED: c_int = -3;
 
 /// `hs_database_t`

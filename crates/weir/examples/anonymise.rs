@@ -1,10 +1,10 @@
-//! Packets of HTTP connections into a pcapng file, their IP addresses anonymised so that what shared a prefix still
-//! does: ipcrypt-pfx (draft-denis-ipcrypt), which is AES-128 twice per bit of the prefix, as in the idea of Crypto-PAn
-//! (Xu et al., ICNP 2002). Who knows the key can turn it back.
+//! Writes the packets of HTTP connections to a pcapng file with anonymised IP addresses. Addresses with a common prefix
+//! keep a common prefix: ipcrypt-pfx (draft-denis-ipcrypt) encrypts each bit with two AES-128 operations, similar to
+//! Crypto-PAn (Xu et al., ICNP 2002). The key decrypts the addresses.
 //!
-//! Only packets whose addresses all stand in one place are written: Ethernet, at most VLAN tags, IP without options or
-//! extension headers, TCP, no tunnel, no fragment. How many were left out is said on stderr. MAC addresses, options of
-//! TCP and what HTTP itself says (`X-Forwarded-For`) stay as they are.
+//! Only packets with exactly one IP header are written: Ethernet with or without VLAN tags, IP without options or
+//! extension headers, TCP, no tunnel, no fragment. The number of omitted packets is printed to standard error. MAC
+//! addresses, TCP options and addresses within HTTP (`X-Forwarded-For`) are not changed.
 //!
 //! `cargo run --example anonymise -- KEY out.pcapng capture.pcap` with a key of 64 hexadecimal digits
 
@@ -52,15 +52,15 @@ fn key_of(hex: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok().filter(|key: &[u8; 32]| key[..16] != key[16..])
 }
 
-/// Replaces both addresses of an Ethernet frame, and mends what checks them. `None`, and nothing is changed, where
-/// there may be other addresses behind them, or no TCP.
+/// Replaces both IP addresses of an Ethernet frame, and updates the checksums. Returns `None` and leaves the frame
+/// unchanged if it may contain further addresses or is not TCP.
 fn anonymise(frame: &mut [u8], cipher: &IpcryptPfx) -> Option<()> {
     let mut ip = 14;
     while matches!(frame.get(ip - 2..ip)?, [0x81, 0] | [0x88, 0xa8]) {
         ip += 4;
     }
     let ether_type = frame.get(ip - 2..ip)?;
-    // Without options, as the route may be among them; neither More Fragments nor an offset; the protocol is TCP.
+    // No options, because they may contain a route; no fragment (flag More Fragments, offset); the protocol is TCP.
     let (addresses, transport) = match (ether_type, frame.get(ip..ip + 10)?) {
         ([8, 0], [0x45, _, _, _, _, _, 0 | 0x40, 0, _, 6]) => (ip + 12..ip + 20, ip + 20),
         ([0x86, 0xdd], [first, _, _, _, _, _, 6, ..]) if first >> 4 == 6 => (ip + 8..ip + 40, ip + 40),
@@ -89,7 +89,7 @@ fn encrypt(address: &[u8], cipher: &IpcryptPfx) -> Vec<u8> {
     }
 }
 
-/// A checksum after some of what it sums up was replaced (RFC 1624 §3, equation 3).
+/// Updates a checksum after a part of the summed bytes was replaced (RFC 1624 §3, equation 3).
 fn mend(checksum: &mut [u8], old: &[u8], new: &[u8]) {
     let words = |bytes: &[u8]| -> Vec<u32> {
         bytes.as_chunks::<2>().0.iter().map(|&pair| u32::from(u16::from_be_bytes(pair))).collect()

@@ -1,15 +1,16 @@
-//! A session protocol of one's own: the check-ins of a made-up remote control, "beacon", over TCP. Nothing in Weir knows the
-//! protocol. The program registers a parser; filters then know `beacon` and its fields, its sessions have rows and a log, and
-//! callbacks take them as a type.
+//! A session protocol outside of Weir: the check-ins of "beacon", an invented remote control over TCP. The program
+//! registers a parser. Filters then know `beacon` and its fields, its sessions have rows and a log, and callbacks
+//! receive them as a type.
 //!
-//! A check-in is one request of the controlled machine and the answer of its controller:
+//! A check-in consists of a request from the controlled machine and the answer of its controller:
 //!
 //! ```text
 //! request:  "BCN1"  length of name: 1 byte   name of the machine   sequence number: 4 bytes, big-endian
 //! answer:   "BCN1"  length of command: 1 byte   command
 //! ```
 //!
-//! `cargo run --example beacon -- capture.pcap [FILTER]` prints the log as JSON, then each machine that was told to do something.
+//! `cargo run --example beacon -- capture.pcap [FILTER]` prints the log as JSON, then each machine that received a
+//! command.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -29,12 +30,12 @@ struct CheckIn {
     time: Timestamp,
     machine: String,
     sequence: u32,
-    /// `None`: the connection ended before the answer.
+    /// The command in the answer; `None` if the connection ended before the answer.
     command: Option<String>,
 }
 
 impl Session for CheckIn {
-    /// By index into [`FIELDS`](SessionType::FIELDS).
+    /// The value of the field at this index of [`FIELDS`](SessionType::FIELDS).
     fn value(&self, index: usize) -> Value<'_> {
         match index {
             0 => Value::Text(Cow::Borrowed(&self.machine)),
@@ -80,34 +81,35 @@ static BEACON: SessionProtocol = SessionProtocol {
     fields: CheckIn::FIELDS,
 };
 
-/// Both sides begin with the same word.
+/// Both directions begin with the same word.
 fn probe(opening: &Opening<'_>) -> Probe {
     let first = if opening.originator.is_empty() { opening.responder } else { opening.originator };
     Probe::of_word(first, MAGIC)
 }
 
-/// The probe is not called for connections whose first bytes are others.
+/// The probe is not called for connections with other first bytes.
 fn may_begin(place: FirstPlace) -> ByteSet {
     MAGIC.get(place.at).map_or(ByteSet::ALL, |&expected| ByteSet::of(|byte| byte == expected))
 }
 
-/// Check-ins that may wait for their answers at a time: `engine.configure("beacon.waiting_max", 4)`.
+/// Maximum number of check-ins that wait for their answers: `engine.configure("beacon.waiting_max", 4)`.
 const WAITING_MAX: Setting =
     Setting { name: "beacon.waiting_max", default: 16, doc: "Check-ins that may wait for their answers" };
 
 /// Parses one connection.
 struct BeaconParser {
-    /// The beginning of a message of each side, at most one message long after each call.
+    /// The incomplete message of each direction, at most one message after each call.
     bytes: [Vec<u8>; 2],
     /// Requests without an answer so far.
     waiting: VecDeque<CheckIn>,
     waiting_max: u64,
-    /// Answers to come whose requests no longer wait.
+    /// The number of pending answers whose requests no longer wait.
     answers_missed: u64,
     cut_off: CutOff,
 }
 
-/// The next message of a side: its name or command, and what is behind it. `None`: more bytes are needed.
+/// The next message of a direction: its name or command, and the bytes after the message. `None` if more bytes are
+/// needed.
 type Message<'a> = Result<Option<(&'a [u8], &'a [u8])>, NotBeacon>;
 
 /// The bytes are not of this protocol.
@@ -134,7 +136,7 @@ impl BeaconParser {
         }
     }
 
-    /// Takes the messages of one side that are whole.
+    /// Parses the complete messages of one direction.
     fn messages(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Result<(), NotBeacon> {
         let bytes = std::mem::take(&mut self.bytes[data.from as usize]);
         let mut left = bytes.as_slice();
@@ -146,7 +148,8 @@ impl BeaconParser {
                     let sequence = u32::from_be_bytes(*number);
                     let request = CheckIn { time: data.time, machine: text, sequence, command: None };
                     if self.waiting.len() as u64 >= self.waiting_max {
-                        // The oldest is reported without its answer, which must not go to another request.
+                        // The oldest check-in is reported without its answer. That answer must not be assigned to
+                        // another request.
                         self.cut_off.parts += 1;
                         self.answers_missed += 1;
                         let oldest = self.waiting.pop_front();
@@ -182,7 +185,7 @@ impl SessionParser for BeaconParser {
         }
     }
 
-    /// Messages do not say where they begin: behind missing bytes nothing is certain.
+    /// Messages have no marker that would allow to continue after missing bytes, so parsing ends.
     fn gap(&mut self, _: Direction, _: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         self.finish(sessions);
         Progress::Done
@@ -215,7 +218,7 @@ impl TakeItems for Rows {
     }
 
     fn finish(&mut self, _: Option<RunEnd<'_>>) {
-        // The command has nothing to say of a pipe that is closed.
+        // A closed pipe is not an error.
         let _ = self.0.end();
     }
 }
@@ -228,7 +231,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut engine = Engine::new();
     engine.register(&BEACON)?;
 
-    // The rows of its log.
+    // The rows of the log.
     let log = Log::of(engine.compiler().sessions(), "beacon").ok_or("it was registered")?;
     let out = Box::new(std::io::stdout());
     let mut sink = weir::io::sink::create(weir::io::Format::Json, out, &weir::io::Options::default());
@@ -236,7 +239,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ask = Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
     engine.subscribe_questions(vec![Question::new(ask, log.shape())], Rows(sink))?;
 
-    // Its sessions as they are.
+    // The sessions as values of their type.
     engine.subscribe("beacon.command != \"sleep\"", |flow: &Flow, check_in: &CheckIn| {
         let command = check_in.command.clone().unwrap_or_default();
         told.insert((check_in.machine.clone(), flow.resp.0, command));

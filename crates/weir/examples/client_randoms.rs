@@ -1,5 +1,5 @@
-//! Client randoms that several TLS handshakes share: each should be unlike any other (RFC 8446 §4.1.2), so one that comes
-//! again is a broken generator, a replay, or an implementation that can be told by it.
+//! Prints client randoms that several TLS handshakes share. Each random should be unique (RFC 8446 §4.1.2), so a
+//! repeated one is due to a broken generator, a replay, or an implementation that it identifies.
 //!
 //! `cargo run --example client_randoms -- capture.pcap`
 

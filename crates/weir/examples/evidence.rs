@@ -1,4 +1,5 @@
-//! The packets that brought a text, wherever segments cut it, came late or came twice: into a pcapng file.
+//! Writes the packets that contain a text to a pcapng file, even if the text is split over segments, or segments are
+//! reordered or repeated.
 //!
 //! `cargo run --example evidence -- TEXT out.pcapng capture.pcap`
 
@@ -9,10 +10,10 @@ use weir::io::{CaptureReader, CaptureWriter};
 use weir::packet::PacketMeta;
 use weir::stream::{Chunk, ChunkParams, Stream, StreamHandler, StreamParams};
 
-/// The most packets that are kept.
+/// Maximum number of kept packets.
 const PACKETS_MAX: usize = 100_000;
 
-/// By number.
+/// The packets found so far, by number.
 struct Evidence {
     text: Vec<u8>,
     packets: BTreeMap<u64, (PacketMeta, Vec<u8>)>,
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("TEXT OUT.pcapng FILE…".into());
     };
     let text = text.into_encoded_bytes();
-    // What is found at the end of a chunk goes on at the beginning of the next.
+    // Chunks overlap by the length of the text minus one, so a text that crosses two chunks is found.
     let overlap = text.len().saturating_sub(1) as u32;
     let chunk = Some(ChunkParams { bytes: overlap + (16 << 10), overlap, flush_ns: 0 });
     let params = StreamParams { chunk, packets: true, ..StreamParams::default() };

@@ -1,8 +1,8 @@
-//! Connections whose first bytes look like nothing but randomness: the heuristic by which the Great Firewall finds
-//! fully encrypted proxies (Wu et al., USENIX Security 2023, Algorithm 1). A connection is exempt where its first
-//! packet of data (1) has on average 3.4 or fewer, or 4.6 or more, bits set in a byte, (2) begins with six or more
-//! printable bytes, (3) is printable for more than half, (4) has more than 20 printable bytes in a row, or (5) begins
-//! as TLS or HTTP does.
+//! Prints connections whose first bytes look random, by the heuristic that the Great Firewall uses to find fully
+//! encrypted proxies (Wu et al., USENIX Security 2023, Algorithm 1). A connection is exempt if its first packet with
+//! data (1) has on average at most 3.4 or at least 4.6 set bits per byte, (2) begins with six or more printable bytes,
+//! (3) consists of more than half printable bytes, (4) has more than 20 consecutive printable bytes, or (5) begins like
+//! TLS or HTTP.
 //!
 //! `cargo run --example fully_encrypted -- capture.pcap`
 
@@ -28,7 +28,7 @@ impl StreamHandler for Suspects {
                 self.lines.push(format!("{}:{} -> {}:{}", from.0, from.1, to.0, to.1));
             }
         }
-        // The first packet with data says all.
+        // Only the first packet with data is needed.
         stream.discard();
     }
 }

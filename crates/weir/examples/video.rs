@@ -1,6 +1,6 @@
-//! Features of video sessions (Netflix, YouTube), as they are used to infer quality from encrypted traffic (Bronzino et
-//! al., 2019): bytes each way, throughput, what the client asks for after a pause, and how many connections a client
-//! has open to the service at a time.
+//! Prints features of video sessions (Netflix, YouTube), from which the quality of encrypted video is inferred
+//! (Bronzino et al., 2019): bytes in each direction, throughput, the client's requests after a pause, and the number of
+//! simultaneous connections of a client to the service.
 //!
 //! `cargo run --example video -- capture.pcap [REGEX of server names]`
 
@@ -10,14 +10,14 @@ use weir::{Connection, Engine, Track, TrackPacket, Tracked};
 
 const SERVICES: &str = "nflxvideo[.]net$|googlevideo[.]com$";
 
-/// What is kept of a connection.
+/// The features of a connection.
 #[derive(Debug, Clone, Default)]
 struct Features {
     server_name: Option<String>,
     /// Bytes on the wire, up and down.
     bytes: [u64; 2],
-    /// Packets of the client behind more than a second of its silence: it asks for another segment. Its first packet
-    /// is none of them.
+    /// Packets of the client after more than one second of silence: it requests another segment. The first packet of
+    /// the connection does not count.
     requests: u64,
     last_up_ns: Option<i64>,
 }
@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The most connections that were there at one time.
+/// The maximum number of simultaneous connections.
 fn parallel(all: &[(Connection, Features)]) -> usize {
     let end = |connection: &Connection| connection.ts.0 + connection.duration_ns.unwrap_or(0) as i64;
     let at = |time| all.iter().filter(|(c, _)| c.ts.0 <= time && time <= end(c)).count();

@@ -1,6 +1,6 @@
-//! Handshakes whose parameters are weak by today's measure: TLS below 1.2 (RFC 8996), suites without forward secrecy,
-//! with nobody authenticated, or with RC4, 3DES, NULL or export keys (RFC 9325 §4), short keys in certificates; SSH with
-//! version 1, SHA-1 key exchange (RFC 9142), CBC or RC4 ciphers, MD5.
+//! Prints handshakes with weak parameters. TLS: versions below 1.2 (RFC 8996), cipher suites without forward secrecy,
+//! without authentication, or with RC4, 3DES, NULL or export keys (RFC 9325 §4), short keys in certificates. SSH:
+//! version 1, key exchange with SHA-1 (RFC 9142), CBC or RC4 ciphers, MD5.
 //!
 //! `cargo run --example weak_crypto -- capture.pcap`
 
@@ -14,7 +14,8 @@ fn tls(flow: &Flow, hello: &TlsHandshake) {
         weak.extend(hello.version_name().map(String::from));
     }
     if let Some(cipher) = hello.cipher_name() {
-        // `TLS_DHE_` and `TLS_ECDHE_` are other words; `TLS_DH_ANON` and `TLS_ECDH_ANON` are ephemeral, and authenticate nobody.
+        // These prefixes do not match `TLS_DHE_` and `TLS_ECDHE_`. `TLS_DH_ANON` and `TLS_ECDH_ANON` are ephemeral, but
+        // without authentication.
         let fixed_key = ["TLS_RSA_", "TLS_DH_", "TLS_ECDH_", "TLS_PSK_WITH_", "TLS_KRB5_", "SSL_"];
         let is_weak =
             ["_RC4_", "_3DES_", "_DES_", "_NULL_", "_EXPORT"].iter().any(|bad| cipher.contains(bad))
@@ -34,7 +35,7 @@ fn tls(flow: &Flow, hello: &TlsHandshake) {
 fn ssh(flow: &Flow, hello: &SshHandshake) {
     let mut weak = vec![];
     weak.extend(hello.version().filter(|version| *version == 1).map(|_| "version 1".to_string()));
-    // SHA-1 is weak where signatures rely on it, not in a MAC.
+    // SHA-1 is weak in signatures, but not in a MAC.
     weak.extend(hello.kex_algorithm().filter(|name| name.contains("-sha1")));
     let agreed = [hello.cipher(), hello.mac(), hello.host_key_algorithm()];
     let bad = ["-cbc", "arcfour", "hmac-md5", "ssh-dss", "none"];

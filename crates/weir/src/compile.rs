@@ -25,22 +25,22 @@ use weir_lang::filter::{self, Catalog, Filter, Predicate};
 use weir_lang::model::Stack;
 use weir_sessions::{ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting};
 
-/// How to compile.
+/// Options of the compilation and of the run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The executor of the program.
     pub engine: Executor,
     /// Passes to leave out, by name; `all` leaves out all of them.
     pub without_passes: Vec<String>,
-    /// Filters have the syntax of pcap-filter(7).
+    /// Whether filters have the syntax of pcap-filter(7).
     pub bpf: bool,
     /// Bounds of the run.
     pub limits: Limits,
     /// Bounds on the memory of streams, per worker.
     pub overload: OverloadParams,
-    /// Whose bytes count if segments or fragments overlap, by receiver.
+    /// The policies for overlapping segments and fragments, by receiver.
     pub policies: Policies,
-    /// Counts the cycles that each stage takes.
+    /// Whether to count the cycles that each stage takes.
     pub timed: bool,
     /// The order in which a run over several workers delivers items.
     pub ordering: Ordering,
@@ -75,7 +75,7 @@ pub struct Timing {
 pub struct Compiled {
     /// The plan that the engine executes.
     pub(crate) plan: Arc<Plan>,
-    /// The questions as they were asked.
+    /// The questions as passed to [`Compiler::compile`].
     pub(crate) asks: Vec<Ask>,
     /// The checked filters, with the data that is kept for each.
     pub(crate) questions: Vec<Question>,
@@ -218,7 +218,7 @@ impl Compiler {
     /// from now on. [`SessionRegistry::settings`] lists the parameters.
     ///
     /// # Errors
-    /// No protocol has such a parameter.
+    /// If no protocol has a parameter of this name.
     pub fn configure(&mut self, setting: &str, value: u64) -> Result<(), UnknownSetting> {
         Arc::make_mut(&mut self.sessions).configure(setting, value)
     }

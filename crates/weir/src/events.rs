@@ -14,8 +14,8 @@ use weir_packet::{Column, Value, ValueType, readable};
 
 /// Columns that every event has.
 const COMMON: &[Column] = &[
-    Column::new("ts", ValueType::Time, "time of the packet on which it happened"),
-    Column::new("event", ValueType::Text, "layer and event, as filters name it"),
+    Column::new("ts", ValueType::Time, "time of the packet that caused the event"),
+    Column::new("event", ValueType::Text, "layer and event, as in filters"),
     Column::new("packet", ValueType::Unsigned, "number of the packet in the run, from 1"),
     Column::new("uid", ValueType::Text, "identifier of the connection, as in its record"),
     Column::new("id.orig_h", ValueType::Address, "originator's address"),

@@ -17,7 +17,7 @@ const CONNECTION: &[Column] = &[
     Column::new(
         "ts",
         ValueType::Time,
-        "time of its first bytes; of a handshake the connection's first packet",
+        "time of the session's first bytes; for a handshake, of the connection's first packet",
     ),
     Column::new("uid", ValueType::Text, "identifier of the connection, as in its record"),
     Column::new("id.orig_h", ValueType::Address, "originator's address"),

@@ -24,7 +24,7 @@ pub trait StreamHandler: Send + 'static {
         let _ = (state, stream);
     }
 
-    /// In-order bytes, with [their packets](Chunk::packets) if the subscription [asks for
+    /// In-order bytes, with [their packets](Chunk::packets) if the subscription [includes
     /// them](weir_engine::stream::StreamParams::packets). Without chunks, each call has the bytes that one packet
     /// added.
     fn data(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
@@ -44,7 +44,7 @@ pub struct Stream<'a, 'h> {
 }
 
 impl Stream<'_, '_> {
-    /// The identifier of its connection: the same in every run.
+    /// The identifier of the stream's connection; the same in every run.
     pub fn uid(&self) -> String {
         let flow = self.handle.flow;
         flow_id::uid(flow.graph, flow.table, flow.header)
@@ -69,12 +69,12 @@ impl Stream<'_, '_> {
         self.endpoints().map(|(address, _)| flow_id::host(hosts, address))
     }
 
-    /// The layer that carries it: `tcp`, `udp`.
+    /// The layer that carries the stream: `tcp`, `udp`.
     pub fn proto(&self) -> &str {
         self.handle.flow.table_name()
     }
 
-    /// Time of its connection's first packet.
+    /// Time of the first packet of the stream's connection.
     pub fn first_time(&self) -> Timestamp {
         self.handle.flow.first_time()
     }
@@ -84,12 +84,12 @@ impl Stream<'_, '_> {
         Timestamp(self.handle.now)
     }
 
-    /// The outcome of its bytes so far, for this subscription.
+    /// The outcome of the stream's bytes so far, for this subscription.
     pub fn counts(&self) -> StreamCounts {
         self.handle.counts_up_to(self.seen_bytes())
     }
 
-    /// Counters of its sequence so far.
+    /// Counters of the stream's sequence so far.
     pub fn sequence(&self) -> DirectionCounts {
         self.handle.sequence
     }
@@ -99,13 +99,14 @@ impl Stream<'_, '_> {
         self.handle.offset
     }
 
-    /// The record of its connection so far, if the handler [asks for it](StreamHandler::RECORD).
+    /// The record of the stream's connection so far. Valid only if the handler [needs the
+    /// record](StreamHandler::RECORD).
     pub fn connection(&self) -> Connection {
         Connection::read(self.handle.flow, self.places)
     }
 
-    /// Packets, and payload bytes up to the last one seen, including missing ones; if the handler [asks for the
-    /// record](StreamHandler::RECORD).
+    /// The number of packets, and of payload bytes up to the last one seen, including missing ones. Valid only if the
+    /// handler [needs the record](StreamHandler::RECORD).
     pub fn volume(&self) -> (u64, u64) {
         let (packets, _) = self.places.volume(self.handle.flow, !self.is_orig());
         let seen_bytes = self.seen_bytes();
@@ -119,8 +120,8 @@ impl Stream<'_, '_> {
         bytes.max(self.offset())
     }
 
-    /// Bytes that strict reassembly left out, as their receiver would; if the handler [asks for the
-    /// record](StreamHandler::RECORD).
+    /// The number of bytes that strict reassembly omitted because the receiver discards them as well. Valid only if the
+    /// handler [needs the record](StreamHandler::RECORD).
     pub fn refused_bytes(&self) -> u64 {
         self.places.refused_bytes(self.handle.flow, !self.is_orig())
     }
@@ -156,7 +157,7 @@ impl Stream<'_, '_> {
         self.handle.state.set_chunk(params);
     }
 
-    /// Keeps the current chunk: the next one begins with all of it, up to 16 MiB.
+    /// Keeps the current chunk: the next chunk begins with all its bytes, up to 16 MiB.
     pub fn keep_chunk(&mut self) {
         self.handle.state.keep_chunk();
     }

@@ -81,8 +81,8 @@ pub fn command() -> Subcommand {
 
 const COLUMNS: &[Column] = &[
     Column::new("name", ValueType::Text, "name of the question"),
-    Column::new("ask", ValueType::Text, "what is wanted"),
-    Column::new("filter", ValueType::Text, "which traffic"),
+    Column::new("ask", ValueType::Text, "requested data"),
+    Column::new("filter", ValueType::Text, "filter of the question"),
     Column::new("output", ValueType::Text, "output of the rows"),
 ];
 

@@ -32,10 +32,10 @@ pub fn command() -> Subcommand {
 }
 
 const COLUMNS: &[Column] = &[
-    Column::new("field", ValueType::Text, "its name"),
-    Column::new("type", ValueType::Text, "type of its values"),
+    Column::new("field", ValueType::Text, "name of the field"),
+    Column::new("type", ValueType::Text, "type of the values"),
     Column::new("aliases", ValueType::Texts, "other names of the field"),
-    Column::new("meaning", ValueType::Text, "what it says"),
+    Column::new("meaning", ValueType::Text, "description of the field"),
 ];
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {

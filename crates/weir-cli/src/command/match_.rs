@@ -129,7 +129,7 @@ const SHOWN_BYTES_MAX: usize = 256;
 const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the packet that completed the match"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
-    Column::new("is_orig", ValueType::Bool, "the stream is the originator's"),
+    Column::new("is_orig", ValueType::Bool, "whether the originator sends the stream"),
     Column::new("src_h", ValueType::Address, "address of the sender"),
     Column::new("src_p", ValueType::Unsigned, "port of the sender"),
     Column::new("dst_h", ValueType::Address, "address of the receiver"),
@@ -137,7 +137,7 @@ const COLUMNS: &[Column] = &[
     Column::new("proto", ValueType::Text, "transport protocol"),
     Column::new("pattern", ValueType::Text, "the pattern"),
     Column::new("offset", ValueType::Unsigned, "offset in the stream at which the match starts"),
-    Column::new("length", ValueType::Unsigned, "its bytes"),
+    Column::new("length", ValueType::Unsigned, "length of the match, bytes"),
     Column::new(
         "is_exact",
         ValueType::Bool,

@@ -25,9 +25,9 @@ pub fn command() -> Subcommand {
 }
 
 const COLUMNS: &[Column] = &[
-    Column::new("stack", ValueType::Text, "its name"),
-    Column::new("meaning", ValueType::Text, "what it is for"),
-    Column::new("layers", ValueType::Texts, "its layers, the outermost ones first"),
+    Column::new("stack", ValueType::Text, "name of the stack"),
+    Column::new("meaning", ValueType::Text, "description of the stack"),
+    Column::new("layers", ValueType::Texts, "layers of the stack, outermost first"),
 ];
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {

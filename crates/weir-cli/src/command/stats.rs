@@ -19,7 +19,7 @@ const COLUMNS: &[Column] = &[
         ValueType::Text,
         "subject of the row; `stopped`: packets that were not parsed completely",
     ),
-    Column::new("name", ValueType::Text, "of what"),
+    Column::new("name", ValueType::Text, "name of the counted item"),
     Column::new("packets", ValueType::Unsigned, "packets"),
     Column::new("bytes", ValueType::Unsigned, "bytes on the wire; for a talker: IP bytes"),
     Column::new(
@@ -27,7 +27,7 @@ const COLUMNS: &[Column] = &[
         ValueType::Fraction,
         "share of all bytes, 0 to 1; for `stopped`: share of all packets",
     ),
-    Column::new("value", ValueType::Fraction, "the value, in the unit at the end of its name"),
+    Column::new("value", ValueType::Fraction, "the value, in the unit that its name ends with"),
     Column::new("ts", ValueType::Time, "time of the occurrence, or of its start"),
     Column::new("sent_bytes", ValueType::Unsigned, "bytes that a talker sent"),
     Column::new("received_bytes", ValueType::Unsigned, "bytes that a talker received"),

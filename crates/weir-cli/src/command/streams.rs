@@ -58,7 +58,7 @@ pub fn command() -> Subcommand {
 const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the connection's first packet"),
     Column::new("uid", ValueType::Text, "identifier of the connection"),
-    Column::new("is_orig", ValueType::Bool, "it is the originator's"),
+    Column::new("is_orig", ValueType::Bool, "whether the originator sends the stream"),
     Column::new("src_h", ValueType::Address, "address of the sender"),
     Column::new("src_p", ValueType::Unsigned, "port of the sender"),
     Column::new("dst_h", ValueType::Address, "address of the receiver"),

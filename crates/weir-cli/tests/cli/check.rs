@@ -1,4 +1,4 @@
-//! `weir check`, and `--stack` with a file: what is said of `.weir` texts.
+//! `weir check`, and `--stack` with a file: diagnostics about `.weir` texts.
 
 use crate::{answer, count, example, scratch, text, weir};
 use std::path::Path;
@@ -72,7 +72,7 @@ fn a_changed_copy_of_what_is_shipped_replaces_it() {
     };
     let file = example();
     let file = file.to_str().unwrap();
-    // What `check` says of a text is what a question with it is told.
+    // `check` and a question that uses the text print the same diagnostics.
     let tried = |text_of: &str| {
         std::fs::write(&path, text_of).expect("a temporary file");
         let name = path.to_str().unwrap();
@@ -85,12 +85,12 @@ fn a_changed_copy_of_what_is_shipped_replaces_it() {
     let udp = shipped("udp.weir");
     assert_eq!(tried(&udp), (Some(0), all.clone(), String::new()));
     assert_eq!(tried(&shipped("internet.weir")), (Some(0), all.clone(), String::new()));
-    // Its other fields are those that filters know then.
+    // Filters then use the field names of the copy.
     assert_eq!(tried(&udp.replace("srcport", "from_port")).1, all);
     let name = path.to_str().unwrap();
     assert!(answer(&["fields", "udp.from_port", "--stack", name], 0).contains("source port"));
     assert!(answer(&["docs", name], 0).starts_with("# udp\n"));
-    // A stack of one's own of a shipped name is the one that is used.
+    // A user's stack replaces the shipped stack of the same name.
     std::fs::write(&path, "stack internet { start ETHERNET: eth }").expect("a temporary file");
     answer(&["check", name], 0);
     let refused = weir(&["packets", "-r", file, "--stack", name, "udp"]);
@@ -171,7 +171,7 @@ fn a_stack_that_would_be_lost_is_an_error() {
         "{said}"
     );
     assert_eq!(asked(&["quic", first]).status.code(), Some(2));
-    // What the last one extends or uses is not lost, and neither is a stack that is chosen by its name.
+    // A stack that the last one extends, or that is selected by its name, is used; an unused stack is an error.
     std::fs::write(&two, protocol("second") + &stack("two", "one", "second")).expect("a file");
     for stacks in [&[first, second][..], &[first, "one"], &[first, second, "one"]] {
         let output = asked(stacks);
@@ -191,12 +191,12 @@ fn events_go_by_the_same_words_everywhere() {
     let file = file.to_str().unwrap();
     let expected = count("udp.dstport == 53");
     assert!(expected > 0);
-    // Of a layer's name all of its events.
+    // The name of a layer selects all its events.
     assert_eq!(
         answer(&["events", "-r", file, "--stack", stack, "-e", "made"], 0),
         answer(&["events", "-r", file, "--stack", stack, "-e", "asked"], 0)
     );
-    // Of a name that two have, neither.
+    // A name that two layers use selects neither of their events.
     let both = source.replace("event asked", "event beyond_window");
     let other = scratch("same-events.weir");
     std::fs::write(&other, both).expect("a temporary file");

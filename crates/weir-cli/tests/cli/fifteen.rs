@@ -1,11 +1,11 @@
-//! Pages that are read and followed: their blocks make files, their commands print what they say.
+//! Runs tutorial pages: writes the files in their blocks, runs their commands, and compares the output with the page.
 
 use crate::{scratch, text};
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Commands are run by a shell, as on the page; `weir` prints tables to it, as to a terminal.
+/// Defines `weir` for the shell that runs the commands: it prints tables, as to a terminal.
 const SHELL: &str = r#"
 weir() {
     case "$1 $*" in
@@ -24,7 +24,7 @@ fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
 }
 
-/// The page's fenced blocks: what stands behind the fence, and the lines.
+/// The page's fenced blocks: the text after the opening fence, and the lines.
 fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {
     let mut lines = page.lines();
     let next = || {
@@ -34,7 +34,7 @@ fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {
     iter::from_fn(next).collect()
 }
 
-/// `file` with the block's lines in their place: behind the block's first line, which is there already.
+/// `file` extended by a block. The block's first line is in the file already, and the other lines follow it.
 fn extended(file: &str, block: &[&str]) -> String {
     let mut lines: Vec<_> = file.lines().collect();
     let places: Vec<_> = (0..lines.len()).filter(|at| lines[*at] == block[0]).collect();
@@ -44,7 +44,7 @@ fn extended(file: &str, block: &[&str]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Whether `said` is `shown`, where a line `…` stands for any number of lines.
+/// Whether `said` matches `shown`, in which a line `…` matches any number of lines.
 fn is_shown(said: &[&str], shown: &[&str]) -> bool {
     match shown {
         [] => said.is_empty(),
@@ -104,7 +104,8 @@ fn the_page_can_be_followed() {
     assert!(commands > 10, "{commands} commands");
 }
 
-/// `docs/language-examples.md`: a block with a name is a file. `WEIR_BLESS=1` writes what the commands print.
+/// `docs/language-examples.md`: a block with a name is a file. `WEIR_BLESS=1` writes the output of
+/// the commands.
 #[test]
 fn the_examples_of_the_language_run() {
     let path = root().join("docs/language-examples.md");

@@ -1,4 +1,4 @@
-//! What becomes of files that are read and written.
+//! Input and output files: which are written, replaced, merged and kept.
 
 use crate::{answer, example, scratch, text, weir};
 use std::fs::File;
@@ -53,7 +53,7 @@ fn nor_by_another_name() {
         refused(&piped.stdin(File::open(&path).unwrap()).output().expect("the binary was built"));
     }
     assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(example()).unwrap());
-    // What is no file can't be destroyed.
+    // A device cannot be destroyed, so it may be both input and output.
     let output = weir(&["flows", "-r", "/dev/null", "-o", "/dev/null"]);
     assert!(!text(&output.stderr).contains("is an input file"), "{output:?}");
 }
@@ -98,7 +98,8 @@ fn two_taps_of_one_link_give_what_one_of_both_directions_gives() {
     for what in ["flows", "tls", "http", "dns"] {
         let rows = |files: &[&str]| {
             let lines = text(&weir(&[&[what, "--format", "json", "-r"], files].concat()).stdout);
-            // Two packets of one microsecond may have been either's first: so may their letters.
+            // Two packets in the same microsecond may be read in either order, so the letters of `history` may be
+            // swapped.
             let of_letters = |line: &str| match (line.find("\"history\""), line.find("\"orig_pkts\"")) {
                 (Some(from), Some(to)) => line[..from].to_string() + &line[to..],
                 _ => line.to_string(),
@@ -107,13 +108,13 @@ fn two_taps_of_one_link_give_what_one_of_both_directions_gives() {
         };
         let whole = rows(&[file]);
         assert!(what != "flows" || whole.len() > 10, "{whole:?}");
-        // Named in either order: time tells whose turn it is.
+        // Files are merged by time, so the order of the arguments does not matter.
         assert_eq!(rows(&[up, down]), whole, "{what}");
         assert_eq!(rows(&[down, up]), whole, "{what}");
     }
 }
 
-/// A block of pcapng, little-endian; its body is of a multiple of 4 bytes.
+/// A little-endian pcapng block. The size of its body is a multiple of 4.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let total = (12 + body.len() as u32).to_le_bytes();
     [&kind.to_le_bytes()[..], &total, body, &total].concat()
@@ -161,7 +162,7 @@ fn packets_keep_their_comments_and_the_secrets_before_them() {
     std::fs::write(&questions, asked).expect("a temporary file");
     answer(&["run", questions.to_str().unwrap()], 0);
     assert_eq!(std::fs::read(&out).expect("it was written"), expected);
-    // Who writes no pcapng keeps no secrets.
+    // A pcap file cannot store decryption secrets, so they are counted as skipped blocks.
     for (name, skipped) in [("commented-out.pcap", true), ("commented-out.pcapng", false)] {
         let (file, out) = (file.to_str().unwrap(), scratch(name));
         let said = weir(&["packets", "-r", file, "-w", out.to_str().unwrap(), "--stats"]).stderr;
@@ -186,7 +187,7 @@ fn packets_go_on_while_more_may_come() {
             output.read_exact(&mut got).expect("it writes");
             done.send(got).expect("somebody waits");
         });
-        // The input is still open: nothing but a pause can have made it write.
+        // The input is still open, so only a pause can have caused the output.
         let got = is_done.recv_timeout(Duration::from_secs(30));
         drop(input);
         assert!(child.wait().expect("it ends").success());
@@ -195,7 +196,7 @@ fn packets_go_on_while_more_may_come() {
     }
 }
 
-/// A pipe that stays open and silent: a row comes as soon as its connection's time-out has passed, without another packet.
+/// If a pipe stays open and silent, a connection is reported once its timeout has passed, without another packet.
 #[test]
 fn connections_end_while_a_pipe_is_silent() {
     for workers in ["1", "2"] {
@@ -224,7 +225,7 @@ fn connections_end_while_a_pipe_is_silent() {
     }
 }
 
-/// Packets of two halves, of which the second claims to be a minute before the first.
+/// The second half of the capture has times one minute before the first half.
 #[test]
 fn a_capture_that_is_out_of_order_is_told_of() {
     let mut bytes = std::fs::read(example()).expect("the shipped capture");

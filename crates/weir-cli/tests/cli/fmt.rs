@@ -68,7 +68,7 @@ const CHANGES: &str = "\
 +}
 ";
 
-/// A file of one's own with this in it; its name.
+/// Creates a file with this content and returns its name.
 fn file(name: &str, content: &[u8]) -> String {
     let path = scratch(name);
     std::fs::write(&path, content).expect("a temporary file");

@@ -27,7 +27,7 @@ fn arrow_rows(path: &Path) -> usize {
     reader.map(|batch| batch.unwrap().num_rows()).sum()
 }
 
-/// Files of a directory, those of directories in it with them.
+/// All files in a directory and its subdirectories.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in fs::read_dir(directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display())) {
@@ -53,7 +53,7 @@ fn columns_have_the_rows_that_count_says() {
         let (of_parquet, names) = parquet_rows(&parquet);
         assert_eq!((of_parquet, arrow_rows(&arrow)), (rows, rows), "{question}");
         assert!(names.iter().any(|name| name == "ts"), "{names:?}");
-        // A pipe takes the same bytes.
+        // A pipe receives the same bytes.
         let piped = weir(&[question, "-r", &file(), "--format", "parquet"]).stdout;
         assert!(piped == fs::read(&parquet).unwrap(), "{question}");
     }
@@ -157,7 +157,7 @@ fn every_event_of_eve_says_what_carries_it() {
             assert_eq!(carrier, Some(&&event["proto"]), "{event}");
             *types.entry(event["event_type"].as_str().expect("text").to_string()).or_default() += 1;
         }
-        // Of a log alone the same.
+        // Questions for a single log give the same events.
         for log in ["mqtt", "kerberos", "sip", "dns", "tls"] {
             for event in events(&file, &[log]) {
                 assert!(all.contains(&event), "{log}: {event}");

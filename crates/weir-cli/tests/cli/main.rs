@@ -1,4 +1,4 @@
-//! The command as people use it: arguments, output, exit status.
+//! The command as users run it: arguments, output, exit status.
 
 mod check;
 mod fifteen;
@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Standard output, after making sure that the status is as expected.
+/// Runs the command, asserts its exit status, and returns its standard output.
 fn answer(args: &[&str], status: i32) -> String {
     let output = weir(args);
     assert_eq!(output.status.code(), Some(status), "{args:?}: {}", text(&output.stderr));
@@ -42,7 +42,7 @@ fn count(filter: &str) -> u64 {
     text(&output.stdout).trim().parse().expect("--count prints a number alone")
 }
 
-/// A file of this run: what the run before left is gone.
+/// A path for a file of this run, in a folder that is emptied at the start of the run.
 fn scratch(name: &str) -> PathBuf {
     static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli");
@@ -84,7 +84,7 @@ fn events_are_those_that_packets_show() {
     let fragments = count("ip.flags.mf == 1 or ip.fragment_offset > 0");
     assert_eq!(number(events(&["-e", "ip.fragment", "--count"])), fragments);
     let rows = events(&["-e", "ip.fragment", "udp"]);
-    // Only the last fragment of a datagram is known to be UDP's: it completes it.
+    // Only the fragment that completes a datagram is known to be UDP.
     assert!(!rows.is_empty() && (rows.lines().count() as u64) < fragments, "{rows}");
     assert!(rows.lines().all(|row| row.contains("\"src\":") && row.contains("\"frag_offset\":")), "{rows}");
     let all = events(&[]);
@@ -239,7 +239,7 @@ fn stats_are_numbers_that_agree() {
         let bytes = |name: &str| talker[name].as_u64().expect("bytes");
         assert_eq!(bytes("bytes"), bytes("sent_bytes") + bytes("received_bytes"));
     }
-    // Fragments that wait are given to whoever wants them: they are stopped, and not dropped.
+    // Waiting fragments count as stopped. They count as dropped only if no question wants them.
     let fragments = stat(&rows, "stopped", "fragment_waiting")["packets"].as_u64();
     let dropped = |filter: &str| {
         let file = example();
@@ -298,7 +298,7 @@ fn stats_of_standard_input_are_those_of_the_file() {
 
 #[test]
 fn stats_are_of_what_the_filter_lets_through() {
-    // Known only from the connection; and of no more hosts than are listed.
+    // The filter is decided at the end of connections, and matches fewer hosts than the limit of listed ones.
     let filter = "conn.conn_state == \"SF\" and tcp.port == 22";
     let (rows, matched) = (stats(&[filter]), count(filter));
     assert_eq!(stat(&rows, "all", "wire")["packets"].as_u64(), Some(matched));
@@ -377,7 +377,7 @@ fn sessions_and_their_parts_have_reference_pages() {
     );
     assert!(answer(&["docs", "smb"], 0).contains("`smb2.nt_status`: SUCCESS, "), "words are listed");
     assert!(answer(&["docs", "x509"], 0).contains("| fingerprint | text |"));
-    // A layer and a session protocol of one name.
+    // A layer and a session protocol have the same name.
     assert_eq!(answer(&["docs", "quic"], 0).matches("\n# quic\n").count(), 1);
     assert!(text_of(&weir(&["docs", "nosuch"])).contains("the sessions bittorrent, "));
 }
@@ -455,7 +455,7 @@ fn quantities_that_mean_nothing_are_refused_with_what_is_wanted() {
         (&["streams"], "--priority", priority),
     ] {
         let none = if option == "-C" { "1.5" } else { "5x" };
-        // So long a time is never.
+        // `nan` and huge numbers are not valid values either.
         let much = if said == time { "nan" } else { "99999999999999999999" };
         for wrong in ["-1", "abc", "", none, much] {
             let output = weir(&[args, &["-r", file, option, wrong]].concat());
@@ -505,14 +505,14 @@ fn explain_shows_each_stage() {
 
 #[test]
 fn commands_say_by_which_fields_rows_of_other_protocols_are_chosen() {
-    // Lines are broken where the terminal ends.
+    // Help is wrapped to the width of the terminal, so white space is normalised.
     let help = answer(&["tls", "--help"], 0).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         help.contains("`dtls.…`") && help.contains("`quic.…`") && help.contains("weir fields quic"),
         "{help}"
     );
     assert!(!answer(&["http", "--help"], 0).contains("are selected by their own fields"));
-    // What it says holds: the shipped capture has rows of QUIC in the log of TLS.
+    // As the help says, the log of TLS contains rows of QUIC: the shipped capture has some.
     let file = format!("{}/../../examples/sessions.pcap", env!("CARGO_MANIFEST_DIR"));
     let rows = |filter: &str| answer(&["tls", "-r", &file, filter], 0).lines().count();
     assert!(rows("quic.sni") > 0 && rows("dtls") > 0);
@@ -534,7 +534,7 @@ fn explain_knows_what_every_command_asks_for() {
     let quic = states("tls", "");
     assert!(quic.contains("tls") && quic.contains("quic"), "their rows are of both: {quic}");
     assert!(states("x509", "").contains("parser of tls"));
-    // What asks for a column of the log is no part of the program.
+    // Conditions on columns of the log are not part of the program.
     assert!(states("files", "files.mime_type == \"text/html\"").contains("http"));
     assert!(states("sessions", "").contains("tls, http, smtp"));
     assert!(states("streams", "tcp").contains("bytes in order to their subscribers"));
@@ -571,7 +571,7 @@ fn explain_knows_what_every_command_asks_for() {
     }
 }
 
-/// What `explain` says of the first packet that a filter lets through.
+/// The output of `explain` for the first packet that matches a filter.
 fn explained(which: &str, filter: &str, more: &[&str]) -> String {
     let file = example();
     let found = answer(&["packets", "-r", file.to_str().unwrap(), "--format", "csv", which], 0);

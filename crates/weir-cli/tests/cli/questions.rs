@@ -16,7 +16,7 @@ fn weir(args: &[&str]) -> (String, String, i32) {
     (crate::text(&output.stdout), crate::text(&output.stderr), output.status.code().unwrap_or(-1))
 }
 
-/// A directory of the test's own, empty.
+/// An empty directory for this test.
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&path);
@@ -131,7 +131,7 @@ fn zeeks_logs_are_those_of_what_happened() {
     assert!(types.starts_with("#types\ttime\tstring\taddr\tport"), "{types}");
 }
 
-/// The values of a column of a log of Zeek's, lists taken apart, those that are unset left out.
+/// The set values of a column in a Zeek log. Lists are split into their elements.
 fn column(path: &Path, name: &str) -> Vec<String> {
     let log = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let fields = log.lines().find(|line| line.starts_with("#fields")).expect("a log names its fields");
@@ -161,12 +161,12 @@ fn files_and_certificates_are_named_where_they_were_sent() {
         "{named:?}"
     );
     assert_eq!(named, sorted(column(&files, "fuid")));
-    // The mails are text.
+    // The contents of the mails are text.
     let of_mails = vec!["text/plain".to_string(); mails.len()];
     let types = [column(&http, "orig_mime_types"), column(&http, "resp_mime_types"), of_mails].concat();
     let types = sorted(types);
     assert_eq!(types, sorted(column(&files, "mime_type")));
-    // Each certificate once, however often it is shown.
+    // Each certificate has one row, however often it was sent.
     let ssl = dir.join("ssl.log");
     let shown = [column(&ssl, "cert_chain_fps"), column(&ssl, "client_cert_chain_fps")].concat();
     let prints = sorted(column(&dir.join("x509.log"), "fingerprint"));
@@ -197,7 +197,8 @@ fn questions_come_and_go_while_it_runs() {
     let done = Arc::new(AtomicBool::new(false));
     let is_done = Arc::clone(&done);
     let feeder = std::thread::spawn(move || {
-        // The header, then the packets again and again, until the questions have found the run under way.
+        // Sends the file header once and the packets again and again, until the control socket has accepted the
+        // questions.
         let (header, packets) = bytes.split_at(24);
         input.write_all(header).expect("it reads");
         while !is_done.load(Ordering::SeqCst) {
@@ -254,7 +255,7 @@ fn questions_come_and_go_while_no_packets_do() {
             assert_eq!(status, 0, "{args:?}: {err}");
             out
         };
-        // Nothing was sent yet, not even the header of a capture.
+        // Nothing has been sent yet, not even the header of the capture.
         let began = Instant::now();
         assert_eq!(ctl(&["list"]), "");
         ctl(&["add", "names", "tls", "tls", "-o", names.to_str().unwrap()]);
@@ -263,7 +264,7 @@ fn questions_come_and_go_while_no_packets_do() {
         let out = ctl(&["list"]);
         assert!(out.contains("\"name\":\"names\"") && !out.contains("other"), "{out}");
         assert!(began.elapsed() < Duration::from_secs(15), "as long as packets might take");
-        // What was added then takes effect with what comes first.
+        // Questions that were added before the first packet see all packets.
         input.write_all(&bytes).expect("it reads");
         drop(input);
         assert!(running.wait().unwrap().success());
@@ -365,7 +366,7 @@ fn an_interrupted_run_leaves_whole_files() {
     let half = bytes.len() / 2;
     input.write_all(&bytes[..half]).unwrap();
     let began = Instant::now();
-    // Rows of live input are there at once.
+    // Rows of live input are written immediately.
     while std::fs::metadata(&rows).map_or(0, |about| about.len()) == 0
         && began.elapsed() < Duration::from_secs(20)
     {
@@ -374,14 +375,14 @@ fn an_interrupted_run_leaves_whole_files() {
     assert!(lines(&rows) > 5);
     let killed = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    // It ends though nothing comes, and whoever writes is still there.
+    // The run ends although no packets arrive and the pipe is still open.
     assert!(running.wait().unwrap().success());
     drop(input);
     let counted = weir(&["packets", "-r", packets.to_str().unwrap(), "--count"]);
     assert_eq!((counted.1.as_str(), counted.2), ("", 0), "the capture is whole");
 }
 
-/// Whatever is asked: who looks at a pipe does not wait for its end.
+/// Every kind of question writes its rows before the end of the pipe.
 #[test]
 fn rows_of_live_input_come_before_its_end() {
     let bytes = std::fs::read(FIRST_LIGHT).unwrap();
@@ -408,7 +409,7 @@ fn rows_of_live_input_come_before_its_end() {
         let mut rows = running.stdout.take().unwrap();
         let (sender, first) = std::sync::mpsc::channel();
         let reading = std::thread::spawn(move || {
-            // A client's address is in rows alone, in no header or schema.
+            // The client's address occurs in rows only, not in a header or a schema.
             let (client, mut came) = (b"192.0.2.10", [0; 4096]);
             let mut all = vec![];
             while !all.windows(client.len()).any(|bytes| bytes == client) {
@@ -429,7 +430,7 @@ fn rows_of_live_input_come_before_its_end() {
     }
 }
 
-/// Somebody who waits for the end of a file, and does not, is told so.
+/// If a signal ends the run before the end of the files, the exit status shows the signal.
 #[test]
 fn a_signal_that_ends_the_reading_of_files_is_in_the_exit_status() {
     use std::os::unix::process::ExitStatusExt;
@@ -441,7 +442,7 @@ fn a_signal_that_ends_the_reading_of_files_is_in_the_exit_status() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command runs");
-    // The first signal ends the reading once the command catches it.
+    // Waits until the command has installed its signal handler; then the first signal ends the reading.
     let status = format!("/proc/{}/status", running.id());
     let caught = || {
         let status = std::fs::read_to_string(&status).unwrap_or_default();
@@ -457,7 +458,7 @@ fn a_signal_that_ends_the_reading_of_files_is_in_the_exit_status() {
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!((ended.status.code(), ended.status.signal()), (Some(128 + 15), None), "{said}");
     assert!(said.contains("SIGTERM after "), "{said}");
-    // What was read is counted.
+    // The packets read so far are counted.
     assert!(String::from_utf8(ended.stdout).unwrap().trim().parse::<u64>().is_ok());
 }
 
@@ -489,7 +490,7 @@ fn a_filter_in_the_syntax_of_pcap_filter_is_every_log_s() {
     let of_bpf = logs(&["--bpf", "tcp port 443"]);
     assert_eq!(of_bpf, logs(&["tcp.port == 443"]));
     assert!(of_bpf[1] > 0 && of_bpf[0] < logs(&[])[0], "{of_bpf:?}");
-    // What is wrong with it is said once.
+    // The mistake is reported once, not for each log.
     let (_, err, status) = weir(&["zeek", "-r", FIRST_LIGHT, "-d", dir.to_str().unwrap(), "nonsense"]);
     assert_eq!((err.matches("there is no field").count(), status), (1, 2), "{err}");
 }
@@ -572,7 +573,7 @@ fn streams_and_matches_are_questions_beside_others() {
     let alone = weir(&looked).0;
     assert!(alone.lines().count() > 2, "{alone}");
     assert_eq!(std::fs::read_to_string(&matches).unwrap(), alone);
-    // A file of one's own, from `match` itself.
+    // `match` with its own output file.
     let own = dir.join("own.csv");
     let (out, _, status) = weir(&[&looked[..], &["-o", own.to_str().unwrap()]].concat());
     assert_eq!((out.as_str(), status, std::fs::read_to_string(&own).unwrap()), ("", 0, alone));
@@ -614,11 +615,11 @@ fn rows_of_files_and_certificates_are_chosen_by_their_columns() {
     let both =
         rows("files", "http.response.code == 200 and (files.mime_type == \"text/html\" or files.is_orig)");
     assert!(!both.is_empty() && both.iter().all(|row| html(row) || row["is_orig"] == true));
-    // The names of fields, and those of columns.
+    // Filters accept the names of fields and of columns.
     let by_field = rows("x509", "x509.subject contains \"www\"");
     assert!(!by_field.is_empty());
     assert_eq!(rows("x509", "x509.certificate.subject contains \"www\""), by_field);
-    // In a file of questions, too.
+    // A file of questions accepts both as well.
     let file = dir.join("questions.toml");
     let text = "[[question]]\nname = \"a\"\nask = \"files\"\nformat = \"csv\"\nfilter = 'files.mime_type == \"text/html\"'\n";
     std::fs::write(&file, text).unwrap();
@@ -633,7 +634,7 @@ fn rows_of_files_and_certificates_are_chosen_by_their_columns() {
     }
 }
 
-/// Of several messages in a segment each row is asked for itself, by `events` and by `run`.
+/// If a segment contains several messages, the filter is applied to each row, by `events` and by `run`.
 #[test]
 fn events_are_chosen_by_their_own_columns() {
     let dir = directory("event-rows");
@@ -663,7 +664,7 @@ fn events_are_chosen_by_their_own_columns() {
     assert_eq!((found.lines().collect::<Vec<_>>(), status), (expected.clone(), 0), "{err}");
     let without = events(&format!("not ({filter})")).0;
     assert_eq!(without.lines().count() + expected.len(), all.lines().count());
-    // Of the packet, other messages will do.
+    // A filter on fields of the packet also holds if another message of the packet fulfils it.
     assert!(events("record.type == 22 and record.length < 100").0.lines().count() > expected.len());
     let text = format!(
         "stack = {stack:?}\n[[question]]\nname = \"a\"\nask = \"events\"\nevents = [\"record.seen\"]\nfilter = {filter:?}\noutput = {out:?}\n"
@@ -672,7 +673,7 @@ fn events_are_chosen_by_their_own_columns() {
     let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
     assert_eq!(status, 0, "{err}");
     assert_eq!(std::fs::read_to_string(&out).unwrap(), found);
-    // What no row can fulfil is said.
+    // A filter that no row can fulfil causes a warning.
     let (rows, err, _) = events("tcp.aborted.seq > 0");
     assert!(rows.is_empty() && err.contains("no row of `tcp.aborted` is asked for"), "{err}");
     let both = "record.seen.type == 22 and tcp.aborted.seq > 0";
@@ -701,7 +702,7 @@ fn outputs_are_touched_once_there_is_a_program() {
     assert!(status == 2 && err.contains("W0192"), "{err}");
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), "of another run");
     assert!(!empty.exists());
-    // Where there is one, they are what it answers: nothing.
+    // If there is a program, it writes its output, which is empty here.
     std::fs::write(&file, own + &others(2).collect::<String>()).unwrap();
     let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
     assert_eq!((err.as_str(), status), ("", 0));

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-/// The rows of a question about the shipped capture.
+/// The rows of a question over the shipped capture.
 fn rows(args: &[&str]) -> Vec<Json> {
     let file = example();
     let all = [args, &["-r", file.to_str().unwrap(), "--format", "json"]].concat();
@@ -16,7 +16,7 @@ fn number(row: &Json, column: &str) -> u64 {
     row[column].as_u64().unwrap_or_else(|| panic!("{column} of {row}"))
 }
 
-/// Every byte of a stream is in one column.
+/// Asserts that every byte of a stream is counted in exactly one column.
 fn add_up(rows: &[Json]) {
     let parts = ["delivered_bytes", "gap_bytes", "cut_bytes", "stuck_bytes", "dropped_bytes"];
     for row in rows {
@@ -92,7 +92,8 @@ fn chunks_and_workers_change_no_digest() {
     assert_eq!(plain, digests(&["--chunk", "1000", "--overlap", "10", "--flush", "0.01"]));
     assert_eq!(plain, digests(&["-j", "3"]));
     assert_eq!(plain, digests(&["--policy", "linux", "--policy", "10.0.0.0/8:windows"]));
-    // One client resets its connection while the server goes on: what is under way then it never sees.
+    // One client resets its connection while the server still sends. In strict mode, bytes that the client does not
+    // receive are not delivered.
     let strict = digests(&["--mode", "strict"]);
     let differ = plain.iter().filter(|row| !strict.contains(row)).count();
     assert_eq!((strict.len(), differ), (plain.len(), 1));
@@ -148,7 +149,7 @@ fn matchers_find_the_same() {
     assert!(text_of(&auto).contains("prefilter vectorscan"), "{}", text_of(&auto));
 }
 
-/// What the loader finds in place of the library is none.
+/// The file in place of the library is not a library.
 #[test]
 fn a_matcher_that_is_missing_is_said_or_done_without() {
     let file = example();
@@ -198,7 +199,7 @@ fn streams_are_named_as_grep_names_files() {
     assert!(!without.is_empty() && without.iter().all(|name| !with.contains(name)));
     assert_eq!(count(&["-e", "nginx", "-l"]), with.len());
     assert_eq!(count(&["-e", "nginx", "-L"]), without.len());
-    // Who sent anything has one or the other.
+    // Every stream with bytes either matches or does not match.
     let sent = rows(&["streams"]).iter().filter(|row| number(row, "delivered_bytes") > 0).count();
     assert_eq!(with.len() + without.len(), sent);
     let named = ask(&["-e", "nginx", "-l", "--format", "grep"]);
@@ -207,7 +208,7 @@ fn streams_are_named_as_grep_names_files() {
     assert!(colored.lines().all(|line| line.contains("\x1b[1;31mnginx\x1b[m")), "{colored}");
 }
 
-/// Streams by what was said in them: whole, from their first byte on, for every command about streams.
+/// A filter on sessions selects whole streams, from their first byte on, for every command about streams.
 #[test]
 fn a_filter_on_sessions_chooses_whole_streams() {
     let file = example();
@@ -234,7 +235,7 @@ fn a_filter_on_sessions_chooses_whole_streams() {
         assert_eq!(streams.lines().collect::<BTreeSet<&str>>(), expected, "{filter}");
         assert_eq!(ask(&["streams", "--digest", "sha256", "-j", "2", filter]), streams, "{filter}");
     }
-    // A class of them, too: whatever is said later, its cutoff counts from the first byte.
+    // The same holds for a class of streams: its cutoff counts from the first byte, even if the class is known later.
     let cut = ask(&[
         "streams",
         "--cutoff",
@@ -290,7 +291,7 @@ fn what_is_wrong_with_options_is_said() {
     }
 }
 
-/// What an association carries is a part of it, and has no record of its own; its streams are there all the same.
+/// The user data of an association is a part of it and has no record of its own, but its streams are delivered.
 #[test]
 fn user_data_of_an_association_is_a_stream() {
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../protocols/sctp.pcap");
@@ -303,7 +304,7 @@ fn user_data_of_an_association_is_a_stream() {
     assert_eq!(bytes, [[5, 27], [1, 3]]);
 }
 
-/// A capture file of TCP segments that one host sends another: sequence number, flags, payload.
+/// A capture file of TCP segments from one host to another: sequence number, flags, payload size.
 fn capture(segments: &[(u32, u8, usize)]) -> Vec<u8> {
     let mut file = vec![];
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
@@ -330,7 +331,7 @@ fn capture(segments: &[(u32, u8, usize)]) -> Vec<u8> {
 
 #[test]
 fn what_memory_refuses_is_not_what_the_capture_lacks() {
-    // The first 1400 bytes are missing; all that follows comes early.
+    // The first 1400 bytes are missing, so all later segments are out of order.
     let mut segments = vec![(99, 0x02, 0)];
     segments.extend((1..60).map(|at| (100 + at * 1400, 0x18, 1400)));
     let file = scratch("refused.pcap");

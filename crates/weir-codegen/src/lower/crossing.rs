@@ -1,5 +1,6 @@
-//! Suspends for a lookup and resumes after it: live values are saved in the continuation, in the order of the crossing.
-//! Also enters the head from a tail, with the values that are live there.
+//! Code around lookups. Before a lookup, the live values are saved in the continuation, in the order that the plan
+//! lists for this [crossing](weir_ir::liveness::Crossing); the tail reads them from there. A jump from a tail to a
+//! block of the head saves the values that are live at that block in the same way.
 
 use super::{ENTER, Lowering, Parts, of_run};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
@@ -22,7 +23,7 @@ impl Lowering<'_> {
         self.b.ins().jump(then, &[BlockArg::Value(responder), BlockArg::Value(new)]);
     }
 
-    /// Assigns these values their slots in the continuation.
+    /// Assigns slots in the continuation to these values.
     pub(super) fn keep(&mut self, values: &[Value]) {
         let mut slots = Slots::of(self.graph, values);
         for &value in values {
@@ -112,7 +113,7 @@ impl Lowering<'_> {
         Some(parts)
     }
 
-    /// Stores a new definition, in a loop, of a value that was saved.
+    /// Stores a saved value that a loop computes again.
     pub(super) fn define_saved(&mut self, value: Value, at: i32, parts: Parts) {
         self.store_live(parts, at);
         let held = self.b.current_block().map(|block| (parts, block));
@@ -173,7 +174,7 @@ impl Lowering<'_> {
 pub(super) struct Saved {
     /// Offset in the continuation.
     pub at: i32,
-    /// The value as last loaded or computed, and the block of that.
+    /// The value as last loaded or computed, and the block in which that happened.
     held: Option<(Parts, ir::Block)>,
 }
 

@@ -26,8 +26,9 @@ struct PlannedPart {
 }
 
 impl Lower<'_> {
-    /// The protocol of the connections of which the instances are parts: both have the same endpoints, from a layer
-    /// below both. So chunks of an association do not form a second connection.
+    /// The protocol of the connections that contain the instances of the layer `id`, if the instances are parts of
+    /// connections: both have the same endpoints, from a layer below both. The chunks of an association are such parts,
+    /// and do not form a second connection.
     pub(super) fn whole_of(&self, id: LayerId) -> Option<String> {
         let instance = self.layer(id).protocol.instance.as_ref()?;
         let mut names = vec![];
@@ -247,7 +248,7 @@ impl Lower<'_> {
         swap.unwrap_or_else(|| self.b.bool(false))
     }
 
-    /// Packs parts (their size and their words) into the words of a key, as [`weir_ir::key`] defines.
+    /// Packs parts (size in bits, and words) into the words of a key, as defined by [`weir_ir::key`].
     fn pack_words(&mut self, parts: Vec<(u16, Vec<Value>)>) -> Vec<Value> {
         let (mut words, mut used) = (vec![], 64);
         for (bits, part) in parts {

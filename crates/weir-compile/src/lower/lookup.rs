@@ -1,5 +1,5 @@
-//! Decides which packets' connections are looked up. A connection that answers no question is skipped, unless another
-//! one may run inside it (a question about TCP looks up only those UDP connections that may be tunnels).
+//! Decides for which packets the connection is looked up. A connection that answers no question is skipped, unless
+//! another one may run inside it (a question about TCP looks up only those UDP connections that may be tunnels).
 //!
 //! The decision is the same for all packets of a connection, in both directions: a connection that is looked up is
 //! looked up from its first packet on, and is the same as if all connections were.
@@ -22,8 +22,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether the packet's instance is needed; `None` if it may always be, or if nothing of the table is wanted,
-    /// because the passes remove such lookups.
+    /// Whether the packet's instance is needed. `None` if it may be needed for every packet, or if no question uses the
+    /// table, because the passes remove such lookups.
     fn is_lookup_needed(&mut self, id: LayerId, table: Table, instance: &Instance) -> Option<Value> {
         let is_observed = self.b.graph.tables[table.index()].observed;
         if !is_observed || self.in_messages.contains(&id) || self.is_asked_above(id) {

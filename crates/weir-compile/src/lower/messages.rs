@@ -78,8 +78,8 @@ impl Lower<'_> {
         layers.map(|id| self.is_asked_for_events(id) || self.are_messages_wanted(id)).collect()
     }
 
-    /// Whether work on this layer or those above has effects on instances that count even for packets that satisfy no
-    /// term.
+    /// Whether this layer or a layer above changes the state of instances that questions need even for packets that
+    /// satisfy no term.
     pub(super) fn is_asked_above(&self, id: LayerId) -> bool {
         let mut asked = self.asked.iter().enumerate().filter(|(_, asked)| **asked);
         asked.any(|(index, _)| {

@@ -125,7 +125,7 @@ impl Lower<'_> {
         self.lower_deliver(context, always, [gap, buf, offset, length]);
     }
 
-    /// Delivers in-order bytes, if the flow's bytes are wanted and these are before the cutoff.
+    /// Delivers in-order bytes, if the flow's bytes are wanted and the bytes are before the cutoff.
     fn lower_deliver(
         &mut self,
         context: &FlowContext,
@@ -374,7 +374,7 @@ impl Lower<'_> {
 
     /// Lowers the processing of a packet whose bytes are in order.
     fn lower_ordered(&mut self, id: LayerId, context: &FlowContext, piece: &Piece) {
-        // All effects count for the direction of the bytes.
+        // All effects apply to the direction of the bytes.
         let context = &context.of_side(self.b.read(piece.side));
         let packet = self.flow.replace(context.clone());
         let protocol = &self.layer(id).protocol;

@@ -92,7 +92,7 @@ fn behind_a_gap_a_message_begins_with_a_segment() {
 #[test]
 fn what_is_too_short_to_be_told_from_a_message_spoils_no_segment_behind_it() {
     let mut reader = Reader::default();
-    // The text could start a message that includes what follows; then it turns out to be none.
+    // The text could be the start of a message that includes the next bytes, but these show that it is not.
     reader.collect(0, "4", 1);
     reader.read();
     reader.collect(0, "2ab", 3);

@@ -1,4 +1,4 @@
-//! Inserts a segment: decides whether it is next, a retransmission, or kept; and whose bytes count in overlaps.
+//! Inserts a segment: decides whether it is next, a retransmission, or kept, and which bytes win in overlaps.
 
 use super::budget::{Assembly, Budget, within_kept};
 use super::frame::{FrameRef, KeptFrame};
@@ -168,10 +168,10 @@ impl Reassembler {
     /// Inserts a segment whose bytes lie in `block` or in an assembled block; other bytes are copied if kept.
     ///
     /// * [`SEQ_FORCED`]: the segment itself does not pass now, but [`next`](Self::next) has bytes: a bound was reached,
-    ///   or the segment overlaps earlier bytes, so that only parts of it count.
-    /// * [`SEQ_RETRANSMITTED`]: all numbers of the segment were there before; its bytes may replace kept ones. If they
-    ///   replace retained in-order bytes up to the last one, the status is [`SEQ_ORDERED`], because the values at the
-    ///   segment's end count, too.
+    ///   or the segment overlaps earlier bytes, so that only parts of it win.
+    /// * [`SEQ_RETRANSMITTED`]: all numbers of the segment have arrived before; its bytes may replace kept ones. If
+    ///   they replace retained in-order bytes up to the last one, the status is [`SEQ_ORDERED`], because the values at
+    ///   the segment's end are then used as well.
     /// * [`SEQ_QUEUED`]: the segment does not pass now. A segment that [acknowledges](Self::acknowledge) missing bytes
     ///   of the other direction waits until they have passed.
     ///
@@ -370,7 +370,7 @@ impl Reassembler {
         })
     }
 
-    /// Adds the parts of a segment that count to the kept pieces.
+    /// Adds the winning parts of a segment to the kept pieces.
     fn add(
         &mut self,
         sequence: Sequence,

@@ -1,16 +1,16 @@
-//! Sequences: put bytes in order, for TCP directions and IP fragments.
+//! Sequences: they put the bytes of TCP directions and of IP fragments in order.
 //!
 //! Bytes that are next in order pass without being stored: the packet's own bytes are delivered. Out-of-order bytes
 //! are kept by reference to their block until they are next, or until a bound is reached; the bytes missing before
-//! them are then given up and counted as a gap. If kept bytes arrive again, the receiver's [`Policy`] says which ones
-//! count; if the sequence declares `overwrite`, the last ones. Bytes that have passed do not change.
+//! them are then given up and counted as a gap. If kept bytes arrive again, the receiver's [`Policy`] selects the bytes
+//! that win; if the sequence declares `overwrite`, the last bytes win. Bytes that have passed are never replaced.
 //!
 //! * `vars`: the state that every packet accesses, in the flow's record. Most segments are next in order, with an
 //!   empty queue: the program passes these by itself (pass `fast_forward` of `weir-ir`), and only counts them.
 //! * `insert`: inserts a segment.  `piece`: a segment.  `queue`: kept pieces.  `budget`: their cost; references and
 //!   copies.
 //! * `turn`: segments that wait for bytes of the other direction that they acknowledge.
-//! * `policy`: whose bytes count if segments overlap.  `frame`: packets of kept segments, on demand.
+//! * `policy`: which bytes win if segments overlap.  `frame`: packets of kept segments, on demand.
 //!
 //! A sequence works in one of two ways. *Passing* (TCP): in-order bytes pass, out-of-order bytes are queued, gaps are
 //! passed over at a bound or at the end. *Retaining* (fragments): all bytes from number 0 on are kept until
@@ -115,16 +115,16 @@ impl Kept {
     }
 }
 
-/// What a sequence orders, as far as receivers' policies depend on it.
+/// The kind of units that a sequence orders; it selects the receivers' policy for overlaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// TCP segments.
     Segments,
     /// IP fragments.
     Fragments,
-    /// The last bytes count, whatever the policy.
+    /// The last bytes win, whatever the policy.
     Overwriting,
-    /// The first bytes count.
+    /// The first bytes win.
     Other,
 }
 
@@ -136,7 +136,8 @@ impl Kind {
         } else if sequence.retain {
             Kind::Fragments
         } else if table.two_sided && table.part.is_none() && sequence.from_first {
-            // The table holds connections of their own. SCTP chunks, in contrast, are part of their association.
+            // The table's flows are connections. Flows that are parts of a connection (SCTP: of an association) are
+            // not TCP.
             Kind::Segments
         } else {
             Kind::Other
@@ -147,7 +148,7 @@ impl Kind {
 /// One sequence of the graph.
 struct State {
     vars: SequenceVars,
-    /// Numbers are taken modulo this plus one.
+    /// Sequence numbers are taken modulo `mask + 1`.
     mask: u64,
     from_first: bool,
     retain: bool,
@@ -182,7 +183,7 @@ pub struct Passed {
     pub ordered: Ordered,
     /// The packet that the bytes came in, if it was [kept](Segment::frame).
     pub frame: Option<Arc<KeptFrame>>,
-    /// Other bytes of that packet have passed before.
+    /// Whether other bytes of that packet have passed before.
     pub is_repeated: bool,
 }
 
@@ -274,10 +275,11 @@ impl Reassembler {
         kept.map_or(0, |kept| kept.queue.bytes())
     }
 
-    /// Records that the receiver has acknowledged all numbers of a direction before `at`: missing ones among them
-    /// will not arrive any more (or arrive late, if the two directions were captured separately), so later bytes need
-    /// not wait. These pass with the other direction's [`next`](Self::next), before the acknowledging packet. If
-    /// numbers before `at` have not been seen, the other direction's next segment [waits](turn) for them.
+    /// Records that the receiver has acknowledged all numbers of a direction before `at`. Missing bytes among them
+    /// will not arrive any more (or arrive late, if the two directions were captured separately), so the bytes behind
+    /// them need not wait: the next call of [`next`](Self::next) for the other direction returns them, before the bytes
+    /// of the acknowledging packet. If numbers before `at` have not been seen, the other direction's next segment
+    /// [waits](turn) for them.
     ///
     /// No effect if holes are never passed over. With an empty queue, only the record is accessed.
     pub fn acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction, at: u64) {
@@ -307,8 +309,8 @@ impl Reassembler {
 
     /// The next queued bytes that are in order, or that must pass because of a bound, with the gap before them. Bytes
     /// of the other direction that this one [acknowledges](Self::acknowledge) come first; bytes of the other
-    /// direction that [waited](turn) for this one come last. Call this until it returns `None` after an insert that
-    /// was ordered or forced.
+    /// direction that [waited](turn) for this one come last. After an insert that was ordered or forced, call `next`
+    /// until it returns `None`.
     ///
     /// With an empty queue: constant time, only the record is accessed.
     pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Option<Passed> {
@@ -319,7 +321,8 @@ impl Reassembler {
         }
         let mut hot = state.vars.read(data, side);
         if hot.flags & ACKNOWLEDGES != 0 {
-            // Bytes that acknowledge nothing beyond the hole precede the bytes behind the hole.
+            // Segments of the other direction waited for the missing bytes, which are lost: this direction's bytes
+            // come first.
             if self.has_gone_on(sequence, &mut FlowRecord { id, data: &mut *data }, side.other()) {
                 let passed = self.pass(sequence, FlowRecord { id, data: &mut *data }, side, false);
                 if passed.is_some() {
@@ -408,7 +411,7 @@ impl Reassembler {
             self.counters.gaps += 1;
             self.counters.gap_bytes += gap_bytes;
             hot.missing_bytes += gap_bytes;
-            // Numbers that were awaited in vain are passed over.
+            // The lost numbers are passed over, so segments of the other direction may wait for later ones again.
             hot.flags &= !UNAWAITED;
         }
         let piece = kept.queue.pop().expect("there is a first");
@@ -422,7 +425,8 @@ impl Reassembler {
         Some(piece.pass(gap_bytes))
     }
 
-    /// As `pass`, for a sequence that retains: up to the next end of a fragment, because metas belong to that end.
+    /// As `pass`, for a retaining sequence. Passes bytes up to the next end of a fragment, because the metas belong to
+    /// that end.
     fn advance(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Option<Passed> {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);

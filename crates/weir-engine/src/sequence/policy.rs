@@ -1,4 +1,4 @@
-//! Decides whose bytes count if segments or fragments overlap and differ, in the way of the receiver's system.
+//! Decides which bytes win if segments or fragments overlap and differ, in the way of the receiver's system.
 //!
 //! For two bytes of the same number, the decision depends only on where the two segments begin and end. A policy is
 //! therefore one [`Rule`] for TCP segments and one for IP fragments.
@@ -8,13 +8,14 @@
 //! * J. Novak, "Target-Based Fragmentation Reassembly", 2005: Windows and Solaris of fragments.
 //! * J. Novak, S. Sturges, "Target-Based TCP Stream Reassembly", 2007: TCP.
 //! * Snort 3, `src/stream/tcp/tcp_overlap_resolver.cc` and `src/stream/ip/ip_defrag.cc`, by the same authors;
-//!   Suricata, `src/stream-tcp-list.c` and `src/defrag.c`. Which policy a system has for fragments: Suricata's
+//!   Suricata, `src/stream-tcp-list.c` and `src/defrag.c`. The policies of systems for fragments: Suricata's
 //!   `DefragGetOsPolicy`, and the table of platforms in Snort 2's manual (frag3).
 //!
-//! The old segment enters the rule as far as it is still kept: systems trim the segments in their lists, as Snort
-//! does. (Suricata uses the whole old segment.) The new segment enters as it came, without the part that has passed,
-//! as in real systems and in Suricata, whose test `DefragBsdFragmentAfterNoMf` shows that this matters. Snort uses
-//! the rest of the new segment after the old one on its left has been applied. A FIN is a number like those of bytes.
+//! The rule is applied to the kept part of the old segment: systems trim the segments in their lists, as Snort does.
+//! (Suricata uses the whole old segment.) It is applied to the new segment as it arrived, without the part that has
+//! passed, as in real systems and in Suricata, whose test `DefragBsdFragmentAfterNoMf` shows that this matters. Snort
+//! uses the rest of the new segment after the old one on its left has been applied. A FIN uses a sequence number like a
+//! byte.
 //!
 //! Not covered: today's systems drop a datagram whose fragments overlap (Linux since 4.19, Windows since Vista; all
 //! for IPv6, by RFC 5722; strict mode does so, too). Solaris and HP-UX 11 keep the first of two equal segments if the
@@ -27,10 +28,10 @@ use std::net::IpAddr;
 /// How a system reassembles overlapping segments or fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Policy {
-    /// What came first counts.
+    /// The first bytes win.
     #[default]
     First,
-    /// What came last counts.
+    /// The last bytes win.
     Last,
     /// FreeBSD, NetBSD, OpenBSD, AIX.
     Bsd,
@@ -40,7 +41,7 @@ pub enum Policy {
     Linux,
     /// Linux 2.2 and earlier.
     OldLinux,
-    /// Windows before Vista, including Windows 2003: they do not differ for segments or fragments.
+    /// Windows before Vista, including Windows 2003. These versions do not differ.
     Windows,
     /// Windows Vista and later.
     Vista,
@@ -52,20 +53,20 @@ pub enum Policy {
     Hpux10,
     /// IRIX 6.
     Irix,
-    /// Mac OS X 10.3 and later; the rule for fragments is the one that Shankar and Paxson found for Mac OS.
+    /// Mac OS X 10.3 and later. The rule for fragments is from Shankar and Paxson's measurements of Mac OS.
     Macos,
 }
 
-/// Where the bytes of a new segment replace those of an old one that are still kept.
+/// The condition under which the bytes of a new segment replace the kept bytes of an old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Nowhere.
+    /// Never.
     Never,
-    /// Everywhere.
+    /// Always.
     Always,
-    /// It begins before the old one.
+    /// The new segment begins before the old one.
     Before,
-    /// It begins before the old one, or with it.
+    /// The new segment begins before the old one, or with it.
     BeforeOrWith,
     /// The new segment begins before the old one, or begins with it and extends beyond it.
     BeforeOrLonger,
@@ -80,7 +81,7 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// Whether the new bytes count. Both are ranges of numbers, and overlap.
+    /// Whether the new bytes win. `old` and `new` are overlapping ranges of numbers.
     pub(super) fn new_counts(self, old: (u64, u64), new: (u64, u64)) -> bool {
         let ((old_start, old_end), (new_start, new_end)) = (old, new);
         let (before, with) = (new_start < old_start, new_start == old_start);
@@ -117,7 +118,7 @@ impl Policy {
         Policy::Macos,
     ];
 
-    /// Its name.
+    /// The name of the policy.
     pub fn name(self) -> &'static str {
         match self {
             Policy::First => "first",

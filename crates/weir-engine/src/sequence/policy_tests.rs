@@ -11,8 +11,8 @@ use Policy::*;
 use proptest::prelude::*;
 use weir_ir::abi::{SEQ_ORDERED, SEQ_QUEUED, SEQ_RETRANSMITTED};
 
-/// The results of a rule for a new segment that begins before, with, after the old one, and, for each, ends before,
-/// with, after it: `n` if the new bytes count, `o` if the old ones do.
+/// The results of a rule for a new segment that begins before, with or after the old one, and, for each of these, ends
+/// before, with or after the old one: `n` if the new bytes win, `o` if the old bytes win.
 fn matrix(rule: Rule) -> String {
     let says = |start: i64, end: i64| {
         let new = ((10 + start) as u64, (20 + end) as u64);
@@ -123,8 +123,8 @@ fn novaks_seventeen_fragments() {
     }
 }
 
-/// Bytes behind an old fragment count if the new fragment begins before *that* fragment, even if another fragment on
-/// its left took precedence: Suricata's `DefragBsdFragmentAfterNoMf` and `DefragTestJeremyLinux`.
+/// Bytes of a new fragment win over an old fragment if the new one begins before *that* old fragment, even if another
+/// old fragment to the left of it took precedence: Suricata's `DefragBsdFragmentAfterNoMf` and `DefragTestJeremyLinux`.
 #[test]
 fn the_new_fragment_is_asked_about_as_it_came() {
     let bsd = [(3, 5, 'A'), (1, 3, 'B'), (2, 4, 'C'), (0, 1, 'D')];
@@ -251,7 +251,7 @@ fn what_is_in_order_and_retained_may_still_be_displaced_and_an_end_with_it() {
         ip.policy = policy;
         assert_eq!(ip.text(0, "aaaabbbb"), SEQ_ORDERED);
         assert_eq!(ip.text(8, "c"), SEQ_ORDERED);
-        // The end is a number of its own here, in place of `c`.
+        // The end of the datagram is a number of its own; here it takes the number of `c`.
         let inserted = ip.insert(4, b"XXXX", usize::MAX, true);
         assert_eq!((inserted.status, inserted.overlap_bytes, inserted.inconsistent_bytes), (status, 4, 4));
         assert_eq!((ip.metas.len(), ip.assemble()), (metas, text.into()));
@@ -282,7 +282,7 @@ struct Model {
     rule: Rule,
     retain: bool,
     segments: Vec<(usize, usize, u8)>,
-    /// For each number: the segment whose byte counts.
+    /// For each number, the segment whose byte wins.
     owner: Vec<Option<usize>>,
     /// All numbers before this one have passed.
     next: usize,

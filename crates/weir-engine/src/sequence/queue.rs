@@ -1,7 +1,7 @@
 //! The kept pieces of one direction of a flow: in order, without overlaps.
 //!
 //! Numbers here are relative to the sequence's first one and do not wrap. If a new segment overlaps kept pieces, a
-//! [`Rule`] decides for each piece whose bytes count; the other bytes are cut off and discarded.
+//! [`Rule`] decides for each piece which bytes win; the other bytes are cut off and discarded.
 
 use super::budget::Budget;
 use super::piece::{Coming, Piece};
@@ -19,7 +19,7 @@ pub(super) struct Meeting {
     pub(super) is_covered: bool,
     /// Some bytes of the segment replace kept ones.
     pub(super) displaces: bool,
-    /// The last number of the segment counts, as a new one or as a replacement.
+    /// The last number of the segment is kept, as a new number or as a replacement.
     pub(super) ends: bool,
 }
 
@@ -106,7 +106,7 @@ impl Queue {
         meeting
     }
 
-    /// Adds the parts of a segment that count. Constant time at the end, where segments after a hole arrive;
+    /// Adds the parts of a segment that win. Constant time at the end, where segments after a hole arrive;
     /// elsewhere, linear in the number of pieces behind it.
     pub(super) fn add(&mut self, segment: &Piece, rule: Rule, budget: &mut Budget) {
         if self.pieces.capacity() == 0 {
@@ -122,7 +122,7 @@ impl Queue {
         }
         let after = self.pieces.partition_point(|piece| piece.start < end);
         let mut behind = self.pieces.split_off(after);
-        // The parts of the segment that count up to here are in the queue, except the part that begins at `from`.
+        // The winning parts of the segment up to here are in the queue, except the part that begins at `from`.
         let mut from = segment.start;
         let mut rest = None;
         for old in self.pieces.split_off(first) {
@@ -161,7 +161,7 @@ impl Queue {
         self.pop()
     }
 
-    /// Removes and returns the first piece. It stays on the budget's account.
+    /// Removes and returns the first piece. The budget still counts the piece.
     pub(super) fn pop(&mut self) -> Option<Piece> {
         let piece = self.pieces.pop_front()?;
         // Shrinks a queue that was long, so that its capacity matches the cost that is counted.

@@ -546,7 +546,7 @@ proptest! {
         prop_assert_eq!(tcp.reassembler.counters().gap_bytes, missing as u64);
     }
 
-    /// Of contradicting bytes, the first one counts.
+    /// If bytes contradict each other, the first one wins.
     #[test]
     fn the_first_of_contradicting_bytes_counts(base: u32, pieces in pieces(1500)) {
         let mut tcp = Receiver::tcp();

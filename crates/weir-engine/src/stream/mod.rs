@@ -5,8 +5,8 @@
 //! Only copies use memory, which a budget bounds (`overload`).
 //!
 //! Every byte of a stream is counted once ([`StreamCounts`]): it was delivered, it is missing, it lies beyond the
-//! cutoff, or it was given up for lack of memory. If the program applies a cutoff itself, which an optimization pass
-//! may turn into no call at all, the bytes beyond it are the difference to the sequence's count.
+//! cutoff, or it was given up for lack of memory. A program may apply a cutoff itself: it then
+//! does not deliver the bytes beyond the cutoff, and their number is the difference to the sequence's count.
 
 mod chunk;
 mod deliver;

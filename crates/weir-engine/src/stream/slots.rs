@@ -3,10 +3,10 @@
 use super::FlowStreams;
 use crate::table::{FlowId, prefetch};
 
-/// Flows per piece.
+/// The number of slots that are allocated together.
 const PIECE: usize = 1024;
 
-/// Slots for as many flows as existed at the same time.
+/// Slots for the largest number of flows that existed at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct StreamSlots {
     pieces: Vec<Box<[FlowStreams]>>,

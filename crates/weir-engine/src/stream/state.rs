@@ -152,10 +152,11 @@ impl StreamHandle<'_> {
         self.counts_up_to(self.offset)
     }
 
-    /// As [`counts`](Self::counts), and also for bytes beyond `seen_bytes`, up to which bytes passed or wait.
-    /// Out-of-order bytes refused beyond it for lack of memory have not passed; the bytes in between never arrived.
+    /// As [`counts`](Self::counts), and also counts the bytes beyond `seen_bytes`, the offset up to which bytes have
+    /// passed or wait. Out-of-order bytes beyond `seen_bytes` were refused for lack of memory; the bytes in between
+    /// never arrived.
     ///
-    /// If the same bytes were refused twice, more of the missing bytes count as refused than were.
+    /// If the same bytes were refused twice, too many of the missing bytes count as refused.
     pub fn counts_up_to(&self, seen_bytes: u64) -> StreamCounts {
         let StreamState { delivered_bytes, missing_bytes, .. } = *self.state;
         let dropped_bytes = self.state.dropped_bytes();

@@ -31,7 +31,7 @@ struct Reading {
 /// The clock of a live capture while no packets come: the time of packets, plus the time elapsed since they were
 /// read.
 ///
-/// The last two packets have to agree, as in the engine's clock: the smaller of their two offsets counts. A single
+/// The last two packets have to agree, as in the engine's clock: the smaller of their two offsets is used. A single
 /// packet with a wrong time therefore has no effect.
 #[derive(Debug, Clone, Copy, Default)]
 struct CaptureClock {

@@ -55,7 +55,7 @@ pub fn run(graph: &mut Graph) -> bool {
     }
     for &block in &order.blocks {
         if let Terminator::Lookup { then, .. } = graph.block(block).terminator {
-            // The engine passes these, needed or not.
+            // The engine always passes these parameters.
             graph.block(then).params.iter().for_each(|p| is_dropped[p.index()] = false);
         }
     }

@@ -56,7 +56,7 @@ fn join_chains(graph: &mut Graph) -> bool {
     changed
 }
 
-/// Redirects edges to a block that only jumps to the jump's target.
+/// Redirects the edges to an empty block, which only jumps, to the target of its jump.
 fn forward_empty(graph: &mut Graph) -> bool {
     let order = Order::of(graph);
     let uses = use_counts(graph, &order);
@@ -142,7 +142,7 @@ fn is_comparable(graph: &Graph, uses: &[u32], block: Block) -> bool {
         // A restart belongs to one lookup, so it is not comparable.
         Terminator::Done { .. } => true,
         Terminator::Jump(_) => {
-            // Its definitions must not be used elsewhere.
+            // The block's definitions must not be used elsewhere.
             let defined = data.params.iter().chain(data.insts.iter().flat_map(|i| &i.results));
             defined.copied().all(|value| {
                 let mut own = 0;
@@ -218,7 +218,7 @@ impl Names {
             && ended(a, &x.terminator) == ended(b, &y.terminator)
     }
 
-    /// As [`name`](Self::name), in 32 bits: local numbers are above all values.
+    /// As [`name`](Self::name), in 32 bits: local numbers count down from the maximum, above the numbers of all values.
     fn short(&self, block: Block, value: Value) -> u32 {
         match self.local[value.index()] {
             (of, number) if of == block.0 => NONE - number,

@@ -119,7 +119,7 @@ fn gather(graph: &mut Graph, facts: &Facts, block: Block) -> bool {
         if question.value != chain.value {
             break;
         }
-        // The first matching case counts, so repeated constants are dropped.
+        // The first matching case applies, so repeated constants are dropped.
         for (n, target) in question.cases {
             if !chain.cases.iter().any(|(m, _)| *m == n) {
                 chain.cases.push((n, target));

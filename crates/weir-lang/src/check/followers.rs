@@ -20,7 +20,7 @@ const NAMES: &[&str] = &[
     codes::TOO_EARLY,
 ];
 
-/// Codes that a missing part causes around it.
+/// Codes of errors that an unreadable part may cause in the protocol or stack that contains it.
 const AROUND: &[&str] = &[
     codes::MISSING_CLAUSE,
     codes::UNALIGNED,
@@ -32,8 +32,7 @@ const AROUND: &[&str] = &[
     codes::UNBOUNDED,
 ];
 
-/// Suppresses errors about clauses of an extension whose protocol is unknown, if they depend on that
-/// protocol.
+/// Keeps only the errors about an extension of an unknown protocol that do not depend on that protocol.
 pub(super) fn drop_unknowable(list: &mut Vec<Diagnostic>) {
     list.retain(|one| one.is_error() && !NAMES.contains(&one.code) && !AROUND.contains(&one.code));
 }

@@ -48,7 +48,8 @@ pub(super) fn check(
     }
 }
 
-/// Whether the protocol's ordered bytes consist of wholes: the end of a message is then known before parsing.
+/// Whether the protocol's ordered bytes consist of chunked messages (`wholes`): the end of a message is then known
+/// before parsing.
 fn is_whole(protocol: &Protocol) -> bool {
     protocol.sequence.as_ref().is_some_and(|sequence| sequence.wholes.is_some())
 }
@@ -101,8 +102,8 @@ fn find_rest(stack: &Stack, edge: &Edge, diagnostics: &mut Vec<Diagnostic>) {
         let diagnostic = Diagnostic::error(codes::MESSAGES, message);
         // The mistake is in the text that declares the messages.
         let diagnostic = match span.source == edge.span.source {
-            true => diagnostic.at(span).label(edge.span, "is one here"),
-            false => diagnostic.at(edge.span).label(span, "asks for it"),
+            true => diagnostic.at(span).label(edge.span, "declared as a message here"),
+            false => diagnostic.at(edge.span).label(span, "its length is used here"),
         };
         diagnostics.push(diagnostic.help(help));
     }

@@ -255,7 +255,7 @@ pub(super) fn sequence_bits(expr: &Expr, fields: &[Field], lets: &[crate::model:
             _ => 64,
         },
         Expr::Binary(Add | Sub, left, _) => sequence_bits(left, fields, lets),
-        // Lets use only earlier ones, so the recursion ends.
+        // A derived value uses earlier derived values only, so the recursion ends.
         Expr::Let(id) => lets
             .get(usize::from(id.0))
             .map_or(64, |derived| sequence_bits(&derived.value, fields, &lets[..usize::from(id.0)])),

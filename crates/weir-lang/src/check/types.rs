@@ -6,7 +6,7 @@ use crate::syntax::ast;
 /// The equivalent of other languages' `uint16`, `u16be`, `uint16_t`, `char` or `string`.
 pub(super) fn translate(name: &str) -> Option<String> {
     if matches!(name, "char" | "str" | "string") {
-        return Some("write `text[n]`, n its bytes".to_string());
+        return Some("write `text[n]`, with `n` bytes".to_string());
     }
     let plain = name.strip_suffix("_t").unwrap_or(name);
     let plain = plain.strip_suffix("be").unwrap_or(plain);

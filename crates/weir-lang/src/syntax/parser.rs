@@ -5,7 +5,7 @@
 //! function  = "fn" NAME "(" NAME { "," NAME } ")" "=" expr
 //! table     = "table" NAME "{" { N [".." N] { "," N [".." N] } ":" N } ["otherwise" ":" N] "}"
 //! protocol  = "protocol" NAME ["as" NAME] "{" { clause } "}"
-//! extension = "extend" NAME "with" NAME "{" { clause } "}"    what is added to a protocol, and its own name
+//! extension = "extend" NAME "with" NAME "{" { clause } "}"    clauses added to a protocol; the second name is its own
 //! clause    = "header" "{" { item } "}"
 //!           | "alias" NAME "=" NAME { "|" NAME } [TEXT]
 //!           | "let" NAME "=" expr [TEXT]
@@ -24,7 +24,7 @@
 //!                                                             from `any`, to `restart`
 //!           | "timeout" { DURATION ["in" NAME { "," NAME } | "otherwise"] }
 //!           | "event" NAME { order } ["{" column { "," column } "}"] { order } [TEXT]
-//!           | "show" TEXT                                     values stand in braces
+//!           | "show" TEXT                                     values are in braces
 //! order     = ("on" | "with" | "after") NAME { ("," | "or") NAME } | "when" expr
 //! column    = "assemble" | [NAME "="] expr
 //! item      = ["peek"] NAME ["as" NAME] ":" type ["=" N | "where" OP N] [TEXT]
@@ -44,8 +44,8 @@
 //! ```
 //!
 //! `expr` holds the grammar of expressions. White space separates tokens. Line ends are insignificant, except
-//! for recovery after a mistake (`recover`). Functions return `None` after they reported a mistake; a loop
-//! over clauses or items handles it.
+//! for recovery after a mistake (`recover`). Functions return `None` after they reported a mistake; the
+//! enclosing loop over clauses or items then recovers.
 
 use super::ast;
 use super::lexer::{Token, TokenKind, Tokens, lex};

@@ -40,7 +40,7 @@ pub struct Message {
     pub options: Options,
 }
 
-/// The options that are read. If one is repeated, the first counts.
+/// The options that are read. If an option is repeated, the first one is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
     /// Message type (53): 1 DISCOVER, 2 OFFER …

@@ -22,7 +22,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "dhcp",
     transports: &["udp"],
     hands_over: &[],
-    doc: "DHCP for IPv4: who is given which address (RFC 2131)",
+    doc: "DHCP for IPv4: clients and their addresses (RFC 2131)",
     probe,
     may_begin,
     open: |_| Box::new(DhcpParser::default()),

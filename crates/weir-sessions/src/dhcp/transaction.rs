@@ -123,30 +123,30 @@ const KINDS: Words = Words { list: || named(0..=u8::MAX, kind_name), others: &["
 
 session_fields! { DhcpTransaction;
     // Columns of the log.
-    "dhcp.client_addr" [] client_addr: Address, "Address of the client: which it says it has, or was given" => |t| address(t.client_address());
-    "dhcp.option.dhcp_server_id" ["dhcp.server_addr"] server_addr: Address, "Address of the server, as it says" => |t| address(t.server_address());
+    "dhcp.client_addr" [] client_addr: Address, "Address of the client: the one it has, or the assigned one" => |t| address(t.client_address());
+    "dhcp.option.dhcp_server_id" ["dhcp.server_addr"] server_addr: Address, "Address of the server (option server identifier)" => |t| address(t.server_address());
     "dhcp.hw.mac_addr" ["dhcp.mac"] mac: Mac, "MAC address of the client" => |t| t.mac().map_or(Value::Absent, Value::Mac);
     "dhcp.option.hostname" ["dhcp.host_name"] host_name: Text, "Name of the client" => |t| text(t.client_text(|o| &o.host_name));
     "dhcp.fqdn.name" ["dhcp.client_fqdn"] client_fqdn: Text, "Full name of the client (RFC 4702)" => |t| text(t.client_text(|o| &o.client_fqdn));
-    "dhcp.option.domain_name" ["dhcp.domain"] domain: Text, "Domain the client is put in" => |t| text(t.server_text(|o| &o.domain));
-    "dhcp.option.requested_ip_address" ["dhcp.requested_addr"] requested_addr: Address, "Address the client asks for" => |t| address(t.client(|m| m.options.requested));
-    "dhcp.ip.your" ["dhcp.assigned_addr"] assigned_addr: Address, "Address the server gives" => |t| address(t.assigned());
-    "dhcp.option.ip_address_lease_time" ["dhcp.lease_time"] lease_time: Interval, "For how long" => |t| t.server(|m| m.options.lease_seconds).map_or(Value::Absent, |seconds| Value::Interval(u64::from(seconds) * 1_000_000_000));
-    "dhcp.client_message" [] client_message: Text, "Why the client does not take it" => |t| text(t.client_text(|o| &o.message));
-    "dhcp.server_message" [] server_message: Text, "Why the server does not give it" => |t| text(t.server_text(|o| &o.message));
-    "dhcp.msg_types" ["dhcp.messages"] msg_types: Texts in KINDS, "Types of the messages in the order they came: DISCOVER, OFFER" => |t| owned_texts(t.messages.iter().filter_map(|m| m.options.kind).map(|kind| kind_name(kind).into_owned()).collect());
+    "dhcp.option.domain_name" ["dhcp.domain"] domain: Text, "Domain assigned to the client" => |t| text(t.server_text(|o| &o.domain));
+    "dhcp.option.requested_ip_address" ["dhcp.requested_addr"] requested_addr: Address, "Address that the client requests" => |t| address(t.client(|m| m.options.requested));
+    "dhcp.ip.your" ["dhcp.assigned_addr"] assigned_addr: Address, "Address that the server assigns" => |t| address(t.assigned());
+    "dhcp.option.ip_address_lease_time" ["dhcp.lease_time"] lease_time: Interval, "Lease time of the address" => |t| t.server(|m| m.options.lease_seconds).map_or(Value::Absent, |seconds| Value::Interval(u64::from(seconds) * 1_000_000_000));
+    "dhcp.client_message" [] client_message: Text, "Why the client declines the address" => |t| text(t.client_text(|o| &o.message));
+    "dhcp.server_message" [] server_message: Text, "Why the server refuses the request" => |t| text(t.server_text(|o| &o.message));
+    "dhcp.msg_types" ["dhcp.messages"] msg_types: Texts in KINDS, "Types of the messages, in order of capture: DISCOVER, OFFER" => |t| owned_texts(t.messages.iter().filter_map(|m| m.options.kind).map(|kind| kind_name(kind).into_owned()).collect());
     "dhcp.duration" [] duration: Interval, "Time from the first message to the last" => |t| Value::Interval(t.last_time.since_ns(t.time));
     // Fields without a column in the log.
     "dhcp.id" ["dhcp.xid"] _: Unsigned, "Number of the transaction" => |t| unsigned(t.messages.first().map(|m| m.transaction));
     "dhcp.option.dhcp" ["dhcp.msg_type"] _: Numbers, "Types of the messages" => |t| collect_numbers(t.messages.iter().filter_map(|m| m.options.kind));
-    "dhcp.ip.client" ["dhcp.ciaddr"] _: Address, "Address the client says it has" => |t| address(t.client(|m| known(m.client_address)));
-    "dhcp.ip.server" ["dhcp.siaddr"] _: Address, "Server of what comes next" => |t| address(t.server(|m| known(m.next_server)));
-    "dhcp.ip.relay" ["dhcp.giaddr"] _: Address, "Relay in between" => |t| address(t.messages.iter().find_map(|m| known(m.relay_address)));
-    "dhcp.option.vendor_class_id" ["dhcp.vendor_class"] _: Text, "Kind of client, as it says: MSFT 5.0" => |t| text(t.client_text(|o| &o.vendor_class));
-    "dhcp.option.request_list_item" ["dhcp.parameters"] _: Numbers, "Options the client asks for, in its order" => |t| t.of_side(1).map(|m| &m.options.parameters).find(|list| !list.is_empty()).map_or(Value::Absent, |list| numbers(list));
+    "dhcp.ip.client" ["dhcp.ciaddr"] _: Address, "Address that the client already has" => |t| address(t.client(|m| known(m.client_address)));
+    "dhcp.ip.server" ["dhcp.siaddr"] _: Address, "Address of the server for the next step of booting" => |t| address(t.server(|m| known(m.next_server)));
+    "dhcp.ip.relay" ["dhcp.giaddr"] _: Address, "Address of the relay" => |t| address(t.messages.iter().find_map(|m| known(m.relay_address)));
+    "dhcp.option.vendor_class_id" ["dhcp.vendor_class"] _: Text, "Type of the client, as stated by itself: MSFT 5.0" => |t| text(t.client_text(|o| &o.vendor_class));
+    "dhcp.option.request_list_item" ["dhcp.parameters"] _: Numbers, "Options that the client requests, in its order" => |t| t.of_side(1).map(|m| &m.options.parameters).find(|list| !list.is_empty()).map_or(Value::Absent, |list| numbers(list));
     "dhcp.option.type" ["dhcp.options"] _: Numbers, "Options of the first message, in its order" => |t| t.messages.first().map_or(Value::Absent, |m| numbers(&m.options.numbers));
-    "dhcp.client_id" [] _: Bytes, "Identifier of the client: a type, and what it is" => |t| t.of_side(1).find_map(|m| m.options.client_id.as_deref()).map_or(Value::Absent, bytes);
-    "dhcp.option.subnet_mask" [] _: Address, "Mask of the network" => |t| address(t.server(|m| m.options.mask));
+    "dhcp.client_id" [] _: Bytes, "Identifier of the client: its type, and its value" => |t| t.of_side(1).find_map(|m| m.options.client_id.as_deref()).map_or(Value::Absent, bytes);
+    "dhcp.option.subnet_mask" [] _: Address, "Subnet mask" => |t| address(t.server(|m| m.options.mask));
     "dhcp.option.router" ["dhcp.routers"] _: Texts, "Routers" => |t| addresses(t, |o| &o.routers);
     "dhcp.option.domain_name_server" ["dhcp.dns"] _: Texts, "Name servers" => |t| addresses(t, |o| &o.name_servers);
 }

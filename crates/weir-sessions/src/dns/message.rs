@@ -106,7 +106,7 @@ pub struct Message {
     pub is_malformed: bool,
     /// Length of the message.
     pub length_bytes: u32,
-    /// Where the last section ends; 0 if the message is malformed.
+    /// The offset at which the last section ends; 0 if the message is malformed.
     pub(super) end: usize,
     /// Number of questions and records that were not kept.
     pub omitted: u64,
@@ -143,7 +143,8 @@ impl Message {
         self.answers.iter().chain(&self.authorities).chain(&self.additional)
     }
 
-    /// Where the last section ends; `None` if a section could not be read completely.
+    /// Reads all sections. Returns the offset at which the last one ends; `None` if a section could not be read
+    /// completely.
     fn read_sections(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = HEADER_BYTES;
         for _ in 0..self.header.counts[0] {

@@ -37,7 +37,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "dns",
     transports: &["udp", "tcp"],
     hands_over: &[],
-    doc: "DNS queries with their answers (RFC 1035), multicast DNS and LLMNR among them",
+    doc: "DNS queries with their answers (RFC 1035), including multicast DNS and LLMNR",
     probe: probe::probe,
     may_begin,
     open: |_| Box::new(DnsParser::default()),

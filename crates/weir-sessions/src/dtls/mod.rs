@@ -25,7 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "ssl",
     transports: &["udp"],
     hands_over: &["rtp"],
-    doc: "DTLS handshakes: 1.0 to 1.3 (RFC 9147), as far as they are in clear",
+    doc: "DTLS handshakes: 1.0 to 1.3 (RFC 9147), the unencrypted part",
     probe,
     may_begin,
     open: |_| Box::new(DtlsParser::default()),

@@ -44,18 +44,18 @@ impl FtpExchange {
 
 session_fields! { FtpExchange;
     // Columns of the log.
-    "ftp.user" [] user: Text, "User that was named last (USER)" => |f| text(f.user.as_deref());
-    "ftp.password" [] password: Text, "Whether a password was given: `<hidden>`" => |f| text(f.has_password.then_some("<hidden>"));
-    "ftp.request.command" ["ftp.command"] command: Text, "Verb of the command, in capitals" => |f| text(f.command.as_deref());
-    "ftp.request.arg" ["ftp.arg"] arg: Text, "Argument of the command; of PASS `<hidden>`" => |f| text(f.argument.as_deref());
-    "ftp.mime_type" [] mime_type: Text, "Media type of the file; not known here" => |_| Value::Absent;
-    "ftp.file_size" [] file_size: Unsigned, "Size of the file that the server tells, bytes" => |f| unsigned(f.file_bytes);
+    "ftp.user" [] user: Text, "User name of the last USER" => |f| text(f.user.as_deref());
+    "ftp.password" [] password: Text, "`<hidden>` if a password was sent" => |f| text(f.has_password.then_some("<hidden>"));
+    "ftp.request.command" ["ftp.command"] command: Text, "Command verb, in upper case" => |f| text(f.command.as_deref());
+    "ftp.request.arg" ["ftp.arg"] arg: Text, "Argument of the command; `<hidden>` for PASS" => |f| text(f.argument.as_deref());
+    "ftp.mime_type" [] mime_type: Text, "Media type of the file; always empty" => |_| Value::Absent;
+    "ftp.file_size" [] file_size: Unsigned, "Size of the file according to the server, bytes" => |f| unsigned(f.file_bytes);
     "ftp.response.code" ["ftp.reply_code"] reply_code: Unsigned, "Code of the final reply" => |f| unsigned(f.reply_code);
     "ftp.response.arg" ["ftp.reply_msg"] reply_msg: Text, "Last line of the final reply, without its code" => |f| text(f.reply_text.as_deref());
     "ftp.data_channel.passive" [] "data_channel.passive": Bool, "Whether the client opens the data connection (PASV, EPSV)" => |f| f.data_channel.map_or(Value::Absent, |channel| Value::Bool(channel.transport == Transport::Passive));
-    "ftp.data_channel.orig_h" [] "data_channel.orig_h": Address, "Who opens the data connection; commands and replies do not say" => |_| Value::Absent;
-    "ftp.data_channel.resp_h" [] "data_channel.resp_h": Address, "Who waits for the data connection; EPSV does not say" => |f| f.data_channel.and_then(|channel| channel.address).map_or(Value::Absent, Value::Address);
-    "ftp.data_channel.resp_p" [] "data_channel.resp_p": Unsigned, "Port that the data connection goes to" => |f| unsigned(f.data_channel.map(|channel| channel.port));
+    "ftp.data_channel.orig_h" [] "data_channel.orig_h": Address, "Address of the side that opens the data connection; always empty, because commands and replies do not contain it" => |_| Value::Absent;
+    "ftp.data_channel.resp_h" [] "data_channel.resp_h": Address, "Address of the side that listens for the data connection; empty for EPSV" => |f| f.data_channel.and_then(|channel| channel.address).map_or(Value::Absent, Value::Address);
+    "ftp.data_channel.resp_p" [] "data_channel.resp_p": Unsigned, "Port of the side that listens for the data connection" => |f| unsigned(f.data_channel.map(|channel| channel.port));
     // Fields without a column in the log.
     "ftp.time" [] _: Interval, "Time from the command to the reply" => |f| f.wait_ns.map_or(Value::Absent, Value::Interval);
 }

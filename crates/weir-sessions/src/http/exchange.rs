@@ -71,7 +71,7 @@ impl HttpMessage {
         self.is_start_open = false;
     }
 
-    /// Marks the message as incomplete; the first reason counts.
+    /// Marks the message as incomplete. Only the first reason is kept.
     pub(super) fn mar(&mut self, flaw: Flaw) {
         self.flaw.get_or_insert(flaw);
     }

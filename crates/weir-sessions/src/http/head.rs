@@ -118,7 +118,7 @@ fn read_digits(bytes: &[u8]) -> Option<(u8, &[u8])> {
     Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
-/// Where the head ends that begins at `bytes`: after its empty line (RFC 9112 §2.1); lines end in CRLF or bare LF.
+/// The end of the head that begins at `bytes`: after its empty line (RFC 9112 §2.1). Lines end in CRLF or bare LF.
 /// `from` is the end of one of its lines.
 pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;

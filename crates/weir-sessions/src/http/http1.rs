@@ -18,7 +18,7 @@ pub(super) struct Http1 {
     /// The client's direction, once known.
     client: Option<Direction>,
     pairing: Pairing,
-    /// Bytes of the server are missing since its last response, perhaps with whole responses.
+    /// Whether bytes of the server are missing since its last response. They may contain whole responses.
     is_behind_loss: bool,
     /// Number of bytes skipped since the last message of either side.
     lost_bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Http1 {
 /// Length of the start of the HTTP/2 preface (RFC 9113 §3.4) that an HTTP/1 parser reads as a request.
 pub(super) const PREFACE_HEAD_BYTES: usize = 18;
 
-/// What follows after a head.
+/// The bytes that follow a head.
 enum Next {
     Body(Framing),
     /// Another protocol.
@@ -67,7 +67,7 @@ impl Http1 {
         if length_bytes == 0 {
             return Progress::Wanted;
         }
-        // None of the resulting pieces uses its time.
+        // The time of the resulting pieces is not used.
         let no_time = Timestamp(0);
         let piece = self.streams[from as usize].skip(length_bytes);
         self.is_behind_loss |= Some(from) != self.client && self.streams[from as usize].is_lost();

@@ -67,7 +67,7 @@ const MARKUP: &[(&[u8], &str)] = &[
 ];
 
 /// The media type of content that begins with `bytes`; none if unknown. `coding` is its Content-Encoding: gzip, deflate
-/// and Brotli are undone.
+/// and Brotli are decompressed.
 pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str> {
     if bytes.is_empty() {
         return None;
@@ -104,7 +104,7 @@ fn unpack_brotli(bytes: &[u8]) -> Vec<u8> {
     let mut state = BrotliState::new(alloc(), alloc(), alloc());
     let mut unpacked = vec![0; UNPACKED_BYTES_MAX as usize];
     let (mut room, mut length, mut rest, mut read, mut total) = (unpacked.len(), 0, bytes.len(), 0, 0);
-    // Ignore the result: only the output so far counts.
+    // Ignores the result, because only the output so far matters.
     let _ = BrotliDecompressStream(
         &mut rest,
         &mut read,

@@ -77,19 +77,19 @@ impl ImapConnection {
 }
 
 session_fields! { ImapConnection;
-    "imap.request.username" ["imap.user"] user: Text, "User, by LOGIN or AUTHENTICATE" => |i| text(i.user.as_deref());
-    "imap.auth.mechanism" [] auth_mechanism: Text, "How the user authenticates itself: LOGIN, or the mechanism of AUTHENTICATE" => |i| text(i.auth_mechanism.as_deref());
-    "imap.logged_in" [] logged_in: Bool, "Whether the server let the user in" => |i| i.is_logged_in.map_or(Value::Absent, Value::Bool);
-    "imap.results" [] results: Texts, "Commands with how they went, in order, each once: SELECT OK, LOGIN NO" => |i| texts(&i.results);
-    "imap.request.folder" ["imap.mailboxes"] mailboxes: Texts, "Mailboxes that were selected or examined, in order, each once" => |i| texts(&i.mailboxes);
-    "imap.capabilities" [] capabilities: Texts, "Capabilities of the server, as it told them last" => |i| texts(&i.capabilities);
-    "imap.client_id" [] client_id: Text, "What the client says of itself (ID)" => |i| text(i.client_id.as_deref());
-    "imap.server_id" [] server_id: Text, "What the server says of itself (ID)" => |i| text(i.server_id.as_deref());
+    "imap.request.username" ["imap.user"] user: Text, "User name, from LOGIN or AUTHENTICATE" => |i| text(i.user.as_deref());
+    "imap.auth.mechanism" [] auth_mechanism: Text, "Authentication mechanism: LOGIN, or the mechanism of AUTHENTICATE" => |i| text(i.auth_mechanism.as_deref());
+    "imap.logged_in" [] logged_in: Bool, "Whether the login succeeded" => |i| i.is_logged_in.map_or(Value::Absent, Value::Bool);
+    "imap.results" [] results: Texts, "Commands with their results, in order, without repetitions: SELECT OK, LOGIN NO" => |i| texts(&i.results);
+    "imap.request.folder" ["imap.mailboxes"] mailboxes: Texts, "Mailboxes that were selected or examined, in order, without repetitions" => |i| texts(&i.mailboxes);
+    "imap.capabilities" [] capabilities: Texts, "Capabilities of the server, as last listed" => |i| texts(&i.capabilities);
+    "imap.client_id" [] client_id: Text, "Identification of the client (ID)" => |i| text(i.client_id.as_deref());
+    "imap.server_id" [] server_id: Text, "Identification of the server (ID)" => |i| text(i.server_id.as_deref());
     "imap.greeting" [] greeting: Text, "The server's greeting" => |i| text(i.greeting.as_deref());
-    "imap.last_error" [] last_error: Text, "What the server said with its last NO or BAD" => |i| text(i.last_error.as_deref());
-    "imap.tls" [] tls: Bool, "Whether the connection went over to TLS (STARTTLS)" => |i| Value::Bool(i.is_tls);
+    "imap.last_error" [] last_error: Text, "Text of the server's last NO or BAD" => |i| text(i.last_error.as_deref());
+    "imap.tls" [] tls: Bool, "Whether the connection switched to TLS (STARTTLS)" => |i| Value::Bool(i.is_tls);
     // Fields without a column in the log.
-    "imap.request.command" ["imap.commands"] _: Texts, "Verbs of the commands, in order, each once" => |i| texts(&i.commands);
+    "imap.request.command" ["imap.commands"] _: Texts, "Verbs of the commands, in order, without repetitions" => |i| texts(&i.commands);
 }
 
 impl Session for ImapConnection {

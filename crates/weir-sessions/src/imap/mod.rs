@@ -25,7 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "imap",
     transports: &["tcp"],
     hands_over: &["tls"],
-    doc: "IMAP connections: who reads mails, and how that went (RFC 9051)",
+    doc: "IMAP connections: user, commands and their results (RFC 9051)",
     probe: probe::probe,
     may_begin,
     open: |_| Box::new(ImapParser::default()),

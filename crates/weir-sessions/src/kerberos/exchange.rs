@@ -77,24 +77,24 @@ fn proofs(message: &Message) -> Value<'_> {
 const REQUEST_TYPES: Words = Words { list: || vec!["AS", "TGS", "AP"], others: &[] };
 
 session_fields! { KerberosExchange;
-    "kerberos.request_type" ["kerberos.type"] request_type: Text in REQUEST_TYPES, "What is asked for: AS a first ticket, TGS a further one, AP to be let in by a service" => |k| text(k.told(|message| message.kind.name()));
-    "kerberos.CNameString" ["kerberos.client"] client: Text, "Who asks, and the realm: bob/EXAMPLE.COM" => |k| k.client_name().map_or(Value::Absent, owned);
-    "kerberos.SNameString" ["kerberos.service"] service: Text, "What for: krbtgt/EXAMPLE.COM" => |k| text(k.told(|message| message.service.as_deref()));
-    "kerberos.success" [] success: Bool, "Whether it was given" => |k| k.is_good().map_or(Value::Absent, Value::Bool);
+    "kerberos.request_type" ["kerberos.type"] request_type: Text in REQUEST_TYPES, "Type of the request: AS for a first ticket, TGS for a further ticket, AP to authenticate to a service" => |k| text(k.told(|message| message.kind.name()));
+    "kerberos.CNameString" ["kerberos.client"] client: Text, "Client and realm: bob/EXAMPLE.COM" => |k| k.client_name().map_or(Value::Absent, owned);
+    "kerberos.SNameString" ["kerberos.service"] service: Text, "Service: krbtgt/EXAMPLE.COM" => |k| text(k.told(|message| message.service.as_deref()));
+    "kerberos.success" [] success: Bool, "Whether the request succeeded" => |k| k.is_good().map_or(Value::Absent, Value::Bool);
     "kerberos.error_code" [] error_code: Unsigned, "Number of the error" => |k| unsigned(k.error().and_then(|error| u32::try_from(error).ok()));
     "kerberos.error_msg" ["kerberos.error"] error_msg: Text in names::ERROR_NAMES, "Name of the error: KDC_ERR_C_PRINCIPAL_UNKNOWN" => |k| name(k.error().map(error_name));
-    "kerberos.from" [] from: Time, "From when on the ticket is wanted" => |k| asked(k, |message| message.from.map(Value::Time));
-    "kerberos.till" [] till: Time, "Until when the ticket is wanted" => |k| asked(k, |message| message.till.map(Value::Time));
+    "kerberos.from" [] from: Time, "Requested start time of the ticket" => |k| asked(k, |message| message.from.map(Value::Time));
+    "kerberos.till" [] till: Time, "Requested end time of the ticket" => |k| asked(k, |message| message.till.map(Value::Time));
     "kerberos.cipher" [] cipher: Text, "Cipher of the ticket: aes256-cts-hmac-sha1-96, rc4-hmac" => |k| name(ticket_cipher(k).map(cipher_name));
-    "kerberos.forwardable" [] forwardable: Bool, "A ticket is wanted that can be forwarded" => |k| asked(k, |message| message.is_forwardable().map(Value::Bool));
-    "kerberos.renewable" [] renewable: Bool, "A ticket is wanted that can be renewed" => |k| asked(k, |message| message.is_renewable().map(Value::Bool));
+    "kerberos.forwardable" [] forwardable: Bool, "Whether a forwardable ticket is requested" => |k| asked(k, |message| message.is_forwardable().map(Value::Bool));
+    "kerberos.renewable" [] renewable: Bool, "Whether a renewable ticket is requested" => |k| asked(k, |message| message.is_renewable().map(Value::Bool));
     // Fields without a column in the log.
     "kerberos.realm" [] _: Text, "Realm of the service" => |k| text(k.told(|message| message.service_realm.as_deref()));
-    "kerberos.rtime" [] _: Time, "Until when the ticket shall be renewable" => |k| asked(k, |message| message.renew_till.map(Value::Time));
-    "kerberos.etype" ["kerberos.ciphers"] _: Texts in names::CIPHER_NAMES, "Ciphers that the client takes, the best first" => |k| asked(k, |message| Some(ciphers(message)));
-    "kerberos.padata_type" ["kerberos.preauth"] _: Numbers, "How the client shows who it is: 1 ticket, 2 encrypted time, 16 certificate" => |k| asked(k, |message| Some(proofs(message)));
-    "kerberos.reply_cipher" [] _: Text, "Cipher of what only the client can read of the answer" => |k| answered(k, |message| message.cipher.map(|cipher| name(Some(cipher_name(cipher)))));
-    "kerberos.shown_cipher" [] _: Text, "Cipher of the ticket that is shown for a further one" => |k| asked(k, |message| message.ticket_cipher.map(|cipher| name(Some(cipher_name(cipher)))));
-    "kerberos.e_text" [] _: Text, "What the server says of the error" => |k| answered(k, |message| message.error_text.as_deref().map(|error| text(Some(error))));
+    "kerberos.rtime" [] _: Time, "Requested end of the renewal of the ticket" => |k| asked(k, |message| message.renew_till.map(Value::Time));
+    "kerberos.etype" ["kerberos.ciphers"] _: Texts in names::CIPHER_NAMES, "Ciphers that the client supports, the best first" => |k| asked(k, |message| Some(ciphers(message)));
+    "kerberos.padata_type" ["kerberos.preauth"] _: Numbers, "Types of pre-authentication: 1 ticket, 2 encrypted timestamp, 16 certificate" => |k| asked(k, |message| Some(proofs(message)));
+    "kerberos.reply_cipher" [] _: Text, "Cipher of the answer's part for the client" => |k| answered(k, |message| message.cipher.map(|cipher| name(Some(cipher_name(cipher)))));
+    "kerberos.shown_cipher" [] _: Text, "Cipher of the ticket that the client presents" => |k| asked(k, |message| message.ticket_cipher.map(|cipher| name(Some(cipher_name(cipher)))));
+    "kerberos.e_text" [] _: Text, "Error text of the server" => |k| answered(k, |message| message.error_text.as_deref().map(|error| text(Some(error))));
     "kerberos.time" ["kerberos.rtt"] _: Interval, "Time from the request to its answer" => |k| k.rtt_ns.map_or(Value::Absent, Value::Interval);
 }

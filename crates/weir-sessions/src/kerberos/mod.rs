@@ -29,7 +29,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "kerberos",
     transports: &["udp", "tcp"],
     hands_over: &[],
-    doc: "Kerberos: who asks for tickets to which services, and how that went (RFC 4120)",
+    doc: "Kerberos: requests for tickets, with their results (RFC 4120)",
     probe: parser::probe,
     may_begin,
     open: |_| Box::new(KerberosParser::default()),

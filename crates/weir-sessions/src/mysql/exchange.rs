@@ -146,21 +146,21 @@ impl Session for MysqlExchange {
 const COMPRESSIONS: Words = Words { list: || vec![ZLIB, "zstd"], others: &[] };
 
 session_fields! { MysqlExchange;
-    "mysql.command" ["mysql.cmd"] cmd: Text in command::WORDS, "What is asked for: login, query, stmt_execute" => |m| name(m.command_name());
-    "mysql.query" ["mysql.arg"] arg: Text, "What it says: the query, the database, the user" => |m| text(m.argument.as_deref());
-    "mysql.success" [] success: Bool, "Whether it was done" => |m| m.is_good.map_or(Value::Absent, Value::Bool);
-    "mysql.affected_rows" ["mysql.rows"] rows: Unsigned, "Rows that came, or that were changed" => |m| unsigned(m.rows);
-    "mysql.message" ["mysql.response", "mysql.error.message"] response: Text, "What the server says of it: the error, else what it did" => |m| text(m.response.as_deref());
-    "mysql.compression" [] compression: Text in COMPRESSIONS, "How what follows the login is compressed: zlib; zstd, which is not read" => |m| text(m.connection.compression());
+    "mysql.command" ["mysql.cmd"] cmd: Text in command::WORDS, "Command: login, query, stmt_execute" => |m| name(m.command_name());
+    "mysql.query" ["mysql.arg"] arg: Text, "Argument of the command: the query, the database, the user" => |m| text(m.argument.as_deref());
+    "mysql.success" [] success: Bool, "Whether the command succeeded" => |m| m.is_good.map_or(Value::Absent, Value::Bool);
+    "mysql.affected_rows" ["mysql.rows"] rows: Unsigned, "Number of rows returned or changed" => |m| unsigned(m.rows);
+    "mysql.message" ["mysql.response", "mysql.error.message"] response: Text, "Text of the answer: the error, or the effect of the command" => |m| text(m.response.as_deref());
+    "mysql.compression" [] compression: Text in COMPRESSIONS, "Compression after the login: zlib; zstd, which is not parsed" => |m| text(m.connection.compression());
     // Fields without a column in the log.
-    "mysql.user" [] _: Text, "Who is logged in" => |m| text(m.connection.user.as_deref());
+    "mysql.user" [] _: Text, "User name of the login" => |m| text(m.connection.user.as_deref());
     "mysql.schema" ["mysql.database"] _: Text, "Database in use" => |m| text(m.connection.database.as_deref());
     "mysql.version" [] _: Text, "Version of the server: 8.0.36, 11.4.2-MariaDB" => |m| text(m.connection.version.as_deref());
-    "mysql.auth_plugin" [] _: Text, "How the user is authenticated: caching_sha2_password" => |m| text(m.connection.plugin.as_deref());
+    "mysql.auth_plugin" [] _: Text, "Authentication method: caching_sha2_password" => |m| text(m.connection.plugin.as_deref());
     "mysql.program" ["mysql.program_name"] _: Text, "Name of the client's program" => |m| text(m.connection.program.as_deref());
     "mysql.thread_id" [] _: Unsigned, "The server's number of the connection" => |m| unsigned(m.connection.thread);
     "mysql.error_code" ["mysql.error"] _: Unsigned, "Number of the error: 1045 access denied" => |m| unsigned(m.error);
     "mysql.sqlstate" [] _: Text, "Class of the error: 28000" => |m| text(m.sql_state.as_deref());
     "mysql.stmt_id" [] _: Unsigned, "Number of the prepared statement" => |m| unsigned(m.statement);
-    "mysql.insert_id" [] _: Unsigned, "Number that the inserted row was given" => |m| unsigned(m.insert);
+    "mysql.insert_id" [] _: Unsigned, "Identifier that was generated for the inserted row" => |m| unsigned(m.insert);
 }

@@ -36,7 +36,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "mysql",
     transports: &["tcp"],
     hands_over: &["tls"],
-    doc: "MySQL and MariaDB: who logs in to which database, and commands with how they went",
+    doc: "MySQL and MariaDB: logins, databases, and commands with their results",
     probe: probe::probe,
     may_begin,
     open: |_| Box::new(MysqlParser::default()),

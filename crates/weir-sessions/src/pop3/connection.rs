@@ -67,18 +67,18 @@ impl Pop3Connection {
 }
 
 session_fields! { Pop3Connection;
-    "pop3.user" ["pop.user"] user: Text, "User, by USER, APOP or AUTH" => |p| text(p.user.as_deref());
-    "pop3.auth.mechanism" [] auth_mechanism: Text, "How the user authenticates itself: USER, APOP, or the mechanism of AUTH" => |p| text(p.auth_mechanism.as_deref());
-    "pop3.logged_in" [] logged_in: Bool, "Whether the server let the user in" => |p| p.is_logged_in.map_or(Value::Absent, Value::Bool);
-    "pop3.results" [] results: Texts, "Commands with how they went, in order, each once: STAT OK, PASS ERR" => |p| texts(&p.results);
-    "pop3.fetched" [] fetched: Unsigned, "Mails that were fetched (RETR)" => |p| Value::Unsigned(p.fetched);
-    "pop3.deleted" [] deleted: Unsigned, "Mails that were marked as deleted (DELE)" => |p| Value::Unsigned(p.deleted);
+    "pop3.user" ["pop.user"] user: Text, "User name, from USER, APOP or AUTH" => |p| text(p.user.as_deref());
+    "pop3.auth.mechanism" [] auth_mechanism: Text, "Authentication mechanism: USER, APOP, or the mechanism of AUTH" => |p| text(p.auth_mechanism.as_deref());
+    "pop3.logged_in" [] logged_in: Bool, "Whether the login succeeded" => |p| p.is_logged_in.map_or(Value::Absent, Value::Bool);
+    "pop3.results" [] results: Texts, "Commands with their results, in order, without repetitions: STAT OK, PASS ERR" => |p| texts(&p.results);
+    "pop3.fetched" [] fetched: Unsigned, "Number of fetched mails (RETR)" => |p| Value::Unsigned(p.fetched);
+    "pop3.deleted" [] deleted: Unsigned, "Number of mails marked as deleted (DELE)" => |p| Value::Unsigned(p.deleted);
     "pop3.capabilities" [] capabilities: Texts, "Capabilities of the server (CAPA)" => |p| texts(&p.capabilities);
     "pop3.greeting" [] greeting: Text, "The server's greeting" => |p| text(p.greeting.as_deref());
-    "pop3.last_error" [] last_error: Text, "What the server said with its last error" => |p| text(p.last_error.as_deref());
-    "pop3.tls" [] tls: Bool, "Whether the connection went over to TLS (STLS)" => |p| Value::Bool(p.is_tls);
+    "pop3.last_error" [] last_error: Text, "Text of the server's last error" => |p| text(p.last_error.as_deref());
+    "pop3.tls" [] tls: Bool, "Whether the connection switched to TLS (STLS)" => |p| Value::Bool(p.is_tls);
     // Not in the log.
-    "pop.request.command" ["pop3.commands"] _: Texts, "Verbs of the commands, in order, each once" => |p| texts(&p.commands);
+    "pop.request.command" ["pop3.commands"] _: Texts, "Verbs of the commands, in order, without repetitions" => |p| texts(&p.commands);
 }
 
 impl Session for Pop3Connection {

@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it POP3? |
+//! | `probe` | detection |
 //! | `parser` | commands and replies, multi-line replies, STLS |
 //! | `connection` | the output and its field names |
 
@@ -22,7 +22,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "pop3",
     transports: &["tcp"],
     hands_over: &["tls"],
-    doc: "POP3 connections: who fetches mails, and how that went (RFC 1939)",
+    doc: "POP3 connections: user, commands and their results (RFC 1939)",
     probe: probe::probe,
     may_begin,
     open: |_| Box::new(Pop3Parser::default()),

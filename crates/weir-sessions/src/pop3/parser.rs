@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 
 /// Most bytes kept of a line (RFC 2449 §4 allows 512).
 pub const LINE_BYTES_MAX: usize = 2048;
-/// Most commands that wait for their replies.
+/// Maximum number of commands that wait for their replies.
 const WAITING_MAX: usize = 256;
-/// Most entries of a list.
+/// Maximum number of entries of a list.
 const LIST_MAX: usize = 64;
 
 /// Known commands, and when a positive reply has several lines: never, always, or if the command has no

@@ -1,4 +1,4 @@
-//! Is it POP3? A server's `+OK` with text identifies it, unless the client has sent anything but a POP3
+//! Detects POP3. A server's `+OK` with text identifies it, unless the client has sent anything but a POP3
 //! command. A bare `+OK` is also Redis's most frequent reply, so it needs a client's POP3 command as well.
 
 use crate::{Opening, Probe};

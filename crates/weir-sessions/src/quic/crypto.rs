@@ -5,7 +5,7 @@ use super::header::read_varint;
 use crate::pieces::Pieces;
 use crate::wire::Reader;
 
-/// Most handshake bytes kept of each side.
+/// Maximum number of handshake bytes kept of each side.
 pub const CRYPTO_BYTES_MAX: usize = 64 * 1024;
 
 /// A frame that the parser uses.

@@ -10,7 +10,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Timestamp, Value};
 
-/// Most letters of [`QuicHandshake::history`], as in Zeek.
+/// Maximum number of letters of [`QuicHandshake::history`], as in Zeek.
 pub const HISTORY_LETTERS_MAX: usize = 100;
 
 /// The handshake of a connection, as far as its Initial packets show it; fields that were not seen are
@@ -149,25 +149,25 @@ impl Session for QuicHandshake {
 
 session_fields! { QuicHandshake;
     // Columns of the log.
-    "quic.version_name" [] version: Text, "Version, as Zeek names it: 1, quicv2, draft-29" => |h| name(Some(version::name(h.version)));
-    "quic.dcid" ["quic.client_initial_dcid"] client_initial_dcid: Bytes, "Connection id that the client's first Initial was sent to" => |h| id(h.initial_destination_id.as_ref());
-    "quic.scid" ["quic.client_scid"] client_scid: Bytes, "Connection id the client chose for itself" => |h| id(h.client_id.as_ref());
-    "quic.server_scid" [] server_scid: Bytes, "Connection id the server chose for itself" => |h| id(h.server_id.as_ref());
-    "quic.sni" ["quic.server_name", "quic.tls.sni"] server_name: Text, "Host the client asks for (RFC 6066)" => |h| text(h.server_name());
-    "quic.client_protocol" [] client_protocol: Text, "First application protocol the client offers: h3" => |h| text(h.client_protocol());
-    "quic.history" [] history: Text, "Packets seen, a letter each, the client's in capitals, as Zeek's history" => |h| text(Some(&h.history));
+    "quic.version_name" [] version: Text, "Version, with Zeek's name: 1, quicv2, draft-29" => |h| name(Some(version::name(h.version)));
+    "quic.dcid" ["quic.client_initial_dcid"] client_initial_dcid: Bytes, "Destination connection id of the client's first Initial" => |h| id(h.initial_destination_id.as_ref());
+    "quic.scid" ["quic.client_scid"] client_scid: Bytes, "Connection id that the client chose for itself" => |h| id(h.client_id.as_ref());
+    "quic.server_scid" [] server_scid: Bytes, "Connection id that the server chose for itself" => |h| id(h.server_id.as_ref());
+    "quic.sni" ["quic.server_name", "quic.tls.sni"] server_name: Text, "Host name that the client requests (RFC 6066)" => |h| text(h.server_name());
+    "quic.client_protocol" [] client_protocol: Text, "First application protocol that the client offers: h3" => |h| text(h.client_protocol());
+    "quic.history" [] history: Text, "One letter per packet, upper case for the client's, as Zeek's history" => |h| text(Some(&h.history));
     "quic.ja3" [] ja3: Text, "JA3 of the client's hello: MD5, hexadecimal" => |h| of_client(h, |c| owned(fingerprint::ja3(c)));
     "quic.ja4" [] ja4: Text, "JA4 of the client's hello" => |h| of_client(h, |c| owned(fingerprint::ja4(c, Transport::Quic)));
-    "quic.cipher" [] cipher: Text, "Cipher suite the server chose" => |h| name(h.cipher().map(names::cipher));
+    "quic.cipher" [] cipher: Text, "Cipher suite that the server chose" => |h| name(h.cipher().map(names::cipher));
     "quic.curve" ["quic.group"] curve: Text, "Group of the key exchange" => |h| name(h.group().map(names::group));
     // Packets.
     "quic.version" ["quic.version_num"] _: Unsigned, "Number of the version" => |h| Value::Unsigned(h.version.into());
-    "quic.supported_version" [] _: Numbers, "Versions the server named when it did not speak the client's" => |h| numbers(&h.offered_versions);
-    "quic.retried" [] _: Bool, "Whether the server made the client begin anew with a token (Retry)" => |h| Value::Bool(h.is_retried);
-    "quic.token_length" [] _: Unsigned, "Bytes of the token in the client's last Initial" => |h| Value::Unsigned(h.token_bytes as u64);
-    "quic.cc.error_code" ["quic.close_code"] _: Unsigned, "Error with which an Initial gave the connection up" => |h| unsigned(h.close_code);
+    "quic.supported_version" [] _: Numbers, "Versions that the server listed, if it does not support the client's version" => |h| numbers(&h.offered_versions);
+    "quic.retried" [] _: Bool, "Whether the server requested a new start with a token (Retry)" => |h| Value::Bool(h.is_retried);
+    "quic.token_length" [] _: Unsigned, "Size of the token in the client's last Initial, bytes" => |h| Value::Unsigned(h.token_bytes as u64);
+    "quic.cc.error_code" ["quic.close_code"] _: Unsigned, "Error code of an Initial that closed the connection" => |h| unsigned(h.close_code);
     // The client's offer.
-    "quic.alpn" [] _: Texts, "Application protocols the client offers (RFC 7301)" => |h| of_client(h, |c| texts(&c.alpn));
+    "quic.alpn" [] _: Texts, "Application protocols that the client offers (RFC 7301)" => |h| of_client(h, |c| texts(&c.alpn));
     "quic.ciphers" [] _: Numbers, "Cipher suites the client offers, in its order" => |h| of_client(h, |c| numbers(&c.ciphers));
     "quic.extensions" [] _: Numbers, "Extensions of the client's hello, in its order" => |h| of_client(h, |c| numbers(&c.extensions));
     "quic.groups" [] _: Numbers, "Groups and curves the client supports" => |h| of_client(h, |c| numbers(&c.groups));
@@ -177,8 +177,8 @@ session_fields! { QuicHandshake;
     // The server's choice, and fingerprints.
     "quic.cipher_num" [] _: Unsigned, "Number of the cipher suite the server chose" => |h| unsigned(h.cipher());
     "quic.ja3s" [] _: Text, "JA3S of the server's hello: MD5, hexadecimal" => |h| h.server_hello.as_ref().map_or(Value::Absent, |s| owned(fingerprint::ja3s(s)));
-    "quic.ja3_full" [] _: Text, "The text that JA3 is the hash of" => |h| of_client(h, |c| owned(fingerprint::ja3_text(c)));
-    "quic.ja4_r" [] _: Text, "JA4 with its lists in place of their hashes" => |h| of_client(h, |c| owned(fingerprint::ja4_raw(c, Transport::Quic)));
+    "quic.ja3_full" [] _: Text, "The text whose hash is JA3" => |h| of_client(h, |c| owned(fingerprint::ja3_text(c)));
+    "quic.ja4_r" [] _: Text, "JA4 with the lists instead of their hashes" => |h| of_client(h, |c| owned(fingerprint::ja4_raw(c, Transport::Quic)));
 }
 
 fn of_client<'a>(handshake: &'a QuicHandshake, read: fn(&'a ClientHello) -> Value<'a>) -> Value<'a> {

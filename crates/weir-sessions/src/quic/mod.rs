@@ -5,7 +5,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it QUIC? |
+//! | `probe` | detection |
 //! | `version` | numbers, names, salts |
 //! | `header` | a datagram → packets |
 //! | `protection` | an Initial → its frames |

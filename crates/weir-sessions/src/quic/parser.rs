@@ -23,10 +23,10 @@ const LATE_PACKETS_MAX: u32 = 8;
 /// Datagrams after which an incomplete handshake is given up.
 pub const DATAGRAMS_MAX: u32 = 512;
 
-/// Most packets read of one datagram. Real ones hold three or four.
+/// Maximum number of packets read of one datagram. Real ones hold three or four.
 const COALESCED_MAX: usize = 16;
 
-/// Most key sets kept: for the first connection id, the one after a Retry, and other versions.
+/// Maximum number of key sets kept: for the first connection id, the one after a Retry, and other versions.
 const KEYS_MAX: usize = 4;
 
 /// Undecryptable Initials after which no more are tried.

@@ -33,7 +33,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "rtp",
     transports: &["udp"],
     hands_over: &["stun", "dtls"],
-    doc: "RTP streams: what is sent, how much of it was lost and how evenly it came, with what RTCP says of it (RFC 3550)",
+    doc: "RTP streams: payload types, losses and jitter, with the reports of RTCP (RFC 3550)",
     probe: parser::probe,
     may_begin,
     open: |_| Box::new(RtpParser::default()),

@@ -6,7 +6,7 @@ use super::stream::RtpStream;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser};
 use weir_packet::Timestamp;
 
-/// Most streams of a flow.
+/// Maximum number of streams of a flow.
 pub const STREAMS_MAX: usize = 32;
 
 /// Largest difference of sequence numbers between the packets used for recognition.

@@ -2,7 +2,7 @@
 
 use crate::line::text;
 
-/// Most packets read of a compound, and most parts of a packet.
+/// Maximum number of packets read of a compound, and of parts read of a packet.
 const PARTS_MAX: usize = 32;
 
 /// A statement about a source.

@@ -10,7 +10,7 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// Most payload types kept of a stream.
+/// Maximum number of payload types kept of a stream.
 const PAYLOAD_TYPES_MAX: usize = 8;
 
 /// The packets of one source in one direction.
@@ -165,30 +165,30 @@ fn interval(ns: Option<u64>) -> Value<'static> {
 }
 
 session_fields! { RtpStream;
-    "rtp.is_orig" [] is_orig: Bool, "The originator of the flow sends it" => |r| Value::Bool(r.from == Direction::Originator);
+    "rtp.is_orig" [] is_orig: Bool, "Whether the originator of the flow sends the stream" => |r| Value::Bool(r.from == Direction::Originator);
     "rtp.ssrc" [] ssrc: Unsigned, "Number of the source" => |r| Value::Unsigned(r.source.into());
-    "rtp.p_type" ["rtp.payload_type"] payload_type: Unsigned, "Payload type: the first that came" => |r| unsigned(r.payload_types.first().copied());
-    "rtp.payload" ["rtp.codec"] payload: Text, "Its name: PCMU, PCMA, G722, H263; dynamic: agreed on elsewhere" => |r| text(r.payload_name());
-    "rtp.duration" [] duration: Interval, "Time from the first packet to the last; of reports where they came alone" => |r| Value::Interval(r.last_time.since_ns(r.time));
-    "rtp.packets" [] packets: Unsigned, "Packets" => |r| Value::Unsigned(r.packets);
-    "rtp.bytes" [] bytes: Unsigned, "Payload, bytes" => |r| Value::Unsigned(r.payload_bytes);
-    "rtp.lost" [] lost: Unsigned, "Packets that did not come, told from their numbers" => |r| r.sequence(Sequence::lost);
-    "rtp.out_of_order" [] out_of_order: Unsigned, "Packets that came behind later ones" => |r| r.sequence(|sequence| sequence.late);
-    "rtp.duplicates" [] duplicates: Unsigned, "Packets that had come before" => |r| r.sequence(|sequence| sequence.repeated);
-    "rtp.jitter" [] jitter: Interval, "How unevenly packets came, at the end (RFC 3550 A.8)" => |r| r.jitter(|outcome| Value::Interval(outcome.now_ns));
-    "rtp.jitter_max" ["rtp.max_jitter"] max_jitter: Interval, "The most it was" => |r| r.jitter(|outcome| Value::Interval(outcome.most_ns));
-    "rtp.jitter_mean" ["rtp.mean_jitter"] mean_jitter: Interval, "What it was on average" => |r| r.jitter(|outcome| Value::Interval(outcome.mean_ns));
-    "rtp.clock" ["rtp.clock_rate"] clock_rate: Unsigned, "Units of time a second: of the payload type, or as it seems to go" => |r| r.jitter(|outcome| Value::Unsigned(outcome.clock.into()));
-    "rtp.first_seq" [] first_seq: Unsigned, "Number of the first packet" => |r| r.sequence(|sequence| sequence.first_number.into());
-    "rtp.last_seq" [] last_seq: Unsigned, "Highest number of a packet" => |r| r.sequence(|sequence| sequence.last_number().into());
+    "rtp.p_type" ["rtp.payload_type"] payload_type: Unsigned, "Payload type of the first packet" => |r| unsigned(r.payload_types.first().copied());
+    "rtp.payload" ["rtp.codec"] payload: Text, "Name of the payload type: PCMU, PCMA, G722, H263; dynamic if it is negotiated elsewhere" => |r| text(r.payload_name());
+    "rtp.duration" [] duration: Interval, "Time from the first packet to the last; without packets, from the first report to the last" => |r| Value::Interval(r.last_time.since_ns(r.time));
+    "rtp.packets" [] packets: Unsigned, "Number of packets" => |r| Value::Unsigned(r.packets);
+    "rtp.bytes" [] bytes: Unsigned, "Size of all payloads, bytes" => |r| Value::Unsigned(r.payload_bytes);
+    "rtp.lost" [] lost: Unsigned, "Number of lost packets, derived from the sequence numbers" => |r| r.sequence(Sequence::lost);
+    "rtp.out_of_order" [] out_of_order: Unsigned, "Number of packets that arrived after later ones" => |r| r.sequence(|sequence| sequence.late);
+    "rtp.duplicates" [] duplicates: Unsigned, "Number of repeated packets" => |r| r.sequence(|sequence| sequence.repeated);
+    "rtp.jitter" [] jitter: Interval, "Interarrival jitter at the end (RFC 3550 A.8)" => |r| r.jitter(|outcome| Value::Interval(outcome.now_ns));
+    "rtp.jitter_max" ["rtp.max_jitter"] max_jitter: Interval, "Maximum of the interarrival jitter" => |r| r.jitter(|outcome| Value::Interval(outcome.most_ns));
+    "rtp.jitter_mean" ["rtp.mean_jitter"] mean_jitter: Interval, "Mean of the interarrival jitter" => |r| r.jitter(|outcome| Value::Interval(outcome.mean_ns));
+    "rtp.clock" ["rtp.clock_rate"] clock_rate: Unsigned, "Clock rate, units per second: from the payload type, or estimated" => |r| r.jitter(|outcome| Value::Unsigned(outcome.clock.into()));
+    "rtp.first_seq" [] first_seq: Unsigned, "Sequence number of the first packet" => |r| r.sequence(|sequence| sequence.first_number.into());
+    "rtp.last_seq" [] last_seq: Unsigned, "Highest sequence number" => |r| r.sequence(|sequence| sequence.last_number().into());
     // RTCP contents, which may be present without RTP packets.
-    "rtcp.reports" ["rtp.reports"] reports: Unsigned, "How often its sender or receiver reported on it" => |r| Value::Unsigned(r.reports);
-    "rtcp.sdes.cname" ["rtp.cname"] cname: Text, "The source's name for itself" => |r| text(r.name.as_deref());
-    "rtcp.sender.packetcount" ["rtp.reported_packets"] reported_packets: Unsigned, "Packets that the sender says it has sent" => |r| unsigned(r.reported_sent.map(|sent| sent.0));
-    "rtcp.sender.octetcount" ["rtp.reported_bytes"] reported_bytes: Unsigned, "Bytes of payload that the sender says it has sent" => |r| unsigned(r.reported_sent.map(|sent| sent.1));
-    "rtcp.ssrc.cum_nr" ["rtp.reported_lost"] reported_lost: Unsigned, "Packets that the receiver says it has not got" => |r| unsigned(r.reported.and_then(|reported| u32::try_from(reported.0).ok()));
-    "rtcp.ssrc.jitter" ["rtp.reported_jitter"] reported_jitter: Interval, "How unevenly they came there, by the receiver, where the clock is known" => |r| interval(r.reported_jitter_ns());
+    "rtcp.reports" ["rtp.reports"] reports: Unsigned, "Number of RTCP reports about the stream" => |r| Value::Unsigned(r.reports);
+    "rtcp.sdes.cname" ["rtp.cname"] cname: Text, "Canonical name of the source" => |r| text(r.name.as_deref());
+    "rtcp.sender.packetcount" ["rtp.reported_packets"] reported_packets: Unsigned, "Number of sent packets, as reported by the sender" => |r| unsigned(r.reported_sent.map(|sent| sent.0));
+    "rtcp.sender.octetcount" ["rtp.reported_bytes"] reported_bytes: Unsigned, "Size of all sent payloads, as reported by the sender, bytes" => |r| unsigned(r.reported_sent.map(|sent| sent.1));
+    "rtcp.ssrc.cum_nr" ["rtp.reported_lost"] reported_lost: Unsigned, "Number of lost packets, as reported by the receiver" => |r| unsigned(r.reported.and_then(|reported| u32::try_from(reported.0).ok()));
+    "rtcp.ssrc.jitter" ["rtp.reported_jitter"] reported_jitter: Interval, "Interarrival jitter, as reported by the receiver, if the clock rate is known" => |r| interval(r.reported_jitter_ns());
     // Not in the log.
-    "rtp.payload_types" [] _: Numbers, "All payload types that came" => |r| numbers(&r.payload_types);
-    "rtp.marked" [] _: Unsigned, "Packets with a mark: beginnings of talk spurts, ends of pictures" => |r| Value::Unsigned(r.marked);
+    "rtp.payload_types" [] _: Numbers, "All payload types of the stream" => |r| numbers(&r.payload_types);
+    "rtp.marked" [] _: Unsigned, "Number of packets with the marker bit: beginnings of talk spurts, ends of pictures" => |r| Value::Unsigned(r.marked);
 }

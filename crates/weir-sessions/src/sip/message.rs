@@ -4,13 +4,13 @@
 use crate::line::{split_word, text};
 use weir_packet::Timestamp;
 
-/// Most bytes kept of a value.
+/// Maximum number of bytes kept of a value.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// Most bytes kept of all values of a message.
+/// Maximum number of bytes kept of all values of a message.
 const MESSAGE_TEXT_BYTES_MAX: usize = 8192;
 
-/// Most Via entries kept: a request may pass 70 hops (§8.1.1.6).
+/// Maximum number of Via entries kept: a request may pass 70 hops (§8.1.1.6).
 const HOPS_MAX: usize = 70;
 
 /// The first line of a message.
@@ -117,7 +117,7 @@ impl Message {
         }
     }
 
-    /// Takes a header line. Returns whether all of it was kept. Of repeated headers the first counts.
+    /// Takes a header line. Returns whether all of it was kept. If a header is repeated, the first one is used.
     pub(super) fn take_header(&mut self, line: &[u8]) -> bool {
         let Some(colon) = memchr::memchr(b':', line) else { return true };
         let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());

@@ -23,7 +23,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "sip",
     transports: &["udp", "tcp"],
     hands_over: &[],
-    doc: "SIP transactions: who calls whom, and how that went (RFC 3261)",
+    doc: "SIP transactions: caller, callee and result (RFC 3261)",
     probe: parser::probe,
     may_begin,
     open: |_| Box::new(SipParser::default()),

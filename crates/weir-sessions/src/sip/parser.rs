@@ -8,10 +8,10 @@ use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionP
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Most bytes kept of a line.
+/// Maximum number of bytes kept of a line.
 pub const LINE_BYTES_MAX: usize = 2048;
 
-/// Most requests of a flow that wait for their final responses.
+/// Maximum number of requests of a flow that wait for their final responses.
 pub const WAITING_MAX: usize = 32;
 
 /// Completed transactions whose retransmissions are still recognised.

@@ -70,30 +70,30 @@ impl SipTransaction {
 }
 
 session_fields! { SipTransaction;
-    "sip.trans_depth" [] trans_depth: Unsigned, "How many transactions of the flow began before it" => |t| Value::Unsigned(t.depth);
-    "sip.Method" ["sip.method"] method: Text, "What is asked for: INVITE, REGISTER" => |t| text(t.method());
-    "sip.r-uri" ["sip.uri"] uri: Text, "Who or what it is asked of" => |t| text(t.uri());
-    "sip.Date" ["sip.date"] date: Text, "Date by the client's clock" => |t| t.asked(|m| &m.date);
-    "sip.From" ["sip.request_from"] request_from: Text, "Who calls, as the request has it" => |t| t.asked(|m| &m.from);
-    "sip.To" ["sip.request_to"] request_to: Text, "Who is called, as the request has it" => |t| t.asked(|m| &m.to);
-    "sip.response_from" [] response_from: Text, "Who calls, as the answer has it" => |t| t.answered(|m| &m.from);
-    "sip.response_to" [] response_to: Text, "Who is called, as the answer has it" => |t| t.answered(|m| &m.to);
-    "sip.Reply-To" ["sip.reply_to"] reply_to: Text, "Whom to call back" => |t| t.text(|m| &m.reply_to);
+    "sip.trans_depth" [] trans_depth: Unsigned, "Number of earlier transactions of the flow" => |t| Value::Unsigned(t.depth);
+    "sip.Method" ["sip.method"] method: Text, "Method of the request: INVITE, REGISTER" => |t| text(t.method());
+    "sip.r-uri" ["sip.uri"] uri: Text, "Target of the request" => |t| text(t.uri());
+    "sip.Date" ["sip.date"] date: Text, "Date header of the request" => |t| t.asked(|m| &m.date);
+    "sip.From" ["sip.request_from"] request_from: Text, "From header of the request: the caller" => |t| t.asked(|m| &m.from);
+    "sip.To" ["sip.request_to"] request_to: Text, "To header of the request: the callee" => |t| t.asked(|m| &m.to);
+    "sip.response_from" [] response_from: Text, "From header of the answer" => |t| t.answered(|m| &m.from);
+    "sip.response_to" [] response_to: Text, "To header of the answer" => |t| t.answered(|m| &m.to);
+    "sip.Reply-To" ["sip.reply_to"] reply_to: Text, "Reply-To header: the address to call back" => |t| t.text(|m| &m.reply_to);
     "sip.Call-ID" ["sip.call_id"] call_id: Text, "Identifier of the call" => |t| t.text(|m| &m.call_id);
     "sip.CSeq" ["sip.seq"] seq: Text, "Number of the request in its call, and its method" => |t| t.text(|m| &m.sequence);
     "sip.Subject" ["sip.subject"] subject: Text, "Subject of the call" => |t| t.asked(|m| &m.subject);
-    "sip.Via" ["sip.request_path"] request_path: Texts, "Hops of the request, the last first" => |t| t.request.as_ref().map_or(Value::Absent, |m| owned_texts(m.path()));
+    "sip.Via" ["sip.request_path"] request_path: Texts, "Hops of the request, the latest first" => |t| t.request.as_ref().map_or(Value::Absent, |m| owned_texts(m.path()));
     "sip.response_path" [] response_path: Texts, "Hops of the answer, the next first" => |t| t.response.as_ref().map_or(Value::Absent, |m| owned_texts(m.path()));
     "sip.User-Agent" ["sip.user_agent"] user_agent: Text, "Software of the client" => |t| t.asked(|m| &m.user_agent);
     "sip.Status-Code" ["sip.status_code", "sip.code"] status_code: Unsigned, "Code of the last answer" => |t| unsigned(t.status().map(|status| status.0));
-    "sip.Reason-Phrase" ["sip.status_msg"] status_msg: Text, "Its words" => |t| text(t.status().map(|status| status.1));
-    "sip.Warning" ["sip.warning"] warning: Text, "What the server warns of" => |t| t.answered(|m| &m.warning);
-    "sip.Content-Length" ["sip.request_body_len"] request_body_len: Unsigned, "Bytes of the request's body" => |t| unsigned(t.request.as_ref().and_then(|m| m.body_bytes));
-    "sip.response_body_len" [] response_body_len: Unsigned, "Bytes of the answer's body" => |t| unsigned(t.response.as_ref().and_then(|m| m.body_bytes));
+    "sip.Reason-Phrase" ["sip.status_msg"] status_msg: Text, "Reason phrase of the last answer" => |t| text(t.status().map(|status| status.1));
+    "sip.Warning" ["sip.warning"] warning: Text, "Warning of the server" => |t| t.answered(|m| &m.warning);
+    "sip.Content-Length" ["sip.request_body_len"] request_body_len: Unsigned, "Size of the request's body, bytes" => |t| unsigned(t.request.as_ref().and_then(|m| m.body_bytes));
+    "sip.response_body_len" [] response_body_len: Unsigned, "Size of the answer's body, bytes" => |t| unsigned(t.response.as_ref().and_then(|m| m.body_bytes));
     "sip.Content-Type" ["sip.content_type"] content_type: Text, "Type of the body: application/sdp" => |t| t.text(|m| &m.content_type);
     // Not in the log.
     "sip.Server" ["sip.server"] _: Text, "Software of the server" => |t| text(t.response.as_ref().and_then(|m| m.server.as_deref().or(m.user_agent.as_deref())));
-    "sip.Contact" ["sip.contact"] _: Text, "Where the client can be reached" => |t| t.asked(|m| &m.contact);
+    "sip.Contact" ["sip.contact"] _: Text, "Address at which the client can be reached" => |t| t.asked(|m| &m.contact);
 }
 
 impl Session for SipTransaction {

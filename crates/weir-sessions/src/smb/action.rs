@@ -282,36 +282,36 @@ const ACTIONS: Words = Words {
 const SHARE_TYPES: Words = Words { list: || vec!["DISK", "PIPE", "PRINT"], others: &[] };
 
 session_fields! { SmbAction;
-    "smb2.cmd" ["smb.command", "smb.cmd"] command: Text in COMMANDS, "What a row is about: NEGOTIATE, SESSION_SETUP, TREE_CONNECT, CREATE (a file from open to close), ENCRYPTED" => |s| text(Some(s.command.name()));
-    "smb.action" ["smb.actions"] action: Texts in ACTIONS, "What was done to a file: open, create, list, read, write, ioctl, set_attribute, rename, delete, close" => |s| s.file(actions);
+    "smb2.cmd" ["smb.command", "smb.cmd"] command: Text in COMMANDS, "Action of the row: NEGOTIATE, SESSION_SETUP, TREE_CONNECT, CREATE (a file from open to close), ENCRYPTED" => |s| text(Some(s.command.name()));
+    "smb.action" ["smb.actions"] action: Texts in ACTIONS, "Operations on a file: open, create, list, read, write, ioctl, set_attribute, rename, delete, close" => |s| s.file(actions);
     "smb2.tree" ["smb.path", "smb.share"] path: Text, "Share: \\\\server\\share" => |s| text(s.share.as_ref().and_then(|share| share.path.as_deref()));
-    "smb2.share_type" ["smb.share_type"] share_type: Text in SHARE_TYPES, "What is shared: DISK, PIPE, PRINT" => |s| text(share_type(s));
+    "smb2.share_type" ["smb.share_type"] share_type: Text in SHARE_TYPES, "Type of the share: DISK, PIPE, PRINT" => |s| text(share_type(s));
     "smb2.filename" ["smb.name", "smb.filename"] name: Text, "Name of a file within its share" => |s| s.file(|file| text(file.name.as_deref()));
     "smb2.end_of_file" ["smb.size"] size: Unsigned, "Size of the file, bytes" => |s| s.file(|file| unsigned(file.size_bytes));
     "smb.prev_name" [] prev_name: Text, "Name of the file before it was renamed" => |s| s.file(|file| text(file.previous_name.as_deref()));
-    "smb.read_bytes" ["smb.bytes_read"] bytes_read: Unsigned, "Bytes read of the file" => |s| s.file(|file| Value::Unsigned(file.read.1));
+    "smb.read_bytes" ["smb.bytes_read"] bytes_read: Unsigned, "Bytes read from the file" => |s| s.file(|file| Value::Unsigned(file.read.1));
     "smb.written_bytes" ["smb.bytes_written"] bytes_written: Unsigned, "Bytes written to the file" => |s| s.file(|file| Value::Unsigned(file.written.1));
-    "smb2.acct" ["smb.username", "ntlmssp.auth.username"] username: Text, "Who is logged in, by NTLM" => |s| s.login(|login| login.user.as_ref());
+    "smb2.acct" ["smb.username", "ntlmssp.auth.username"] username: Text, "User name of the login, from NTLM" => |s| s.login(|login| login.user.as_ref());
     "smb2.domain" ["smb.domain", "ntlmssp.auth.domain"] domainname: Text, "Domain of the user" => |s| s.login(|login| login.domain.as_ref());
-    "smb2.host" ["smb.host", "ntlmssp.auth.hostname"] hostname: Text, "The client's name of itself" => |s| s.login(|login| login.host.as_ref());
-    "ntlmssp.challenge.target_info.nb_computer_name" ["smb.server_nb_name"] server_nb_computer_name: Text, "The server's name for NetBIOS" => |s| s.login(|login| login.server_netbios_name.as_ref());
-    "ntlmssp.challenge.target_info.dns_computer_name" ["smb.server_dns_name"] server_dns_computer_name: Text, "The server's name in DNS" => |s| s.login(|login| login.server_dns_name.as_ref());
-    "ntlmssp.challenge.target_info.dns_tree_name" ["smb.server_tree_name"] server_tree_name: Text, "The server's forest" => |s| s.login(|login| login.server_tree_name.as_ref());
-    "smb2.dialect" ["smb.version", "smb.dialect"] version: Text, "Dialect: 2.1, 3.1.1; of SMB 1 its own name: NT LM 0.12" => |s| text(s.dialect.as_deref());
-    "smb2.nt_status" ["smb.status"] status: Text in status::WORDS, "How it went: SUCCESS, ACCESS_DENIED" => |s| name(s.status.map(status::name));
-    "smb.success" [] success: Bool, "Whether it was done" => |s| success(s);
+    "smb2.host" ["smb.host", "ntlmssp.auth.hostname"] hostname: Text, "Host name of the client" => |s| s.login(|login| login.host.as_ref());
+    "ntlmssp.challenge.target_info.nb_computer_name" ["smb.server_nb_name"] server_nb_computer_name: Text, "NetBIOS name of the server" => |s| s.login(|login| login.server_netbios_name.as_ref());
+    "ntlmssp.challenge.target_info.dns_computer_name" ["smb.server_dns_name"] server_dns_computer_name: Text, "DNS name of the server" => |s| s.login(|login| login.server_dns_name.as_ref());
+    "ntlmssp.challenge.target_info.dns_tree_name" ["smb.server_tree_name"] server_tree_name: Text, "DNS forest of the server" => |s| s.login(|login| login.server_tree_name.as_ref());
+    "smb2.dialect" ["smb.version", "smb.dialect"] version: Text, "Dialect: 2.1, 3.1.1; for SMB 1 its name: NT LM 0.12" => |s| text(s.dialect.as_deref());
+    "smb2.nt_status" ["smb.status"] status: Text in status::WORDS, "Status of the response: SUCCESS, ACCESS_DENIED" => |s| name(s.status.map(status::name));
+    "smb.success" [] success: Bool, "Whether the action succeeded" => |s| success(s);
     "smb2.time" ["smb.rtt"] rtt: Interval, "Time from the request to its answer" => |s| s.rtt_ns.map_or(Value::Absent, Value::Interval);
     // Not in the log.
-    "smb.auth" [] _: Text, "How the user logs in: ntlm, kerberos" => |s| text(s.login.as_ref().and_then(|login| login.mechanism));
-    "smb.guest" [] _: Bool, "Let in as a guest, or as nobody" => |s| s.login.as_ref().map_or(Value::Absent, |login| Value::Bool(login.is_guest));
-    "smb.directory" [] _: Bool, "The file is a directory" => |s| s.file(|file| if file.is_open { Value::Bool(file.is_directory) } else { Value::Absent });
-    "smb2.create.time" ["smb.times.created"] _: Time, "When the file was made" => |s| s.file(|file| time(file.times.created));
-    "smb2.last_access.time" ["smb.times.accessed"] _: Time, "When the file was last read" => |s| s.file(|file| time(file.times.accessed));
-    "smb2.last_write.time" ["smb.times.modified"] _: Time, "When the file was last written" => |s| s.file(|file| time(file.times.modified));
-    "smb2.last_change.time" ["smb.times.changed"] _: Time, "When anything of the file was last changed" => |s| s.file(|file| time(file.times.changed));
-    "smb.reads" [] _: Unsigned, "Reads that brought something" => |s| s.file(|file| Value::Unsigned(file.read.0));
-    "smb.writes" [] _: Unsigned, "Writes" => |s| s.file(|file| Value::Unsigned(file.written.0));
-    "smb.messages" [] messages: Unsigned, "Messages that were encrypted or compressed" => |s| if s.messages > 0 { Value::Unsigned(s.messages) } else { Value::Absent };
+    "smb.auth" [] _: Text, "Authentication mechanism: ntlm, kerberos" => |s| text(s.login.as_ref().and_then(|login| login.mechanism));
+    "smb.guest" [] _: Bool, "Whether the login is a guest or anonymous login" => |s| s.login.as_ref().map_or(Value::Absent, |login| Value::Bool(login.is_guest));
+    "smb.directory" [] _: Bool, "Whether the file is a directory" => |s| s.file(|file| if file.is_open { Value::Bool(file.is_directory) } else { Value::Absent });
+    "smb2.create.time" ["smb.times.created"] _: Time, "Time at which the file was created" => |s| s.file(|file| time(file.times.created));
+    "smb2.last_access.time" ["smb.times.accessed"] _: Time, "Time of the last read access to the file" => |s| s.file(|file| time(file.times.accessed));
+    "smb2.last_write.time" ["smb.times.modified"] _: Time, "Time of the last write to the file" => |s| s.file(|file| time(file.times.modified));
+    "smb2.last_change.time" ["smb.times.changed"] _: Time, "Time of the last change of the file's data or metadata" => |s| s.file(|file| time(file.times.changed));
+    "smb.reads" [] _: Unsigned, "Number of successful reads" => |s| s.file(|file| Value::Unsigned(file.read.0));
+    "smb.writes" [] _: Unsigned, "Number of writes" => |s| s.file(|file| Value::Unsigned(file.written.0));
+    "smb.messages" [] messages: Unsigned, "Number of encrypted or compressed messages" => |s| if s.messages > 0 { Value::Unsigned(s.messages) } else { Value::Absent };
 }
 
 impl SmbAction {

@@ -9,7 +9,7 @@ pub(super) const FRAME_BYTES: usize = 4;
 /// Length of an SMB 2 header, bytes.
 pub(super) const HEADER_BYTES: usize = 64;
 
-/// Most compounded messages read of one frame (§3.2.4.1.4).
+/// Maximum number of compounded messages read of one frame (§3.2.4.1.4).
 const COMPOUNDED_MAX: usize = 64;
 
 /// First bytes of an SMB 2 header: protocol id and structure size.

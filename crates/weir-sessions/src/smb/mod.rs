@@ -7,7 +7,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it SMB? |
+//! | `probe` | detection |
 //! | `header` | bytes → messages and their headers; finds the next message after a gap |
 //! | `body` | bodies of requests and responses |
 //! | `ntlm` | names in NTLM logins (MS-NLMP) |
@@ -45,7 +45,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "smb",
     transports: &["tcp"],
     hands_over: &[],
-    doc: "SMB 2 and 3: who logs in, which shares and files are opened, and what is done to them (MS-SMB2)",
+    doc: "SMB 2 and 3: logins, shares, files, and operations on files (MS-SMB2)",
     probe: probe::probe,
     may_begin,
     open: |_| Box::new(SmbParser::default()),

@@ -11,7 +11,7 @@ const MARK: &[u8] = b"NTLMSSP\0";
 /// Longest name kept, UTF-16 units.
 const NAME_UNITS_MAX: usize = 96;
 
-/// Most names read of a server.
+/// Maximum number of names read of a server.
 const PAIRS_MAX: usize = 16;
 
 /// Object identifiers of Kerberos in GSS-API: 1.2.840.113554.1.2.2 (RFC 4121), and Microsoft's variant with

@@ -10,10 +10,10 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::sync::Arc;
 use weir_packet::Timestamp;
 
-/// Most bytes kept of a frame.
+/// Maximum number of bytes kept of a frame.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Most bytes searched for the next message: more than the longest frame.
+/// Maximum number of bytes searched for the next message: more than the longest frame.
 pub const SEEK_BYTES_MAX: u64 = 32 << 20;
 
 /// Parser state of one direction.

@@ -1,4 +1,4 @@
-//! Is it SMB? Recognised by the first frame of either side.
+//! Detects SMB by the first frame of either side.
 
 use super::header::FRAME_BYTES;
 use crate::{Opening, Probe};

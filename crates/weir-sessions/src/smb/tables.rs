@@ -7,16 +7,16 @@ use crate::waiting::Waiting;
 use std::sync::Arc;
 use weir_packet::Timestamp;
 
-/// Most pending requests.
+/// Maximum number of pending requests.
 pub const WAITING_MAX: usize = 192;
 
-/// Most open files.
+/// Maximum number of open files.
 pub const FILES_MAX: usize = 192;
 
-/// Most connected shares.
+/// Maximum number of connected shares.
 pub const SHARES_MAX: usize = 64;
 
-/// Most logged-in users.
+/// Maximum number of logged-in users.
 pub const LOGINS_MAX: usize = 32;
 
 /// Purpose of a request.

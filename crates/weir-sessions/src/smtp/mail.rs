@@ -8,11 +8,11 @@ use memchr::memchr;
 use std::net::IpAddr;
 use weir_packet::Timestamp;
 
-/// Most bytes kept of a header field, folded lines included.
+/// Maximum number of bytes kept of a header field, folded lines included.
 pub const FIELD_BYTES_MAX: usize = 4096;
-/// Most addresses of a list.
+/// Maximum number of addresses of a list.
 pub const ADDRESSES_MAX: usize = 256;
-/// Most header bytes read of a mail.
+/// Maximum number of header bytes read of a mail.
 pub const HEADER_BYTES_MAX: u64 = 256 * 1024;
 
 /// Header fields of a mail, each at most [`FIELD_BYTES_MAX`] bytes.

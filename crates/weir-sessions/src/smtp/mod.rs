@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it SMTP? |
+//! | `probe` | detection |
 //! | `parser` | commands and replies, mail boundaries, STARTTLS |
 //! | `mail` | header fields of a mail |
 //! | `parts` | the MIME parts of a body, as files |

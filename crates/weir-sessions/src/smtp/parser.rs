@@ -11,9 +11,9 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
-/// Most bytes kept of a command or reply line (RFC 5321 §4.5.3.1 requires 512).
+/// Maximum number of bytes kept of a command or reply line (RFC 5321 §4.5.3.1 requires 512).
 pub const LINE_BYTES_MAX: usize = 2048;
-/// Most commands that wait for their replies.
+/// Maximum number of commands that wait for their replies.
 const WAITING_MAX: usize = 256;
 /// Verbs that are reported.
 const VERBS: &[&[u8]] = &[
@@ -58,7 +58,7 @@ enum Waiting {
     Other,
 }
 
-/// What the client's next bytes are.
+/// The meaning of the client's next bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Mode {
     #[default]

@@ -14,15 +14,15 @@ use crate::http::sniff;
 use memchr::memchr;
 use weir_packet::Timestamp;
 
-/// Most files of a mail.
+/// Maximum number of files of a mail.
 pub const FILES_MAX: usize = 64;
 /// Deepest nesting of multiparts.
 const NESTED_MAX: usize = 8;
 /// Longest boundary kept, bytes (RFC 2046 §5.1.1 allows 70).
 const BOUNDARY_BYTES_MAX: usize = 128;
-/// Most bytes of a line that are kept to recognise a boundary or a header field; longer lines are content.
+/// Maximum number of bytes of a line that are kept to recognise a boundary or a header field; longer lines are content.
 const LINE_BYTES_MAX: usize = 1024;
-/// Most bytes kept of a field in a part's header.
+/// Maximum number of bytes kept of a field in a part's header.
 const FIELD_BYTES_MAX: usize = 4096;
 /// Bytes of a file used to detect its media type.
 const START_BYTES_MAX: usize = 512;
@@ -62,7 +62,7 @@ struct Head {
     coding: Coding,
 }
 
-/// What the next line belongs to.
+/// The part of the mail that the next line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
     #[default]
@@ -168,8 +168,8 @@ impl Parts {
         }
     }
 
-    /// Takes bytes after the mail's header. `is_stuffed`: lines that begin with a dot have one more (RFC 5321
-    /// §4.5.2).
+    /// Takes bytes after the mail's header. `is_stuffed`: lines that begin with a dot have an additional dot
+    /// (RFC 5321 §4.5.2).
     pub(super) fn take(&mut self, mut bytes: &[u8], time: Timestamp, is_stuffed: bool) {
         self.time = time;
         while !bytes.is_empty() {
@@ -358,7 +358,7 @@ impl Open {
                 b'0'..=b'9' => letter - b'0' + 52,
                 b'+' => 62,
                 b'/' => 63,
-                // Behind padding begins another run of it.
+                // After padding, the next letters are another base64 text.
                 b'=' => {
                     (self.bits, self.bits_count) = (0, 0);
                     continue;
@@ -375,7 +375,7 @@ impl Open {
         self.write(&decoded, time);
     }
 
-    /// Takes bytes of the content. Line ends before them were its own.
+    /// Takes bytes of the content. The line ends before these bytes are part of the content as well.
     fn write(&mut self, bytes: &[u8], time: Timestamp) {
         if bytes.is_empty() {
             return;

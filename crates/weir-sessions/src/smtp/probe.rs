@@ -1,4 +1,4 @@
-//! Is it SMTP? Recognised by a greeting that names SMTP, or a client's HELO. FTP's greeting has the same
+//! Detects SMTP by a greeting that names SMTP, or a client's HELO. FTP's greeting has the same
 //! code.
 
 use crate::{Opening, Probe};

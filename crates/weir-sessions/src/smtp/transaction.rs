@@ -46,7 +46,7 @@ pub struct SmtpTransaction {
     pub auth_mechanism: Option<String>,
     /// User name, if the mechanism sends it in clear.
     pub auth_user: Option<String>,
-    /// Whether bytes of it are missing.
+    /// Whether bytes of the transaction are missing.
     pub has_gap: bool,
     /// Whether the client did anything worth reporting.
     pub(super) is_active: bool,
@@ -102,37 +102,37 @@ impl SmtpTransaction {
 
 session_fields! { SmtpTransaction;
     // Columns of the log.
-    "smtp.trans_depth" [] trans_depth: Unsigned, "Which mail of its connection it is, from 1" => |s| Value::Unsigned(s.depth.into());
-    "smtp.helo" [] helo: Text, "Name that the client gives itself (HELO, EHLO, LHLO)" => |s| text(s.helo.as_deref());
+    "smtp.trans_depth" [] trans_depth: Unsigned, "Number of the mail in its connection, from 1" => |s| Value::Unsigned(s.depth.into());
+    "smtp.helo" [] helo: Text, "Name that the client states for itself (HELO, EHLO, LHLO)" => |s| text(s.helo.as_deref());
     "smtp.mail_from" ["smtp.mailfrom"] mailfrom: Text, "Address of the sender in the envelope" => |s| text(s.mail_from.as_deref());
-    "smtp.rcpt_to" ["smtp.rcptto"] rcptto: Texts, "Addresses of the receivers in the envelope" => |s| texts(&s.recipients);
+    "smtp.rcpt_to" ["smtp.rcptto"] rcptto: Texts, "Addresses of the recipients in the envelope" => |s| texts(&s.recipients);
     "imf.date" ["smtp.date"] date: Text, "Date of the mail" => |s| text(s.header.date.as_deref());
-    "imf.from" ["smtp.from"] from: Text, "From of the mail, as it stands there" => |s| text(s.header.from.as_deref());
+    "imf.from" ["smtp.from"] from: Text, "From of the mail, unchanged" => |s| text(s.header.from.as_deref());
     "imf.to" ["smtp.to"] to: Texts, "Addresses of To" => |s| texts(&s.header.to);
     "imf.cc" ["smtp.cc"] cc: Texts, "Addresses of Cc" => |s| texts(&s.header.cc);
     "imf.reply_to" ["smtp.reply_to"] reply_to: Text, "Reply-To of the mail" => |s| text(s.header.reply_to.as_deref());
     "imf.message_id" ["smtp.msg_id"] msg_id: Text, "Message-ID of the mail" => |s| text(s.header.message_id.as_deref());
     "imf.in_reply_to" ["smtp.in_reply_to"] in_reply_to: Text, "In-Reply-To of the mail" => |s| text(s.header.in_reply_to.as_deref());
-    "imf.subject" ["smtp.subject"] subject: Text, "Subject of the mail; encoded words are left as they are" => |s| text(s.header.subject.as_deref());
+    "imf.subject" ["smtp.subject"] subject: Text, "Subject of the mail; encoded words are not decoded" => |s| text(s.header.subject.as_deref());
     "smtp.x_originating_ip" [] x_originating_ip: Address, "X-Originating-IP of the mail" => |s| s.header.x_originating_ip.map_or(Value::Absent, Value::Address);
-    "smtp.first_received" [] first_received: Text, "The last Received field: the mail's first station" => |s| text(s.header.first_received.as_deref());
-    "smtp.second_received" [] second_received: Text, "The last Received field but one" => |s| text(s.header.second_received.as_deref());
+    "smtp.first_received" [] first_received: Text, "The last Received field, which the first server wrote" => |s| text(s.header.first_received.as_deref());
+    "smtp.second_received" [] second_received: Text, "The second to last Received field" => |s| text(s.header.second_received.as_deref());
     "smtp.last_reply" [] last_reply: Text, "The last reply of the server: code and text" => last_reply;
-    "smtp.path" [] path: Texts, "Addresses in Received fields, the latest station first; in rows behind those of responder and originator" => |s| texts(&s.header.path);
+    "smtp.path" [] path: Texts, "Addresses in Received fields, the latest server first; in rows after those of responder and originator" => |s| texts(&s.header.path);
     "imf.user_agent" ["smtp.user_agent"] user_agent: Text, "Program that wrote the mail" => |s| text(s.header.user_agent.as_deref());
-    "smtp.tls" [] tls: Bool, "Whether the connection went over to TLS (STARTTLS)" => |s| Value::Bool(s.is_tls);
-    "smtp.files" [] fuids: Numbers, "Parts of the mail as files: their numbers; in rows identifiers in files.log" => |s| Value::Numbers(s.files.iter().map(|file| number(s, file)).collect());
+    "smtp.tls" [] tls: Bool, "Whether the connection switched to TLS (STARTTLS)" => |s| Value::Bool(s.is_tls);
+    "smtp.files" [] fuids: Numbers, "Numbers of the mail's parts as files; in rows the identifiers in files.log" => |s| Value::Numbers(s.files.iter().map(|file| number(s, file)).collect());
     // Not in the log.
-    "smtp.parts" [] _: Unsigned, "Parts of the mail, multiparts counted, too" => |s| Value::Unsigned(s.parts);
-    "smtp.attachments" ["smtp.filenames"] _: Texts, "Names of the mail's parts" => |s| owned_texts(s.files.iter().filter_map(|file| file.name.clone()).collect());
+    "smtp.parts" [] _: Unsigned, "Number of parts of the mail, including multiparts" => |s| Value::Unsigned(s.parts);
+    "smtp.attachments" ["smtp.filenames"] _: Texts, "File names of the mail's parts" => |s| owned_texts(s.files.iter().filter_map(|file| file.name.clone()).collect());
     "smtp.response.code" ["smtp.reply_code"] _: Unsigned, "Code of the last reply" => |s| unsigned(s.last_reply.as_ref().map(|reply| reply.0));
-    "smtp.req.command" ["smtp.commands"] _: Texts, "Verbs of the commands, in order, each once" => |s| texts(&s.commands);
+    "smtp.req.command" ["smtp.commands"] _: Texts, "Verbs of the commands, in order, without repetitions" => |s| texts(&s.commands);
     "smtp.greeting" [] _: Text, "The server's greeting" => |s| text(s.greeting.as_deref());
     "smtp.auth.mechanism" [] _: Text, "Mechanism of AUTH" => |s| text(s.auth_mechanism.as_deref());
-    "smtp.auth.username" ["smtp.user"] _: Text, "User that authenticates itself, where the mechanism shows it" => |s| text(s.auth_user.as_deref());
+    "smtp.auth.username" ["smtp.user"] _: Text, "User name of AUTH, if the mechanism sends it in clear" => |s| text(s.auth_user.as_deref());
     "imf.content.type" ["smtp.content_type"] _: Text, "Content-Type of the mail" => |s| text(s.header.content_type.as_deref());
-    "smtp.mail_bytes" [] _: Unsigned, "Length of the mail, bytes, with the line that ends it" => |s| Value::Unsigned(s.mail_bytes);
-    "smtp.has_gap" [] _: Bool, "Whether bytes of it are missing" => |s| Value::Bool(s.has_gap);
+    "smtp.mail_bytes" [] _: Unsigned, "Size of the mail, including the line that ends it, bytes" => |s| Value::Unsigned(s.mail_bytes);
+    "smtp.has_gap" [] _: Bool, "Whether bytes of the transaction are missing" => |s| Value::Bool(s.has_gap);
 }
 
 /// Number of a part among the files of its connection. STARTTLS would restart the count, but the mails after

@@ -3,10 +3,10 @@
 use crate::der::{Elements, INTEGER, OBJECT, OCTETS, SEQUENCE, integer, object};
 use crate::values::readable;
 
-/// Most variables kept of a message.
+/// Maximum number of variables kept of a message.
 const VARIABLES_MAX: usize = 16;
 
-/// Most bytes kept of a text: community, user, value.
+/// Maximum number of bytes kept of a text: community, user, value.
 const TEXT_BYTES_MAX: usize = 255;
 
 const TIME_TICKS: u8 = 0x43;

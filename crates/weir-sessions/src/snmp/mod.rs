@@ -21,7 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "snmp",
     transports: &["udp"],
     hands_over: &[],
-    doc: "SNMP of versions 1, 2c and 3: who asks what, with which community (RFC 3416, RFC 3412)",
+    doc: "SNMP versions 1, 2c and 3: requests, variables and communities (RFC 3416, RFC 3412)",
     probe,
     may_begin,
     open: |_| Box::new(SnmpParser::default()),
@@ -41,7 +41,7 @@ fn may_begin(place: FirstPlace) -> ByteSet {
 /// Messages after which a conversation is yielded and the next one begins.
 pub const MESSAGES_MAX: u64 = 4096;
 
-/// Most variables, communities and users kept of a conversation.
+/// Maximum number of variables, communities and users kept of a conversation.
 const NAMES_MAX: usize = 64;
 
 /// The messages of a flow.
@@ -193,19 +193,19 @@ const VERSIONS: Words = Words { list: || vec!["1", "2c", "3"], others: &[] };
 session_fields! { SnmpConversation;
     "snmp.duration" [] duration: Interval, "Time from the first message to the last" => |c| Value::Interval(c.last_time.since_ns(c.time));
     "snmp.version_name" [] version: Text in VERSIONS, "Version: 1, 2c, 3" => |c| text(Some(match c.version { 0 => "1", 1 => "2c", _ => "3" }));
-    "snmp.community" [] community: Text, "The community, which is the password: of versions 1 and 2c" => |c| text(c.communities.first().map(String::as_str));
-    "snmp.get_requests" [] get_requests: Unsigned, "Variables asked for one by one" => |c| Value::Unsigned(c.variables_of(&[Pdu::Get, Pdu::GetNext]));
-    "snmp.get_bulk_requests" [] get_bulk_requests: Unsigned, "Requests for many at once" => |c| Value::Unsigned(c.messages[Pdu::GetBulk as usize]);
-    "snmp.get_responses" [] get_responses: Unsigned, "Variables answered" => |c| Value::Unsigned(c.variables_of(&[Pdu::Response]));
-    "snmp.set_requests" [] set_requests: Unsigned, "Variables to be set" => |c| Value::Unsigned(c.variables_of(&[Pdu::Set]));
-    "snmp.display_string" [] display_string: Text, "What the device says it is (sysDescr)" => |c| text(c.description.as_deref());
-    "snmp.up_since" [] up_since: Time, "Since when it is up (sysUpTime)" => |c| c.up_since.map_or(Value::Absent, Value::Time);
+    "snmp.community" [] community: Text, "Community, which serves as a password in versions 1 and 2c" => |c| text(c.communities.first().map(String::as_str));
+    "snmp.get_requests" [] get_requests: Unsigned, "Number of variables requested individually" => |c| Value::Unsigned(c.variables_of(&[Pdu::Get, Pdu::GetNext]));
+    "snmp.get_bulk_requests" [] get_bulk_requests: Unsigned, "Number of bulk requests" => |c| Value::Unsigned(c.messages[Pdu::GetBulk as usize]);
+    "snmp.get_responses" [] get_responses: Unsigned, "Number of variables in answers" => |c| Value::Unsigned(c.variables_of(&[Pdu::Response]));
+    "snmp.set_requests" [] set_requests: Unsigned, "Number of variables to set" => |c| Value::Unsigned(c.variables_of(&[Pdu::Set]));
+    "snmp.display_string" [] display_string: Text, "Description of the device (sysDescr)" => |c| text(c.description.as_deref());
+    "snmp.up_since" [] up_since: Time, "Time at which the device was started (sysUpTime)" => |c| c.up_since.map_or(Value::Absent, Value::Time);
     "snmp.version" [] _: Unsigned, "Number of the version: 0 is version 1, 1 version 2c, 3 version 3" => |c| Value::Unsigned(c.version.into());
-    "snmp.communities" [] _: Texts, "All communities that were named" => |c| texts(&c.communities);
-    "snmp.msgUserName" ["snmp.user"] _: Texts, "Users that were named, of version 3" => |c| texts(&c.users);
-    "snmp.pdus" [] _: Texts, "Kinds of messages: get-request, trap, encrypted" => |c| kinds(c);
+    "snmp.communities" [] _: Texts, "All communities in the messages" => |c| texts(&c.communities);
+    "snmp.msgUserName" ["snmp.user"] _: Texts, "User names, in version 3" => |c| texts(&c.users);
+    "snmp.pdus" [] _: Texts, "Types of messages: get-request, trap, encrypted" => |c| kinds(c);
     "snmp.name" ["snmp.oid"] _: Texts, "Names of variables: 1.3.6.1.2.1.1.1.0" => |c| texts(&c.names);
-    "snmp.error_status" ["snmp.errors"] _: Numbers, "Errors that were answered: 2 no such name" => |c| collect_numbers(c.errors.iter().copied());
+    "snmp.error_status" ["snmp.errors"] _: Numbers, "Error codes of answers: 2 no such name" => |c| collect_numbers(c.errors.iter().copied());
 }
 
 fn kinds(conversation: &SnmpConversation) -> Value<'static> {

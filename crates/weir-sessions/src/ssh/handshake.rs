@@ -7,7 +7,7 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
-/// Most message numbers kept.
+/// Maximum number of message numbers kept.
 pub const MESSAGES_MAX: usize = 32;
 
 /// The unencrypted beginning of a connection, as far as it was seen.
@@ -117,41 +117,41 @@ impl Session for SshHandshake {
 
 session_fields! { SshHandshake;
     // Columns of the log.
-    "ssh.version" [] version: Unsigned, "Version of the protocol: 2 or 1; 0 where the sides have none in common" => |h| unsigned(h.version());
-    "ssh.auth_success" [] auth_success: Bool, "Whether the client was let in; never told, as it is encrypted" => |_| Value::Absent;
-    "ssh.auth_attempts" [] auth_attempts: Unsigned, "How often it tried; never told" => |_| Value::Absent;
-    "ssh.direction" [] direction: Text, "INBOUND or OUTBOUND, where one end alone is in a private network; rows alone tell" => |_| Value::Absent;
-    "ssh.client" ["ssh.client.protocol"] client: Text, "Version the client says it is: SSH-2.0-OpenSSH_9.6" => |h| text(h.banners[0].as_deref());
-    "ssh.server" ["ssh.server.protocol"] server: Text, "Version the server says it is" => |h| text(h.banners[1].as_deref());
-    "ssh.cipher_alg" ["ssh.cipher"] cipher_alg: Text, "Cipher that both sides agree on" => |h| made(h.cipher());
-    "ssh.mac_alg" ["ssh.mac_algorithm"] mac_alg: Text, "Message authentication that both sides agree on" => |h| made(h.mac());
-    "ssh.compression_alg" ["ssh.compression"] compression_alg: Text, "Compression that both sides agree on" => |h| made(h.compression());
-    "ssh.kex_alg" ["ssh.kex"] kex_alg: Text, "Key exchange that both sides agree on" => |h| made(h.kex_algorithm());
-    "ssh.host_key_alg" [] host_key_alg: Text, "Kind of host key that both sides agree on" => |h| made(h.host_key_algorithm());
-    "ssh.host_key.fingerprint" ["ssh.host_key"] host_key_fingerprint: Text, "SHA-256 of the server's key, as OpenSSH writes it" => |h| text(h.host_key_fingerprint.as_deref());
+    "ssh.version" [] version: Unsigned, "Version of the protocol: 2 or 1; 0 if the sides have no common version" => |h| unsigned(h.version());
+    "ssh.auth_success" [] auth_success: Bool, "Whether the authentication succeeded; always absent, because it is encrypted" => |_| Value::Absent;
+    "ssh.auth_attempts" [] auth_attempts: Unsigned, "Number of authentication attempts; always absent" => |_| Value::Absent;
+    "ssh.direction" [] direction: Text, "INBOUND or OUTBOUND, if exactly one side is in a private network; in rows only" => |_| Value::Absent;
+    "ssh.client" ["ssh.client.protocol"] client: Text, "Version banner of the client: SSH-2.0-OpenSSH_9.6" => |h| text(h.banners[0].as_deref());
+    "ssh.server" ["ssh.server.protocol"] server: Text, "Version banner of the server" => |h| text(h.banners[1].as_deref());
+    "ssh.cipher_alg" ["ssh.cipher"] cipher_alg: Text, "Negotiated cipher" => |h| made(h.cipher());
+    "ssh.mac_alg" ["ssh.mac_algorithm"] mac_alg: Text, "Negotiated message authentication" => |h| made(h.mac());
+    "ssh.compression_alg" ["ssh.compression"] compression_alg: Text, "Negotiated compression" => |h| made(h.compression());
+    "ssh.kex_alg" ["ssh.kex"] kex_alg: Text, "Negotiated key exchange" => |h| made(h.kex_algorithm());
+    "ssh.host_key_alg" [] host_key_alg: Text, "Negotiated host key algorithm" => |h| made(h.host_key_algorithm());
+    "ssh.host_key.fingerprint" ["ssh.host_key"] host_key_fingerprint: Text, "SHA-256 of the server's key, in OpenSSH's format" => |h| text(h.host_key_fingerprint.as_deref());
     "ssh.kex.hassh" ["ssh.hassh"] hassh: Text, "HASSH of the client: MD5, hexadecimal" => |h| made(h.hassh());
     "ssh.kex.hasshserver" ["ssh.hassh_server"] hassh_server: Text, "HASSH of the server: MD5, hexadecimal" => |h| made(h.hassh_server());
     // The client's offer.
-    "ssh.protocol" [] _: Texts, "Versions that both sides say they are" => |h| owned_texts(h.banners.iter().flatten().cloned().collect());
-    "ssh.kex_algorithms" ["ssh.client.kex_algorithms"] _: Texts, "Key exchanges the client offers" => |h| offered(h, 0, |o| &o.kex);
-    "ssh.server_host_key_algorithms" ["ssh.client.host_key_algorithms"] _: Texts, "Kinds of host keys the client takes" => |h| offered(h, 0, |o| &o.host_keys);
-    "ssh.encryption_algorithms_client_to_server" ["ssh.client.ciphers"] _: Texts, "Ciphers the client offers for what it sends" => |h| offered(h, 0, |o| &o.ciphers[0]);
-    "ssh.encryption_algorithms_server_to_client" [] _: Texts, "Ciphers the client offers for what it gets" => |h| offered(h, 0, |o| &o.ciphers[1]);
-    "ssh.mac_algorithms_client_to_server" ["ssh.client.macs"] _: Texts, "Message authentication the client offers for what it sends" => |h| offered(h, 0, |o| &o.macs[0]);
-    "ssh.mac_algorithms_server_to_client" [] _: Texts, "Message authentication the client offers for what it gets" => |h| offered(h, 0, |o| &o.macs[1]);
-    "ssh.compression_algorithms_client_to_server" ["ssh.client.compressions"] _: Texts, "Compression the client offers for what it sends" => |h| offered(h, 0, |o| &o.compressions[0]);
-    "ssh.compression_algorithms_server_to_client" [] _: Texts, "Compression the client offers for what it gets" => |h| offered(h, 0, |o| &o.compressions[1]);
+    "ssh.protocol" [] _: Texts, "Version banners of both sides" => |h| owned_texts(h.banners.iter().flatten().cloned().collect());
+    "ssh.kex_algorithms" ["ssh.client.kex_algorithms"] _: Texts, "Key exchanges that the client offers" => |h| offered(h, 0, |o| &o.kex);
+    "ssh.server_host_key_algorithms" ["ssh.client.host_key_algorithms"] _: Texts, "Host key algorithms that the client accepts" => |h| offered(h, 0, |o| &o.host_keys);
+    "ssh.encryption_algorithms_client_to_server" ["ssh.client.ciphers"] _: Texts, "Ciphers that the client offers, client to server" => |h| offered(h, 0, |o| &o.ciphers[0]);
+    "ssh.encryption_algorithms_server_to_client" [] _: Texts, "Ciphers that the client offers, server to client" => |h| offered(h, 0, |o| &o.ciphers[1]);
+    "ssh.mac_algorithms_client_to_server" ["ssh.client.macs"] _: Texts, "Message authentication that the client offers, client to server" => |h| offered(h, 0, |o| &o.macs[0]);
+    "ssh.mac_algorithms_server_to_client" [] _: Texts, "Message authentication that the client offers, server to client" => |h| offered(h, 0, |o| &o.macs[1]);
+    "ssh.compression_algorithms_client_to_server" ["ssh.client.compressions"] _: Texts, "Compression that the client offers, client to server" => |h| offered(h, 0, |o| &o.compressions[0]);
+    "ssh.compression_algorithms_server_to_client" [] _: Texts, "Compression that the client offers, server to client" => |h| offered(h, 0, |o| &o.compressions[1]);
     // The server's offer.
-    "ssh.server.kex_algorithms" [] _: Texts, "Key exchanges the server offers" => |h| offered(h, 1, |o| &o.kex);
-    "ssh.server.host_key_algorithms" [] _: Texts, "Kinds of host keys the server has" => |h| offered(h, 1, |o| &o.host_keys);
-    "ssh.server.ciphers" [] _: Texts, "Ciphers the server offers for what it sends" => |h| offered(h, 1, |o| &o.ciphers[1]);
-    "ssh.server.macs" [] _: Texts, "Message authentication the server offers for what it sends" => |h| offered(h, 1, |o| &o.macs[1]);
-    "ssh.server.compressions" [] _: Texts, "Compression the server offers for what it sends" => |h| offered(h, 1, |o| &o.compressions[1]);
+    "ssh.server.kex_algorithms" [] _: Texts, "Key exchanges that the server offers" => |h| offered(h, 1, |o| &o.kex);
+    "ssh.server.host_key_algorithms" [] _: Texts, "Host key algorithms that the server offers" => |h| offered(h, 1, |o| &o.host_keys);
+    "ssh.server.ciphers" [] _: Texts, "Ciphers that the server offers, server to client" => |h| offered(h, 1, |o| &o.ciphers[1]);
+    "ssh.server.macs" [] _: Texts, "Message authentication that the server offers, server to client" => |h| offered(h, 1, |o| &o.macs[1]);
+    "ssh.server.compressions" [] _: Texts, "Compression that the server offers, server to client" => |h| offered(h, 1, |o| &o.compressions[1]);
     // Results.
-    "ssh.host_key.type" [] _: Text, "Kind of the server's key: ssh-ed25519" => |h| text(h.host_key_type.as_deref());
-    "ssh.message_code" [] _: Numbers, "Numbers of the messages in clear, in the order they were seen" => |h| numbers(&h.messages);
-    "ssh.kex.hassh_algorithms" [] _: Text, "The text that HASSH is the hash of" => |h| made(h.offers[0].as_ref().map(KexInit::hassh_text));
-    "ssh.kex.hasshserver_algorithms" [] _: Text, "The text that the server's HASSH is the hash of" => |h| made(h.offers[1].as_ref().map(KexInit::hassh_server_text));
+    "ssh.host_key.type" [] _: Text, "Type of the server's key: ssh-ed25519" => |h| text(h.host_key_type.as_deref());
+    "ssh.message_code" [] _: Numbers, "Numbers of the unencrypted messages, in order of capture" => |h| numbers(&h.messages);
+    "ssh.kex.hassh_algorithms" [] _: Text, "The text whose hash is the client's HASSH" => |h| made(h.offers[0].as_ref().map(KexInit::hassh_text));
+    "ssh.kex.hasshserver_algorithms" [] _: Text, "The text whose hash is the server's HASSH" => |h| made(h.offers[1].as_ref().map(KexInit::hassh_server_text));
 }
 
 fn made(text: Option<String>) -> Value<'static> {

@@ -5,7 +5,7 @@ use crate::values::readable;
 use crate::wire::{Reader, hex};
 use md5::{Digest, Md5};
 
-/// Most names kept of a list; the longest real lists have some forty.
+/// Maximum number of names kept of a list; the longest real lists have some forty.
 pub const NAMES_MAX: usize = 256;
 
 /// The offer of one side (RFC 4253 §7.1): lists of names in order of preference.

@@ -22,7 +22,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "ssh",
     transports: &["tcp"],
     hands_over: &[],
-    doc: "SSH: banners, offers and host keys (RFC 4253)",
+    doc: "SSH: version banners, offered algorithms and host keys (RFC 4253)",
     probe,
     may_begin,
     open: |_| Box::new(SshParser::default()),

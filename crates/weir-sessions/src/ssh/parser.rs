@@ -25,10 +25,10 @@ pub const PACKET_BYTES_MAX: usize = 64 * 1024;
 /// Longest line before a packet, bytes. A banner has at most 255 (§4.2).
 const LINE_BYTES_MAX: usize = 2048;
 
-/// Most lines before a server's banner.
+/// Maximum number of lines before a server's banner.
 const LINES_MAX: u32 = 64;
 
-/// Most packets read of one side before it encrypts; five are usual.
+/// Maximum number of packets read of one side before it encrypts; five are usual.
 const PACKETS_MAX: u32 = 64;
 
 const DISCONNECT: u8 = 1;

@@ -15,7 +15,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-/// Most certificates kept of a chain; real chains have one to five.
+/// Maximum number of certificates kept of a chain; real chains have one to five.
 pub const CHAIN_CERTIFICATES_MAX: usize = 32;
 
 /// One certificate.

@@ -1,7 +1,7 @@
 //! The cipher suites of the IANA registry "TLS Cipher Suites", and the few that are used without
 //! registration.
 //!
-//! Data only. Names are IANA's with two exceptions, as in Zeek, whose logs users match on: `ANON` instead of
+//! Data only. Names are IANA's with two exceptions, which Zeek's logs have as well: `ANON` instead of
 //! IANA's `anon`, and `_OLD` for the ChaCha20 suites of the drafts before RFC 7905.
 
 /// Number and name of each suite, sorted by number.

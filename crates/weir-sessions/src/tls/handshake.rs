@@ -12,7 +12,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use weir_packet::{Timestamp, Value};
 
-/// Most letters of [`TlsHandshake::history`].
+/// Maximum number of letters of [`TlsHandshake::history`].
 pub const HISTORY_LETTERS_MAX: usize = 100;
 
 /// Why a handshake is incomplete.

@@ -5,7 +5,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `probe` | is it TLS? |
+//! | `probe` | detection |
 //! | `record` | bytes → records |
 //! | `message` | contents of records → handshake messages |
 //! | `hello`, `certificate` | messages → their contents |
@@ -40,7 +40,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "ssl",
     transports: &["tcp"],
     hands_over: &[],
-    doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), as far as they are in clear",
+    doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), the unencrypted part",
     probe: probe::probe,
     may_begin,
     open: |_| Box::new(TlsParser::default()),

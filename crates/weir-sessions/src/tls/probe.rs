@@ -1,4 +1,4 @@
-//! Is it TLS? Recognised by the first record of either side.
+//! Detects TLS by the first record of either side.
 
 use super::message::{CLIENT_HELLO, SERVER_HELLO};
 use super::record::{ALERT, HANDSHAKE, is_header};

@@ -1,4 +1,4 @@
-//! A minimal TCP reassembler, and TLS on top of it. For tests only: the first copy of a byte counts, missing
+//! A minimal TCP reassembler, and TLS on top of it. For tests only: the first copy of a byte wins, missing
 //! bytes become a gap at the end of the capture, RST and windows are ignored.
 
 use super::capture::{Tcp, frames, tcp};

@@ -1,4 +1,4 @@
-//! Runs packets through a program as an engine does, in the plainest way.
+//! Runs packets through a program as an engine does, in the simplest way.
 
 use super::RecordingHost;
 use std::collections::BTreeMap;
@@ -6,28 +6,28 @@ use weir_ir::abi::{Continuation, FlowRecord, OUTS_MAX, Program, Resume, Step};
 use weir_ir::graph::Table;
 use weir_packet::{Direction, DropReason, PacketMeta};
 
-/// Lookups (and restarts) of one packet; what comes after is not run.
+/// Maximum number of lookups and restarts of one packet; the packet is abandoned after that.
 const STEPS_MAX: usize = 8;
 
-/// All that a program did with some packets.
+/// Everything that a program did with some packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What became of each packet.
+    /// The outcome of each packet.
     pub packets: Vec<PacketOutcome>,
-    /// Calls to the engine.
+    /// The program's calls to the engine.
     pub calls: Vec<String>,
     /// The variables of each flow at the end, by table and key.
     pub flows: BTreeMap<(u32, Vec<u64>), Vec<u8>>,
 }
 
-/// All that a program did with a packet.
+/// Everything that a program did with a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketOutcome {
-    /// The terms, and why it was dropped, if it was; nothing where it went on asking for flows.
+    /// The packet's terms, and the reason if it was dropped. `None` if the packet was abandoned.
     pub done: Option<(u64, Option<DropReason>)>,
     /// Table, key and swap of each lookup.
     pub lookups: Vec<(u32, Vec<u64>, u32)>,
-    /// The record; slots that were not written are 0.
+    /// The slots of the continuation; slots that were not written are 0.
     pub outs: Vec<u64>,
 }
 
@@ -37,7 +37,7 @@ struct Flow {
     data: Vec<u8>,
 }
 
-/// Runs packets in order, each to its end before the next, with one flow table that forgets nothing.
+/// Runs packets in order, each to its end before the next. Flows do not expire.
 pub fn drive(program: &dyn Program, packets: &[(PacketMeta, Vec<u8>)]) -> Outcome {
     let mut host = RecordingHost::default();
     let mut flows: BTreeMap<(u32, Vec<u64>), Flow> = BTreeMap::new();

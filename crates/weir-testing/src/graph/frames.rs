@@ -1,4 +1,4 @@
-//! Packets to run graphs on.
+//! Generates packets to run graphs on.
 
 use crate::Random;
 use weir_packet::{LinkType, PacketMeta, Timestamp};
@@ -16,7 +16,7 @@ pub fn tcp_frame(src_port: u16, dst_port: u16, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A frame: one like those of the wire, perhaps cut or with a byte changed, or noise.
+/// A realistic frame, possibly truncated or with one changed byte; or random bytes.
 pub fn random_frame(random: &mut Random) -> Vec<u8> {
     let payload: Vec<u8> = match random.below(3) {
         0 => vec![],
@@ -40,7 +40,7 @@ pub fn random_frame(random: &mut Random) -> Vec<u8> {
     frame
 }
 
-/// Some packets in a row, with what the capture says of them.
+/// Consecutive packets with their metadata.
 pub fn random_packets(random: &mut Random, count: usize) -> Vec<(PacketMeta, Vec<u8>)> {
     let mut packet = |number: usize| {
         let frame = random_frame(random);

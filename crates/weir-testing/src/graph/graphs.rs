@@ -1,5 +1,5 @@
-//! Random graphs that are valid by construction: statements nested in statements, built as lowering
-//! builds them, so that variables written on some ways become block parameters.
+//! Generates random graphs that are valid by construction. They consist of nested statements, built as lowering builds
+//! them, so variables that are written on some of several paths become block parameters.
 
 use crate::Random;
 use weir_ir::build::{Builder, Variable, to};
@@ -10,9 +10,10 @@ use weir_ir::graph::{
 };
 use weir_packet::DropReason;
 
-/// Statements nest this deep.
+/// Maximum nesting of statements.
 const DEPTH_MAX: u32 = 3;
-/// Only the last values of each type are used, so that few enough live across a lookup.
+/// The number of most recent values of each type that statements use, so that few enough values are live across a
+/// lookup.
 const WINDOW: usize = 10;
 
 /// A random graph. The same seed gives the same graph as long as this module does not change.
@@ -30,23 +31,23 @@ pub fn random_graph(random: &mut Random) -> Graph {
     maker.builder.finish()
 }
 
-/// What a statement may use.
+/// The values that a statement may use.
 #[derive(Clone)]
 struct Scope {
     ints: Vec<Value>,
     bools: Vec<Value>,
     bufs: Vec<Value>,
-    /// Buffer, offset, and how many bytes are there.
+    /// A buffer, an offset, and the number of bytes there that a check covers.
     proven: Vec<(Value, Value, u32)>,
 }
 
 struct Maker<'a> {
     random: &'a mut Random,
     builder: Builder,
-    /// Three ints, a bool, a buffer.
+    /// Three integers, a Boolean, a buffer.
     variables: [Variable; 5],
     scope: Scope,
-    /// The flow of the last lookup, its table, and whose the packet is.
+    /// The flow of the last lookup, its table, and the direction of the packet.
     flow: Option<(Value, Table, Value)>,
     lookups: u32,
 }
@@ -87,7 +88,7 @@ impl Maker<'_> {
         self.random.pick(&self.scope.bufs[from..])
     }
 
-    /// An offset that often lies inside.
+    /// An offset that often lies within the buffer.
     fn offset(&mut self) -> Value {
         match self.random.below(4) {
             0 => {
@@ -107,7 +108,7 @@ impl Maker<'_> {
         }
     }
 
-    /// An instruction without effect.
+    /// Adds an instruction without effect.
     fn compute(&mut self) {
         match self.random.below(12) {
             0..=4 => {
@@ -161,7 +162,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Asks for bytes: where they are not there, either the packet ends or the loads are left out.
+    /// Adds a length check. If it fails, the packet ends, or the loads that depend on the check are skipped.
     fn check(&mut self, depth: u32) {
         let (buf, offset) = (self.buf(), self.offset());
         let bytes = 1 + self.random.below(24) as u32;
@@ -194,7 +195,7 @@ impl Maker<'_> {
         self.builder.switch_to(join);
     }
 
-    /// Loads what is known to be there, from the offset or from further on.
+    /// Loads bytes that a check covers.
     fn load(&mut self) {
         if self.scope.proven.is_empty() {
             return;
@@ -257,7 +258,7 @@ impl Maker<'_> {
         self.arms(&arms, depth);
     }
 
-    /// Fills blocks that then meet, save one that may end.
+    /// Fills the blocks of a branch and joins them. Blocks after the first may end the packet instead.
     fn arms(&mut self, arms: &[weir_ir::graph::Block], depth: u32) {
         let join = self.builder.block();
         let (outside, flow, lookups) = (self.scope.clone(), self.flow, self.lookups);
@@ -277,7 +278,7 @@ impl Maker<'_> {
         }
         self.builder.seal(join);
         self.builder.switch_to(join);
-        // A lookup on one way ends the flow that was there before on all.
+        // A lookup in one arm makes the earlier flow unusable after the join.
         self.flow = if self.lookups == lookups { flow } else { None };
         self.read();
     }
@@ -287,7 +288,7 @@ impl Maker<'_> {
         self.builder.jump(header);
         self.builder.switch_to(header);
         let (outside, lookups) = (self.scope.clone(), self.lookups);
-        // No lookups inside: they would start the counter anew. A flow from outside may be used.
+        // A loop contains no lookups, because a lookup would restart the loop's fuel. It may use a flow from outside.
         self.lookups = u32::MAX;
         self.read();
         let count = 1 + self.random.below(4);
@@ -334,7 +335,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Restarts if a flow is not new, so that it happens once.
+    /// Restarts the flow, unless it is new; a packet therefore restarts a flow once.
     fn restart(&mut self, new: Value) {
         let condition = self.bool();
         let keep = self.builder.binary(BinaryOp::Or, new, condition);
@@ -347,7 +348,7 @@ impl Maker<'_> {
         self.builder.switch_to(on);
     }
 
-    /// Something with an effect.
+    /// Adds an instruction with an effect.
     fn touch(&mut self) {
         let Some((flow, table, side)) = self.flow.filter(|_| !self.random.once_in(5)) else {
             let (out, value) = (Out(self.random.below(4) as u32), self.int());
@@ -458,7 +459,7 @@ const BINARY: [BinaryOp; 11] = [
     BinaryOp::Max,
 ];
 
-/// Words of the keys of both tables.
+/// The number of key words of each table.
 const KEY_WORDS: [usize; 2] = [2, 6];
 
 fn declarations(random: &mut Random) -> Graph {

@@ -1,4 +1,4 @@
-//! An engine that writes down what it is asked and answers by rule.
+//! An engine for tests: it records the program's calls and answers by a fixed rule.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use weir_ir::abi::{
 use weir_ir::graph::{Event, Sequence};
 use weir_packet::{Block, Direction};
 
-/// Writes down every call, one line each. What it answers depends on the arguments only: bytes at a
-/// sequence number divisible by three are in order, others are queued, and come next when asked for.
+/// Records every call as one line. Its answers depend on the arguments only: bytes at a sequence number divisible by
+/// three are in order; other bytes are queued, and the next `seq_next` returns them.
 #[derive(Debug, Default)]
 pub struct RecordingHost {
-    /// The calls.
+    /// The recorded calls.
     pub calls: Vec<String>,
     queued: HashMap<(Sequence, u32, Direction), Vec<Ordered>>,
     collected: Vec<u8>,
@@ -21,7 +21,7 @@ pub struct RecordingHost {
 }
 
 impl RecordingHost {
-    /// Writes a call down, with what the flow's variables held at that time.
+    /// Records a call, with the flow's variables at that time.
     fn note(&mut self, call: String, flow: &FlowRecord<'_>) {
         self.calls.push(format!("{call} flow {} {:02x?}", flow.id, flow.data));
     }
@@ -92,7 +92,8 @@ impl Host for RecordingHost {
         self.note(format!("deliver {}", in_order(&of, &next)), &of.flow);
     }
 
-    /// What is kept and then told to nobody may be left out, so the number is of the bytes, not of the call.
+    /// The number is computed from the bytes. It must not count the calls: a pass may remove a `keep` whose result is
+    /// not used.
     fn keep(&mut self, bytes: &[u8]) -> u64 {
         bytes.iter().fold(bytes.len() as u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
     }
@@ -112,7 +113,7 @@ fn in_order(of: &FlowSide<'_>, next: &OrderedBytes<'_>) -> String {
     format!("{} {side} after {gap_bytes} {bytes:02x?} of {claimed_bytes}", of.table)
 }
 
-/// A slice that does not start where its block does, as real ones do not.
+/// A slice that begins in the middle of its block, as in real runs.
 fn slice(bytes: &[u8]) -> Slice {
     let mut block = vec![0xee; 3];
     block.extend_from_slice(bytes);

@@ -1,7 +1,6 @@
-//! For tests, here and in other crates: random valid graphs, frames to run them on, and an engine that
-//! writes down what it is asked.
+//! For tests: random valid graphs, frames to run them on, and an engine that records the program's calls.
 //!
-//! Two programs do the same if `drive` gives equal outcomes on the same packets.
+//! Two programs are equivalent if `drive` gives equal outcomes for the same packets.
 
 mod drive;
 mod frames;

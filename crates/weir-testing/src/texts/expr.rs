@@ -1,9 +1,9 @@
-//! Expressions of all operators, with parentheses where they are needed, and sometimes where not.
+//! Generates expressions with all operators, with the necessary parentheses and sometimes redundant ones.
 
 use super::Author;
 use super::names::Place;
 
-/// How much the operators bind, as at the head of `weir-lang/src/syntax/expr.rs`.
+/// The precedence of operators, as defined at the head of `weir-lang/src/syntax/expr.rs`.
 const ARITHMETIC: [(&str, u8); 8] =
     [("+", 9), ("-", 9), ("*", 10), ("&", 7), ("|", 5), ("^", 6), ("<<", 8), (">>", 8)];
 const COMPARE: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
@@ -11,22 +11,22 @@ const POWER_COMPARE: u8 = 4;
 const POWER_NOT: u8 = 3;
 const POWER_ATOM: u8 = 11;
 
-/// An expression and how much its outermost operator binds.
+/// An expression, and the precedence of its outermost operator.
 pub(super) struct Written(String, u8);
 
 impl Author<'_, '_> {
-    /// A number; `depth` operators inside one another at most.
+    /// A numeric expression with at most `depth` nested operators.
     pub(super) fn number(&mut self, place: Place, depth: u32) -> String {
         self.expr(place, depth).0
     }
 
-    /// The same where an operator that binds most may follow.
+    /// The same, in parentheses if necessary for an operator of the highest precedence that may follow.
     pub(super) fn operand(&mut self, place: Place, depth: u32) -> String {
         let written = self.expr(place, depth);
         self.inside(written, POWER_ATOM)
     }
 
-    /// A condition: mostly one that holds now and then.
+    /// A condition, mostly one that holds for some packets and not for others.
     pub(super) fn condition(&mut self, place: Place) -> String {
         match self.choices.below(8) {
             0..4 => self.simple_condition(place),
@@ -108,14 +108,14 @@ impl Author<'_, '_> {
         [self.expr(place, depth - 1), self.expr(place, depth - 1)]
     }
 
-    /// Operators of one binding lean to the left.
+    /// A binary expression; operators of equal precedence associate to the left.
     fn binary(&mut self, place: Place, depth: u32, op: &str, power: u8) -> Written {
         let [a, b] = self.two(place, depth);
         let (a, b) = (self.inside(a, power), self.inside(b, power + 1));
         Written(format!("{a} {op} {b}"), power)
     }
 
-    /// What a comparison takes: it is not chained.
+    /// An operand of a comparison, in parentheses if it is a comparison itself: comparisons cannot be chained.
     fn above(&mut self, written: Written) -> String {
         self.inside(written, POWER_COMPARE + 1)
     }
@@ -124,7 +124,7 @@ impl Author<'_, '_> {
         if power < least || self.choices.chance(5) { format!("({text})") } else { text }
     }
 
-    /// `1, 4..6`: numbers and ranges, in no order.
+    /// `1, 4..6`: numbers and ranges in any order.
     pub(super) fn ranges(&mut self) -> String {
         let count = 1 + self.choices.below(3);
         let ranges: Vec<String> = (0..count)
@@ -136,7 +136,7 @@ impl Author<'_, '_> {
         ranges.join(", ")
     }
 
-    /// A function or a table.
+    /// A call of a function, or a lookup in a table.
     fn named(&mut self, place: Place, depth: u32) -> String {
         let (functions, tables) = (self.names.functions.len(), self.names.tables.len());
         if functions + tables == 0 {
@@ -144,7 +144,7 @@ impl Author<'_, '_> {
         }
         let at = self.choices.below(functions + tables);
         if at >= functions {
-            // What a table is asked stands in each of its rows: no tables of tables of tables.
+            // The index of a table is copied into each of its rows, so the nesting of tables is limited.
             let inner = self.number(place, depth.min(2) - 1);
             return format!("{}[{inner}]", self.names.tables[at - functions]);
         }

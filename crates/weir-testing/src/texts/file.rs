@@ -1,4 +1,4 @@
-//! A whole file: functions, tables, protocols, stacks.
+//! Generates a whole file: functions, tables, protocols, stacks.
 
 use super::Author;
 use super::names::{Kind, Names, Place, Role};
@@ -11,7 +11,7 @@ pub(super) struct Layer {
     starts: bool,
 }
 
-/// Whether the stack says anything of the layer `at`.
+/// Whether the stack mentions the layer `at`: as a start, or in an edge.
 pub(super) fn is_there(layers: &[Layer], edges: &[(usize, usize)], at: usize) -> bool {
     layers[at].starts || edges.iter().any(|&(from, to)| from == at || to == at)
 }
@@ -27,7 +27,7 @@ pub(super) fn write(choices: &mut Choices<'_>) -> String {
     if count > 1 && choices.chance(15) {
         layers[1].starts = true;
     }
-    // What starts somewhere has nothing below it; all others may count on what every start has.
+    // A layer that starts the stack has no layer below. All other layers may use the names that every start has.
     let has_common = choices.chance(80);
     let wide = choices.chance(20);
     let mut text = String::new();
@@ -46,12 +46,12 @@ pub(super) fn write(choices: &mut Choices<'_>) -> String {
         known.push(author.names);
     }
     let (stack, extending, edges) = stacks(choices, &layers, &known);
-    // Last: what was made of the same choices before is made of them still.
+    // Messages were added to this generator later. They come last, so the same bytes still give the same other parts.
     let (messages, more) = super::messages::write(choices, &file, (&layers, &known, &edges), has_common);
     text + &messages + &stack + &more + "}\n" + &extending
 }
 
-/// Functions and tables, and names that know them.
+/// Functions and tables, and their names.
 fn constants(choices: &mut Choices<'_>, text: &mut String) -> Names {
     let mut names = Names::default();
     for at in 0..choices.below(3) {
@@ -75,11 +75,12 @@ fn constants(choices: &mut Choices<'_>, text: &mut String) -> Names {
 }
 
 impl Author<'_, '_> {
-    /// `common`: it has the names that layers above count on; whether they may be too wide to calculate with.
+    /// `common`: if set, the protocol has the fields that layers above may use; the value is whether these fields may
+    /// be too wide for arithmetic.
     pub(super) fn protocol(&mut self, at: usize, common: Option<bool>) -> String {
         let first = match self.names.role {
             Role::Layer => common.map_or(String::new(), |wide| self.common(wide)),
-            // A message has bytes.
+            // A message must not be empty.
             Role::Message | Role::Whole => self.field("", "u8", Kind::Number(8)) + "\n        ",
         };
         let mut clauses = vec![self.header(&first)];
@@ -90,7 +91,7 @@ impl Author<'_, '_> {
         if self.choices.chance(50) {
             clauses.push(self.show());
         }
-        // Clauses stand in any order.
+        // Clauses may be in any order.
         for _ in 0..self.choices.below(4) {
             let last = clauses.pop().expect("a header at least");
             clauses.insert(self.choices.below(clauses.len() + 1), last);
@@ -151,7 +152,7 @@ impl Author<'_, '_> {
         }
     }
 
-    /// The instance and all that hangs on it.
+    /// The instance, and the clauses that need one.
     fn remembered(&mut self, clauses: &mut Vec<String>) {
         clauses.push(self.instance());
         clauses.append(&mut self.vars());
@@ -215,14 +216,14 @@ impl Author<'_, '_> {
                 }
                 _ => self.number(Place::Packet, 1),
             };
-            // What stands in braces ends at the next one.
+            // A value in braces ends at the first closing brace.
             text += &if value.contains('}') { " x".to_string() } else { format!(" {{{value}}}") };
         }
         format!("show \"{text}\"")
     }
 }
 
-/// The stack, but for its end; one that extends it; the edges.
+/// The stack without its closing brace; a stack that extends it, or nothing; the edges.
 fn stacks(
     choices: &mut Choices<'_>,
     layers: &[Layer],
@@ -232,7 +233,7 @@ fn stacks(
     let repeats: Vec<bool> = layers.iter().map(|_| choices.chance(25)).collect();
     for from in 0..layers.len() {
         for to in 0..layers.len() {
-            // A circle needs a layer that may be repeated in it.
+            // A cycle must contain a layer that may be repeated.
             let is_bound = to > from || repeats[to] || repeats[from];
             let percent = if to == from + 1 { 90 } else { 25 };
             if is_bound && choices.chance(percent) {
@@ -252,7 +253,7 @@ fn stacks(
     for (from, to) in &edges {
         text += &format!("    {}\n", edge(choices, &layers[*from], &layers[*to], known));
     }
-    // From several layers at once, where no other edge was taken.
+    // One edge from several layers, which applies if no other edge does.
     if let Some(&(first, to)) = edges.first()
         && let Some(&(second, _)) = edges.iter().find(|edge| edge.1 == to && edge.0 != first)
     {
@@ -291,7 +292,7 @@ fn edge(choices: &mut Choices<'_>, from: &Layer, to: &Layer, known: &[Names]) ->
     }
 }
 
-/// The condition of an edge that leaves a protocol of these names, or none.
+/// The condition of an edge from a protocol with these names, or an empty text.
 pub(super) fn when(choices: &mut Choices<'_>, from: &Names, percent: usize) -> String {
     if !choices.chance(percent) {
         return String::new();

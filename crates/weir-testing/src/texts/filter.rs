@@ -1,11 +1,11 @@
-//! Filters over what a generated stack offers: fields, events and their columns, connections.
+//! Generates filters over the fields, events, event columns and connections of a generated stack.
 
 use crate::choices::Choices;
 use weir_compile::StackCatalog;
 use weir_lang::filter::{Catalog, FieldInfo};
 use weir_packet::ValueType;
 
-/// A filter, nested up to `depth`.
+/// A filter with at most `depth` nested operators.
 pub(super) fn write(choices: &mut Choices<'_>, catalog: &StackCatalog, depth: u32) -> String {
     if depth == 0 || choices.chance(40) {
         return predicate(choices, catalog);

@@ -1,13 +1,13 @@
-//! A header: bits that fill bytes, groups, conditional parts, runs.
+//! Generates headers: bits that fill bytes, groups, conditional parts, runs.
 
 use super::Author;
 use super::names::{Kind, Place, Role};
 
-/// Conditional parts, groups and runs inside one another.
+/// Maximum nesting of conditional parts, groups and runs.
 const DEPTH_MAX: u32 = 3;
 
 impl Author<'_, '_> {
-    /// `first`: fields that the header must begin with, written as they stand.
+    /// A header that begins with the text `first`.
     pub(super) fn header(&mut self, first: &str) -> String {
         let count = 1 + self.choices.below(5);
         let items = self.items(count, "", 0);
@@ -62,7 +62,7 @@ impl Author<'_, '_> {
         }
     }
 
-    /// Fields, groups and gaps that fill so many bits.
+    /// Fields, groups and unnamed bits that fill `bits` bits.
     fn bits(&mut self, bits: u32, prefix: &str, depth: u32) -> String {
         let (mut left, mut text) = (bits, String::new());
         while left > 0 {
@@ -95,7 +95,7 @@ impl Author<'_, '_> {
         text
     }
 
-    /// Nothing in a message, which does not look at what is not part of it.
+    /// A `peek`. Empty in a message, because a message must not read beyond its end.
     fn peek(&mut self, prefix: &str) -> String {
         if self.names.role != Role::Layer {
             return String::new();
@@ -104,7 +104,7 @@ impl Author<'_, '_> {
         format!("peek {}", self.field(prefix, &format!("u{bits}"), Kind::Number(bits)))
     }
 
-    /// A field, known from here on.
+    /// A field; expressions after it may use it.
     pub(super) fn field(&mut self, prefix: &str, word: &str, kind: Kind) -> String {
         let name = self.fresh("f");
         let name = if self.choices.chance(3) { format!("{name}.part") } else { name };
@@ -140,7 +140,7 @@ impl Author<'_, '_> {
         }
     }
 
-    /// A length: mostly one that packets have.
+    /// A length, mostly one that fits into the generated packets.
     fn length(&mut self) -> String {
         match self.choices.below(8) {
             0 | 1 => self.choices.below(6).to_string(),

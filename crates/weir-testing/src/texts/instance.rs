@@ -1,10 +1,10 @@
-//! What a protocol remembers: keys, variables, preparation, sequence.
+//! Generates the state of a protocol: keys, variables, preparation, sequence.
 
 use super::Author;
 use super::names::{Kind, Place};
 
 impl Author<'_, '_> {
-    /// `instance …` and whether it has two sides.
+    /// `instance …`, with one or two sides.
     pub(super) fn instance(&mut self) -> String {
         self.names.two_sided = self.choices.chance(60);
         let keys = if self.names.two_sided { self.two_keys() } else { self.key() };
@@ -21,7 +21,7 @@ impl Author<'_, '_> {
         format!("instance {keys}{when}{reversed}")
     }
 
-    /// A key of up to three parts.
+    /// A key with up to three parts.
     fn key(&mut self) -> String {
         let mut parts = vec![];
         for _ in 0..1 + self.choices.below(3) {
@@ -40,7 +40,7 @@ impl Author<'_, '_> {
         format!("({})", parts.join(", "))
     }
 
-    /// A side's key is one wide part and one of 32 bits, of the same kinds as the other side's.
+    /// The keys of two sides. Each has one wide part and one part of 32 bits, of the same kinds as on the other side.
     fn two_keys(&mut self) -> String {
         let (mut sender, mut receiver) = (vec![], vec![]);
         let wide = self.pair(|bits| bits > 32);
@@ -60,7 +60,7 @@ impl Author<'_, '_> {
         format!("({}) <-> ({})", sender.join(", "), receiver.join(", "))
     }
 
-    /// Two fields of one kind, or two names of a layer below.
+    /// Two fields of one kind, or two fields of a layer below.
     fn pair(&mut self, fits: impl Fn(u32) -> bool) -> Option<(String, String)> {
         let below = self.names.below.iter().any(|(name, _)| name == "src");
         if fits(128) && below && self.choices.chance(70) {
@@ -111,13 +111,13 @@ impl Author<'_, '_> {
             }
             clauses.push((format!("{word} {{{list} }}"), names));
         }
-        // First values are in terms of the packet: variables are known behind all of them.
+        // Initial values must not use variables, so the names become known after all clauses.
         let (clauses, names): (Vec<String>, Vec<Vec<String>>) = clauses.into_iter().unzip();
         self.names.vars = names.concat();
         clauses
     }
 
-    /// A block of statements behind that word.
+    /// The keyword `word` and a block of statements.
     pub(super) fn block(&mut self, word: &str) -> String {
         let count = 1 + self.choices.below(4);
         format!("{word} {{\n{}    }}", self.stmts(count, 0))
@@ -163,7 +163,7 @@ impl Author<'_, '_> {
         }
     }
 
-    /// `sequence …`, and whether it keeps no bytes.
+    /// `sequence …`, and whether the sequence keeps headers only, without bytes.
     pub(super) fn sequence(&mut self) -> (String, bool) {
         let numbers = self.names.fields_that(|kind| matches!(kind, Kind::Number(_)));
         let bytes = self.names.fields_that(|kind| kind == Kind::Bytes);
@@ -209,7 +209,7 @@ impl Author<'_, '_> {
         if self.choices.chance(25) {
             text += &format!(" when {}", self.condition(Place::Instance));
         }
-        // What waits keeps four fields.
+        // A waiting segment keeps at most four fields.
         let mut ordered = self.names.fields_that(Kind::is_number);
         while ordered.len() > 4 {
             ordered.remove(self.choices.below(ordered.len()));

@@ -1,4 +1,4 @@
-//! States, transitions, time-outs, events.
+//! Generates states, transitions, timeouts and events.
 
 use super::Author;
 use super::names::{Kind, Place};
@@ -27,7 +27,7 @@ impl Author<'_, '_> {
         format!("states {{ {} }}", list.join("  "))
     }
 
-    /// The transitions; their names are what events happen on.
+    /// The transitions, and the names of those that events may refer to.
     pub(super) fn transitions(&mut self) -> (Vec<String>, Vec<String>) {
         let (mut clauses, mut names) = (vec![], vec![]);
         let states = self.names.states.clone();
@@ -48,7 +48,7 @@ impl Author<'_, '_> {
                 clause += &format!(" idle {}", self.choices.pick(&DURATIONS));
             }
             clauses.push(clause);
-            // Of a restart nobody is told.
+            // Events cannot refer to a restart.
             names.extend((!restarts).then_some(name));
         }
         (clauses, names)
@@ -65,7 +65,7 @@ impl Author<'_, '_> {
         text + &format!(" {} otherwise", self.choices.pick(&DURATIONS))
     }
 
-    /// Events on all there is to happen.
+    /// Events on transitions and on ordered packets.
     pub(super) fn events(
         &mut self,
         transitions: &[String],
@@ -108,7 +108,7 @@ impl Author<'_, '_> {
         if with {
             text += &format!(" with {}", self.choices.pick(known));
         }
-        // What may happen several times on a packet waits for nothing: such are marked by an `o` in their names.
+        // An event that may occur several times per packet cannot use `after`. Names of such events begin with `o`.
         let repeats = has_on && on.iter().any(|trigger| trigger == "ordered") || text.contains(" with o");
         let after = if !repeats && !known.is_empty() && self.choices.chance(30) {
             format!(" after {}", self.choices.pick(known))

@@ -1,14 +1,14 @@
-//! Messages: of what a layer puts in order, and what they hold.
+//! Generates protocols of messages, which are carried by layers that put bytes in order, and the protocols within them.
 
 use super::Author;
 use super::file::{Layer, is_there, when};
 use super::names::{Kind, Names, Place, Role};
 use crate::choices::Choices;
 
-/// The link type of frames that begin with what carries messages, as the others' are 147 and 148.
+/// The link type of frames that begin with the carrier of messages. Other frames use 147 and 148.
 const LINK: u16 = 149;
 
-/// Protocols of messages, and what the stack says of them; nothing where no layer puts bytes in order.
+/// The protocols of messages, and their edges of the stack. Both are empty if no layer puts bytes in order.
 pub(super) fn write(
     choices: &mut Choices<'_>,
     file: &Names,
@@ -35,7 +35,7 @@ pub(super) fn write(
             texts += &author.protocol(next, None);
             let message = author.names.clone();
             stack += &format!("    {from} -> messages p{next}{}\n", when(author.choices, carrier, 50));
-            // What it holds knows where it ends.
+            // A message may contain another protocol only if the message has an end.
             let holds = role == Role::Whole || message.has_payload;
             if holds && author.choices.chance(30) {
                 let mut inner = Author::new(author.choices, file.clone());
@@ -50,7 +50,8 @@ pub(super) fn write(
     (texts, stack)
 }
 
-/// Names of the layers that carry it, and whether they are numbers. Of chunks only those are kept.
+/// Field names of the layers that carry a message, and whether they are numbers. Messages in chunks keep only numbers
+/// of the layers below.
 fn below(carrier: &Names, has_common: bool, role: Role) -> Vec<(String, bool)> {
     let own = carrier.fields.iter().find(|(field, _)| field == "src").map(|(_, kind)| kind.is_number());
     let is_number = own.unwrap_or_else(|| carrier.below.iter().all(|(_, is_number)| *is_number));
@@ -61,7 +62,7 @@ fn below(carrier: &Names, has_common: bool, role: Role) -> Vec<(String, bool)> {
 }
 
 impl Author<'_, '_> {
-    /// What puts bytes in order, of a handful of flows: few of those that are made of any choices do.
+    /// A protocol that puts the bytes of a few flows in order. Protocols made of random choices rarely do.
     fn carrier(&mut self, at: usize) -> String {
         let first = ["src", "dst", "mark"].map(|name| {
             self.names.fields.push((name.into(), Kind::Number(8)));

@@ -1,9 +1,9 @@
-//! What is in scope: the generator never writes a name that it did not declare.
+//! The names in scope. The generator uses only names that it has declared.
 
-/// What a field holds.
+/// The kind of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A number of so many bits.
+    /// A number with this many bits.
     Number(u32),
     Mac,
     Ipv4,
@@ -12,17 +12,17 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether one can calculate with it.
+    /// Whether arithmetic is possible.
     pub(super) fn is_number(self) -> bool {
         !matches!(self, Kind::Ipv6 | Kind::Bytes)
     }
 
-    /// Whether keys compare the two: bits of numbers do not matter.
+    /// Whether the two sides of a key may use these kinds. Numbers may differ in width.
     pub(super) fn is_like(self, other: Kind) -> bool {
         self == other || matches!((self, other), (Kind::Number(_), Kind::Number(_)))
     }
 
-    /// Bits that it takes in a key.
+    /// The number of bits in a key.
     pub(super) fn key_bits(self) -> u32 {
         match self {
             Kind::Number(bits) => bits,
@@ -33,67 +33,67 @@ impl Kind {
     }
 }
 
-/// Where an expression stands: what it may name.
+/// The place of an expression, which determines the names that it may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The body of a function: its parameters.
+    /// The body of a function: the parameters.
     Function,
-    /// A length or condition of the header: fields read before, and the cursor.
+    /// A length or condition in the header: the fields before it, and the cursor.
     Header,
-    /// The payload's length: headers and layers below.
+    /// The payload's length: the header's fields, and the layers below.
     Payload,
-    /// Derived values, keys, edges, `show`: the payload's length, too.
+    /// Derived values, keys, `show`: as `Payload`, and the payload's length.
     Packet,
-    /// An edge: as `Packet`, of a layer that may also stand at the bottom.
+    /// An edge: as `Packet`, without the layers below, because the layer may be the lowest.
     Edge,
-    /// Statements, sequence, events: variables, too.
+    /// Statements, sequence, events: as `Packet`, and variables.
     Instance,
-    /// Transitions and what happens on `ordered`: the packet whose turn it is, too.
+    /// Transitions, and events on `ordered`: as `Instance`, and the fields of the ordered packet.
     Ordered,
 }
 
-/// What a protocol's bytes are.
+/// The place of a protocol's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Role {
-    /// A layer of packets: what is left of one is its rest.
+    /// A layer of packets; the remaining bytes of the packet are its `rest`.
     #[default]
     Layer,
-    /// A message of a stream: the next one follows it, and nobody knows how much is left.
+    /// A message of a stream. The next message follows, so `rest` is unknown.
     Message,
-    /// A message that chunks say the length of.
+    /// A message whose length follows from the chunks that carry it.
     Whole,
 }
 
-/// The names of one protocol, and of the file that it is in.
+/// The names of one protocol and of its file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     pub(super) params: Vec<String>,
-    /// Functions with the number of their parameters.
+    /// Functions, and the number of their parameters.
     pub(super) functions: Vec<(String, usize)>,
     pub(super) tables: Vec<String>,
     pub(super) fields: Vec<(String, Kind)>,
     /// Groups that `show` prints.
     pub(super) groups: Vec<String>,
     pub(super) presences: Vec<String>,
-    /// Derived values that do not hang on the payload's length, and all others.
+    /// Derived values that do not depend on the payload's length (`early`), and those that do (`late`).
     pub(super) early: Vec<String>,
     pub(super) late: Vec<String>,
-    /// What every layer below has, and whether it is a number everywhere.
+    /// Fields that every layer below has, and whether they are numbers in all of these layers.
     pub(super) below: Vec<(String, bool)>,
     pub(super) has_payload: bool,
     pub(super) two_sided: bool,
-    /// Variables, as they are written: `me.v1`, `v2`.
+    /// Variables as written in expressions: `me.v1`, `v2`.
     pub(super) vars: Vec<String>,
     pub(super) states: Vec<String>,
-    /// Fields that may stand behind `ordered.`; empty without a sequence.
+    /// Fields that may follow `ordered.`; empty without a sequence.
     pub(super) ordered: Vec<String>,
     pub(super) role: Role,
-    /// What messages of the bytes are that it puts together in order, if it does.
+    /// The role of the messages in the bytes that the protocol puts in order, if it does.
     pub(super) carries: Option<Role>,
 }
 
 impl Names {
-    /// Everything that is a number in `place`.
+    /// All numbers that an expression in `place` may use.
     pub(super) fn numbers(&self, place: Place) -> Vec<String> {
         if place == Place::Function {
             return self.params.clone();
@@ -123,7 +123,7 @@ impl Names {
         if matches!(place, Place::Packet | Place::Edge) {
             return list;
         }
-        // Twice: conditions about what is remembered are what instances are for.
+        // Variables and states are listed twice, so that conditions use them more often.
         for _ in 0..2 {
             list.extend(self.vars.iter().cloned());
             list.extend(self.states.iter().map(|state| format!("state.{state}")));
@@ -138,7 +138,7 @@ impl Names {
         list
     }
 
-    /// Fields of such kinds.
+    /// The fields of the wanted kinds.
     pub(super) fn fields_that(&self, is_wanted: impl Fn(Kind) -> bool) -> Vec<String> {
         self.fields.iter().filter(|(_, kind)| is_wanted(*kind)).map(|(name, _)| name.clone()).collect()
     }

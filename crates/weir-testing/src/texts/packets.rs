@@ -1,5 +1,5 @@
-//! Packets that a stack's layers find something in: headers built from the checked text, conditions followed,
-//! constraints mostly kept.
+//! Generates packets for a stack. Headers are built from the checked text, edges are followed if their conditions hold,
+//! and constraints are mostly met.
 
 use crate::choices::Choices;
 use std::collections::{HashMap, VecDeque};
@@ -9,13 +9,14 @@ use weir_lang::model::{
 };
 use weir_packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
 
-/// Layers and bytes of one packet at most.
+/// Maximum number of layers of one packet.
 const LAYERS_MAX: usize = 8;
+/// Maximum size of one packet.
 const BYTES_MAX: usize = 400;
-/// Bytes that one field or run may fill at most: others are left unfinished.
+/// Maximum size of a field or run; the packet ends at a longer one.
 const FIELD_BYTES_MAX: u64 = 48;
 
-/// A packet of the user's own link type, 147, or the one behind it.
+/// A packet with a link type of the generated stack: 147 and following.
 #[derive(Debug, Clone)]
 pub(super) struct Packet {
     pub(super) time_ns: i64,
@@ -24,7 +25,7 @@ pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Packets in memory, in bursts of all sizes: what is idle ends between two.
+/// Packets in memory, in bursts of various sizes. Idle flows end between two bursts.
 pub(super) struct Bursts(VecDeque<Burst>);
 
 impl Bursts {
@@ -67,7 +68,7 @@ impl Source for Bursts {
     }
 }
 
-/// Some packets for `stack`; `constants` are the numbers of its text.
+/// Generates `count` packets for `stack`; `constants` are the numbers in its text.
 pub(super) fn build(
     choices: &mut Choices<'_>,
     stack: &Stack,
@@ -95,29 +96,29 @@ struct Builder<'s, 'c, 'b> {
     choices: &'c mut Choices<'b>,
     stack: &'s Stack,
     constants: &'s [u64],
-    /// What a field held before: numbers that count up are what sequences are for.
+    /// The last value of each field: sequences need numbers that increase.
     last: HashMap<(LayerId, FieldId), u64>,
-    /// What it holds where the packet follows the one before.
+    /// The value of each sequence number if the packet continues the previous one.
     next: HashMap<(LayerId, FieldId), u64>,
 }
 
-/// A packet so far.
+/// A packet under construction.
 #[derive(Default)]
 struct Frame {
     bits: Vec<bool>,
-    /// What was looked at ahead, by place: the field that stands there holds the same.
+    /// Bits that a `peek` has read, by position. The field at that position must have the same bits.
     ahead: HashMap<usize, bool>,
     layers: Vec<Seen>,
-    /// A length that no packet has: the rest is left out.
+    /// Whether the packet ends early, because a length exceeded the bounds.
     is_over: bool,
 }
 
-/// A layer of it.
+/// A layer of the packet.
 struct Seen {
     layer: LayerId,
     start: usize,
     end: usize,
-    /// Where fields lie: the first bit, and how many.
+    /// The position of each field: its first bit, and the number of bits.
     places: HashMap<FieldId, (usize, usize)>,
     present: Vec<u16>,
 }
@@ -127,7 +128,7 @@ impl Frame {
         self.bits.get(at).copied().or_else(|| self.ahead.get(&at).copied()).unwrap_or(false)
     }
 
-    /// Writes a number, but for the bits that were looked at before.
+    /// Appends a number. Bits that a `peek` has read keep their values.
     fn write(&mut self, value: u64, bits: usize) {
         for bit in (0..bits).rev() {
             let at = self.bits.len();
@@ -192,7 +193,8 @@ impl Builder<'_, '_, '_> {
         Packet { time_ns: 0, link, missing, bytes }
     }
 
-    /// What follows the layer `at`: what its edges say, and behind a message often another such one; `before` is the last.
+    /// The layer after the layer `at`, according to its edges. After a message, often another message of the same kind;
+    /// `before` is the kind of the last message.
     fn next_layer(&mut self, frame: &Frame, at: usize, before: &mut Option<LayerId>) -> Option<LayerId> {
         let layer = frame.layers[at].layer;
         let edges = self.stack.edges.iter().filter(|edge| edge.from == layer);
@@ -208,7 +210,7 @@ impl Builder<'_, '_, '_> {
         other.or_else(|| before.filter(|_| self.choices.chance(50)))
     }
 
-    /// Where what is put in order goes on behind this packet of `length` bytes.
+    /// Records the sequence numbers that follow this packet of `length` bytes.
     fn note_next(&mut self, frame: &Frame, length: usize) {
         for seen in &frame.layers {
             let protocol = &self.stack.layers[usize::from(seen.layer.0)].protocol;
@@ -231,7 +233,7 @@ impl Builder<'_, '_, '_> {
         self.items(frame, &stack.layers[usize::from(layer.0)].protocol.header);
         let (at, end) = (frame.layers.len() - 1, frame.bits.len());
         frame.layers[at].end = end;
-        // The next message stands behind what this one says that it has.
+        // The next message begins after the payload length that this message declares.
         let payload = stack.layers[usize::from(layer.0)].protocol.payload.as_ref();
         if let Some(length) = payload.and_then(|payload| payload.length.as_ref())
             && stack.edges.iter().any(|edge| edge.to == layer && edge.kind == EdgeKind::Messages)
@@ -303,7 +305,7 @@ impl Builder<'_, '_, '_> {
         }
     }
 
-    /// What a field of so many bits holds.
+    /// A value for a field of `bits` bits.
     fn number(&mut self, field: (LayerId, FieldId), bits: u32, constraint: Option<&Constraint>) -> u64 {
         let most = if bits == 0 { 0 } else { u64::MAX >> (64 - bits) };
         let last = self.last.get(&field).copied().unwrap_or(0);
@@ -346,13 +348,14 @@ impl Builder<'_, '_, '_> {
                 break;
             }
         }
-        // What follows stands at the run's end, whatever its items filled.
+        // The next field begins at the end of the run, even if the items fill less.
         if !frame.is_over {
             frame.bits.resize(end, false);
         }
     }
 
-    /// An expression over the layer `at` of the frame. Payloads are not there yet: some bytes.
+    /// The value of an expression in the layer `at` of the frame. The payload is not generated yet; its length is
+    /// assumed to be 9.
     fn value(&self, frame: &Frame, at: usize, expr: &Expr) -> u64 {
         let seen = &frame.layers[at];
         let protocol = &self.stack.layers[usize::from(seen.layer.0)].protocol;
@@ -365,7 +368,7 @@ impl Builder<'_, '_, '_> {
             Expr::PayloadLength | Expr::RestLength => 9,
             Expr::LayerLength => 9 + (seen.end - seen.start) as u64 / 8,
             Expr::HeaderLength => (seen.end - seen.start) as u64 / 8,
-            // Whatever they are, a packet is made.
+            // Their values do not matter here.
             Expr::Sum16(_) | Expr::Strict => 0,
             Expr::Cursor => (frame.bits.len() - seen.start) as u64 / 8,
             Expr::Not(inner) => u64::from(self.value(frame, at, inner) == 0),
@@ -397,7 +400,7 @@ impl Builder<'_, '_, '_> {
     }
 }
 
-/// An operator as the language has it.
+/// Evaluates an operator as the language defines it.
 fn compute(op: BinaryOp, a: u64, b: u64) -> u64 {
     use BinaryOp as Op;
     let shift = u32::try_from(b).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! A compiled program over packets, and everything that it says.
+//! Runs a compiled program over packets and collects all its output.
 
 use super::packets::{Bursts, Packet};
 use std::convert::Infallible;
@@ -12,10 +12,10 @@ use weir_engine::worker::Worker;
 use weir_ir::graph::{Var, VarKind};
 use weir_packet::{Burst, Poll, Source, ValueType};
 
-/// What questions are given, in the order in which they are given it, and then what the engine's subscriber is told.
+/// The items of all questions in the order of their delivery, then the calls of the engine's subscriber.
 ///
 /// # Panics
-/// If packets or flows are not accounted for.
+/// If the counters of packets or flows do not add up.
 pub(super) fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
     let mut rows = vec![];
     let mut each = |question: usize, item: Item| {
@@ -34,7 +34,7 @@ pub(super) fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet])
     rows
 }
 
-/// Bytes of streams, words of events and variables of connections: what rows show only in part.
+/// The bytes of streams, the values of events and the variables of connections, which rows show only in part.
 fn heard(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
     let witness = Witness { events: events(compiler.stack()), said: vec![] };
     let mut worker = Worker::new(Arc::clone(compiled.plan()), witness);
@@ -79,7 +79,7 @@ impl Subscriber for Witness {
         let columns = &self.events[event.event.index()].columns;
         let said =
             columns.iter().enumerate().map(|(at, (_, value_type))| match (event.column(at), value_type) {
-                // The number by which bytes are kept counts those of columns that nobody wants, too.
+                // Compares the bytes, not their number: numbers also count the bytes of unwanted columns.
                 (Some(words), ValueType::Bytes | ValueType::Text) => format!("{:02x?}", event.bytes(words)),
                 (words, _) => format!("{words:x?}"),
             });

@@ -1,14 +1,14 @@
-//! A case that fails, made as small as it can be and still fail in the same place.
+//! Shrinks a failing case as far as it still fails in the same place.
 
 use super::Case;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
 
-/// A round in which nothing more can go is the last, and so is this one.
+/// Maximum number of rounds. Shrinking ends earlier if a round removes nothing.
 const ROUNDS_MAX: usize = 12;
 
-/// The case that `bytes` make, without the lines, questions, packets and bytes that its failure does not need.
-/// Runs it some thousand times; panics are not printed meanwhile, of no thread.
+/// The case generated from `bytes`, without the lines, questions, packets and bytes that its failure does not need.
+/// Runs the case several thousand times. During that time no thread prints panics.
 pub fn shrink_text(bytes: &[u8]) -> Option<String> {
     let mut case = Case::of(bytes).ok()?;
     let place: Arc<Mutex<(String, String)>> = Arc::default();
@@ -39,7 +39,7 @@ pub fn shrink_text(bytes: &[u8]) -> Option<String> {
     failed.map(|(_, message)| format!("{message}\n{case}"))
 }
 
-/// The text with each field and each brace of a header on a line of its own. Clauses of one line stay.
+/// The text with each field and each brace of a header on its own line. Clauses on one line are not split.
 fn spread(text: &str) -> String {
     let is_whole = |line: &str| {
         let whole = ["on ", "event ", "show ", "states ", "timeout ", "let ", "instance ", "table ", "fn "];
@@ -58,7 +58,7 @@ fn spread(text: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// The lines of blocks: that which opens one, and that which closes it.
+/// The first and the last line of each block.
 fn blocks(text: &str) -> Vec<(usize, usize)> {
     let (mut open, mut found) = (vec![], vec![]);
     for (at, line) in text.lines().enumerate() {
@@ -81,7 +81,7 @@ fn without(text: &str, is_left_out: impl Fn(usize) -> bool) -> String {
     kept.map(|(_, line)| format!("{line}\n")).collect()
 }
 
-/// Tries to leave out each part; true where one could be.
+/// Tries to remove each part. Returns whether a part was removed.
 fn shrink_once(case: &mut Case, still_fails: &dyn Fn(&Case) -> bool) -> bool {
     let mut shrunk = false;
     let mut attempt = |case: &mut Case, change: &dyn Fn(&mut Case)| {
@@ -94,7 +94,7 @@ fn shrink_once(case: &mut Case, still_fails: &dyn Fn(&Case) -> bool) -> bool {
         holds
     };
     for size in [16, 4, 1] {
-        // From the end: what is used stands before who uses it.
+        // From the end, because names are declared before their use.
         let mut at = case.packets.len();
         while at > 0 {
             at = at.saturating_sub(size).min(case.packets.len());
@@ -106,7 +106,8 @@ fn shrink_once(case: &mut Case, still_fails: &dyn Fn(&Case) -> bool) -> bool {
             attempt(case, &|case| case.text = without(&case.text, |line| (at..at + size).contains(&line)));
         }
         for (first, last) in blocks(&case.text) {
-            // The whole of it, or its frame. What was left out before has moved the others: then this fails.
+            // Removes the whole block, or only its first and last lines. Earlier removals shift the lines; the attempt
+            // then fails.
             if !attempt(case, &|case| case.text = without(&case.text, |line| (first..=last).contains(&line)))
             {
                 attempt(case, &|case| case.text = without(&case.text, |line| line == first || line == last));

@@ -15,7 +15,7 @@ fn rows_of(random: &mut Random, mut packets: Vec<MemoryPacket>, filter: &str, wa
     rows(&compiler, &compiled, &packets, 1).0
 }
 
-/// If a header claims more bytes than its datagram has, the length from IP counts.
+/// If a header claims more bytes than its datagram has, the length from IP is used.
 #[test]
 fn bytes_of_connections_are_those_of_their_datagrams() {
     for words in [5u8, 6, 15] {

@@ -1,5 +1,5 @@
-//! Packet memory that goes back to its source with each burst, as a mapped ring's, a UMEM's or a device's does: every
-//! question is answered as over a file, and no reference outlives its burst.
+//! Packet memory that is returned to its source after each burst, like the memory of a mapped ring, a UMEM or a device:
+//! every question gives the same rows as over a file, and no reference outlives its burst.
 
 use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, in_memory, read_capture, seeds};
 use std::collections::BTreeMap;
@@ -20,17 +20,17 @@ use weir::{
 use weir_testing::Random;
 use weir_testing::traffic::{Conversation, Network, conversation, mix};
 
-/// What memory holds that was returned.
+/// The content of returned memory.
 const RETURNED: u8 = 0xdd;
 
-/// Frames of a burst in memory that their source wants back.
+/// The frames of a burst, in memory that the source takes back.
 #[derive(Debug)]
 struct Frames {
     bytes: Vec<u8>,
-    /// What is there once the source took the memory back.
+    /// The content once the source has taken the memory back.
     overwritten: Vec<u8>,
     is_returned: Arc<AtomicBool>,
-    /// Bursts that somebody refers to.
+    /// The number of bursts that are still referred to.
     lent: Arc<AtomicUsize>,
 }
 
@@ -55,7 +55,7 @@ impl Drop for Frames {
     }
 }
 
-/// Hands out another source's packets in memory that it takes back with the next burst.
+/// Delivers another source's packets in memory that this source takes back at the next poll.
 struct Ring<'s> {
     source: &'s mut dyn Source,
     read: Burst,
@@ -71,14 +71,14 @@ impl<'s> Ring<'s> {
 
 impl Source for Ring<'_> {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
-        // Before it is dropped: a reference that somebody still has shows other bytes from now on.
+        // Set before the burst is dropped: any remaining reference reads other bytes from now on.
         self.is_returned.store(true, Ordering::Relaxed);
         *burst = Burst::default();
         assert_eq!(self.lent.load(Ordering::Relaxed), 0, "nobody refers to a burst that is over");
         let read = self.source.poll(&mut self.read)?;
         let mut bytes = vec![];
         for (index, packet) in self.read.packets.iter().enumerate() {
-            // Frames are far apart, and in no order, as buffers of a device are.
+            // Leaves gaps between frames, as between the buffers of a device.
             burst.packets.push(PacketMeta { offset: bytes.len() as u32, ..*packet });
             bytes.extend_from_slice(self.read.data(index));
             bytes.extend([RETURNED; 64]);
@@ -96,7 +96,7 @@ impl Source for Ring<'_> {
     }
 }
 
-/// Emits each chunk of a stream as it is, with the packets that brought it.
+/// Emits each chunk of a stream unchanged, with its packets.
 struct Echo;
 
 impl StreamHandler for Echo {
@@ -135,7 +135,7 @@ impl StreamHandler for Search {
     }
 }
 
-/// Everything that it is told of a connection.
+/// All calls that it receives for a connection.
 #[derive(Debug, Clone, Default)]
 struct Seen(Vec<String>);
 
@@ -153,7 +153,7 @@ impl Track for Seen {
 
 fn text(question: usize, item: &Item) -> String {
     match item {
-        // Where its bytes lie is its own.
+        // The offset of the bytes in their block is not compared.
         Item::Packet { meta, frame, line, path, .. } => {
             format!("{question} {:?} {path:?} {line} {frame:?}", PacketMeta { offset: 0, ..*meta })
         }
@@ -161,10 +161,10 @@ fn text(question: usize, item: &Item) -> String {
     }
 }
 
-/// Questions of a stack, compiled once and asked of several captures.
+/// Questions over a stack, compiled once and run over several captures.
 struct Questions {
     compiler: Compiler,
-    /// Of each engine: the same questions, those that are alone in their program first.
+    /// For each engine, the same questions: first each question in a program of its own, then all together.
     programs: [Vec<Compiled>; 2],
 }
 
@@ -230,7 +230,7 @@ fn compare(name: &str, expected: &[String], got: &[String]) {
     }
 }
 
-/// Packets alone, packets that wait for their connection, and everything at once.
+/// Sets of questions: packets alone, packets that wait for their connection, all kinds together.
 fn asks(compiler: &Compiler) -> Vec<Vec<Ask>> {
     let events = weir::EventRows::of(compiler.stack(), &[]).expect("no name is wrong").asked;
     let events = Ask { filter: String::new(), need: Need { events, ..Need::default() }, want: Want::Events };
@@ -267,7 +267,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
 }
 
-/// The captures of a folder, each with its stack, in the order of their names.
+/// The captures in a folder, each with its stack, sorted by name.
 fn captures(name: &str) -> Vec<(PathBuf, String)> {
     let files = std::fs::read_dir(folder(name)).expect("the folder is there");
     let mut paths: Vec<PathBuf> = files.map(|entry| entry.expect("it can be read").path()).collect();
@@ -335,7 +335,7 @@ fn conversations_over_a_bad_network_yield_the_same_rows() {
     }
 }
 
-/// What callbacks are given, those on other threads included.
+/// The items that callbacks receive, including callbacks on other threads.
 fn callbacks(source: &mut dyn Source, engine: Executor, workers: usize) -> Vec<String> {
     let (told, sender) = {
         let (sender, told) = std::sync::mpsc::channel();
@@ -378,7 +378,7 @@ fn callbacks(source: &mut dyn Source, engine: Executor, workers: usize) -> Vec<S
     assert_eq!(outcome.lost, 0);
     drop((asked, sender));
     let mut all: Vec<String> = told.into_iter().collect();
-    // Those on other threads come at their own time.
+    // Items of callbacks on other threads arrive in any order.
     all.sort();
     all
 }
@@ -394,7 +394,7 @@ fn callbacks_are_given_the_same() {
     }
 }
 
-/// Another source's packets, with something to be known of every third one.
+/// Another source's packets. Every third one has a VLAN tag and annotations.
 struct Tagging<'s>(&'s mut dyn Source);
 
 impl Source for Tagging<'_> {

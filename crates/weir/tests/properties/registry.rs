@@ -143,7 +143,7 @@ fn the_last_of_two_hundred_protocols_is_recognised_filtered_on_and_shown() {
     }
 }
 
-/// Keeps all bytes that it is given, and yields one session at the end.
+/// A parser that keeps all its bytes and yields one session at the end.
 struct Hoarder(Vec<u8>);
 
 impl SessionParser for Hoarder {
@@ -192,7 +192,7 @@ fn sessions_that_hold_more_than_the_memory_are_ended() {
     };
     let all_bytes = u64::from(CONNECTIONS) * PAYLOAD_BYTES as u64;
     let (shed, held_bytes) = run(1 << 20);
-    // Some connections are over before others begin.
+    // Some connections end before others begin, so the maximum is below the sum.
     assert!(shed == 0 && held_bytes >= all_bytes / 2, "{shed}, {held_bytes}");
     let (shed, held_bytes) = run(50_000);
     assert!(shed >= 100 && shed < u64::from(CONNECTIONS), "{shed}");
@@ -239,7 +239,7 @@ impl SessionParser for Masked {
     }
 }
 
-/// The bytes in so many tunnels.
+/// The bytes in `depth` nested tunnels.
 fn masked(bytes: &[u8], depth: usize) -> Vec<u8> {
     (0..depth).fold(bytes.to_vec(), |inner, _| {
         [0xb3].into_iter().chain(inner.into_iter().map(|byte| byte ^ MASK)).collect()
@@ -257,7 +257,7 @@ fn streams_inside_sessions_are_probed() {
     let number = compiler.register(tunnel).expect("no other has its name");
     let http = compiler.sessions().number_of("http").expect("it is built in");
     let request = b"GET /inside HTTP/1.1\r\nHost: a.example\r\n\r\n";
-    // HTTP alone, the tunnels alone, both; the connection by its services, each of which is named once.
+    // Sessions of HTTP, of the tunnels, of both; and the connection by its services, each named once.
     let services = |depth: usize| {
         let names = if depth < 4 { "made199,http" } else { "made199" };
         format!("conn.service == \"{names}\"")
@@ -274,11 +274,11 @@ fn streams_inside_sessions_are_probed() {
         ];
         let compiled = compile(&compiler, &asks, &Options::default());
         let outcome = rows(&compiler, &compiled, &packets, 1).1;
-        // One flow has four protocols: what is deeper is counted.
+        // A flow has at most four protocols; deeper ones are counted as refused.
         let (tunnels, inside) = (depth.min(4) as u64, u64::from(depth < 4));
         assert_eq!(outcome.matched, [inside, tunnels, tunnels + inside, 1], "{depth}");
         assert_eq!(outcome.counters.session.inner_streams_cut, 1 - inside, "{depth}");
-        // Who asks for HTTP only is given the same.
+        // A program with the question for HTTP only gives the same number.
         let compiled = compile(&compiler, &asks[..1], &Options::default());
         assert_eq!(rows(&compiler, &compiled, &packets, 1).1.matched, [inside], "{depth}");
     }

@@ -1,4 +1,5 @@
-//! Where the paths from a block meet again, and which branches decide whether a block is reached.
+//! Post-dominators: the blocks in which the paths from a block meet again. Control dependence: the branches that decide
+//! whether a block is reached.
 //!
 //! These are dominators of the reversed graph, whose entry is a node after all ends. A restart leads back to the block
 //! after its lookup, because the engine resumes there.
@@ -16,7 +17,7 @@ pub(super) struct PostDominators {
 }
 
 impl PostDominators {
-    /// Computes both. `None` if some block has no path to an end.
+    /// Computes the tree and the control dependence. `None` if some block has no path to an end.
     pub fn of(graph: &Graph, order: &Order, last_lookup: &[u32]) -> Option<Self> {
         let end = graph.blocks.len();
         let successors = Csr::of(end + 1, |add| {

@@ -69,7 +69,7 @@ impl Block {
         let mut builder = HeadBuilder::default();
         let (mut method, mut path, mut status) = (None, None, None);
         self.decoder.decode(&bytes, |name, value| {
-            // The first of each counts; repeated ones are invalid (RFC 9113 §8.3).
+            // Only the first field of each name is used; repeated ones are invalid (RFC 9113 §8.3).
             match name {
                 b":method" if method.is_none() => method = Some(value.to_vec()),
                 b":path" if path.is_none() => path = Some(value.to_vec()),

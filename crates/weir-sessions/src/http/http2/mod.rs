@@ -53,7 +53,8 @@ pub(super) struct Http2 {
     depth: u32,
     /// The highest stream number of a request.
     last_request: u32,
-    /// Stream 1 began with an HTTP/2 request; after `Upgrade: h2c` (RFC 7540 §3.2) its request is in HTTP/1.
+    /// Whether stream 1 has begun. If its first message is a response, its request was sent in HTTP/1 (`Upgrade: h2c`,
+    /// RFC 7540 §3.2).
     has_first_request: bool,
     is_over: bool,
     cut_off: CutOff,
