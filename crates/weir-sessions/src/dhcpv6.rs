@@ -1,9 +1,9 @@
 //! DHCP for IPv6 (RFC 8415): one [`Dhcpv6Transaction`] per transaction and flow, yielded after the server's reply.
 //! Multicasts of clients and answers of servers may be two flows, and thus two transactions.
 
+use crate::pairing::{Held, Waiting};
 use crate::session::{Words, named, session_fields};
 use crate::values::{collect_numbers, numbers, owned_texts, readable, text, unsigned};
-use crate::waiting::Waiting;
 use crate::wire::Reader;
 use crate::{
     ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
@@ -306,7 +306,7 @@ impl SessionParser for Dhcpv6Parser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        while let Some(old) = self.open.take(|open| data.time.since_ns(open.time) > PATIENCE_NS) {
+        while let Some(old) = self.open.take_oldest_if(|old| data.time.since_ns(old.time) > PATIENCE_NS) {
             sessions.push(Box::new(old));
         }
         let Some(message) = Message::parse(data.bytes) else { return Progress::Wanted };
@@ -320,8 +320,8 @@ impl SessionParser for Dhcpv6Parser {
             }
             None => {
                 let (time, messages) = (data.time, vec![message]);
-                let oldest = self.open.push(Dhcpv6Transaction { time, last_time: time, messages });
-                sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
+                let transaction = Dhcpv6Transaction { time, last_time: time, messages };
+                self.open.push(transaction, |oldest| sessions.push(Box::new(oldest)));
             }
         }
         if is_last && let Some(over) = self.open.take(is_it) {
@@ -339,11 +339,17 @@ impl SessionParser for Dhcpv6Parser {
     }
 
     fn held_bytes(&self) -> usize {
-        self.open.iter().flat_map(|open| &open.messages).map(Message::held_bytes).sum()
+        self.open.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { sessions: self.open.evicted(), ..self.cut_off }
+    }
+}
+
+impl Held for Dhcpv6Transaction {
+    fn held_bytes(&self) -> usize {
+        self.messages.iter().map(Message::held_bytes).sum()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Modbus over TCP (Modbus Messaging on TCP/IP 1.0b): one [`ModbusTransaction`] per request and answer.
 
 use crate::frames::{Frames, Head, Next};
-use crate::pairing::{Exchange, Pairing};
+use crate::pairing::{Exchange, Held, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{name, text, unsigned};
 use crate::wire::Reader;
@@ -185,11 +185,11 @@ impl SessionParser for ModbusParser {
     }
 
     fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>() + self.pairing.held_bytes(|_| 0)
+        self.sides.iter().map(Frames::held_bytes).sum::<usize>() + self.pairing.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        CutOff::default()
+        self.pairing.cut_off()
     }
 }
 
@@ -211,6 +211,12 @@ impl ModbusParser {
             let fits = |request: &Message, response: &Message| request.key() == response.key();
             sessions.push(self.pairing.answer(from, time, message, fits));
         }
+    }
+}
+
+impl Held for Message {
+    fn held_bytes(&self) -> usize {
+        0
     }
 }
 

@@ -1,6 +1,6 @@
 //! RADIUS (RFC 2865, RFC 2866, RFC 5176): one [`RadiusTransaction`] for each request with its answer.
 
-use crate::pairing::{Exchange, Pairing};
+use crate::pairing::{Exchange, Held, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{name, numbers, readable, text, unsigned};
 use crate::wire::Reader;
@@ -138,7 +138,9 @@ impl Message {
     fn is_request(&self) -> bool {
         matches!(self.code, ACCESS_REQUEST | 4 | 12 | 40 | 43)
     }
+}
 
+impl Held for Message {
     fn held_bytes(&self) -> usize {
         let texts = [
             &self.username,
@@ -223,11 +225,11 @@ impl SessionParser for RadiusParser {
     }
 
     fn held_bytes(&self) -> usize {
-        self.pairing.held_bytes(Message::held_bytes)
+        self.pairing.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        CutOff::default()
+        self.pairing.cut_off()
     }
 }
 
