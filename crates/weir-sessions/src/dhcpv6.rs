@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "dhcpv6",
     log: "dhcpv6",
     transports: &["udp"],
+    ports: &[546, 547],
     hands_over: &[],
     doc: "DHCP for IPv6: who is given which addresses and prefixes (RFC 8415)",
     probe,
@@ -37,9 +38,6 @@ fn may_begin(place: FirstPlace) -> ByteSet {
         _ => ByteSet::ALL,
     }
 }
-
-/// Ports of clients and of servers.
-const PORTS: [u16; 2] = [546, 547];
 
 /// Maximum number of open transactions per flow, and of messages per transaction.
 pub const OPEN_MAX: usize = 8;
@@ -277,7 +275,7 @@ pub fn kind_name(kind: u8) -> Cow<'static, str> {
 
 /// On DHCPv6 ports, detects any message whose options parse completely.
 fn probe(opening: &Opening<'_>) -> Probe {
-    let is_known = opening.is_datagram && opening.ports.iter().any(|port| PORTS.contains(port));
+    let is_known = opening.is_datagram && opening.is_on(PROTOCOL.ports);
     let is_dhcp = |datagram| Message::parse(datagram).is_some();
     // On other ports, a message must also have an identifier of a known type.
     let is_certain = |datagram| {

@@ -19,6 +19,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "modbus",
     log: "modbus",
     transports: &["tcp"],
+    ports: &[502],
     hands_over: &[],
     doc: "Modbus: what is asked of controllers, and their answers (Modbus/TCP)",
     probe,
@@ -36,9 +37,6 @@ fn may_begin(place: FirstPlace) -> ByteSet {
         _ => ByteSet::ALL,
     }
 }
-
-/// Server port of controllers.
-const PORT: u16 = 502;
 
 /// Maximum length of a message (§4.1).
 const MESSAGE_BYTES_MAX: usize = 260;
@@ -138,7 +136,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
         Head::Short => Ok(None),
         Head::Wrong => Err(()),
     };
-    let is_port_known = opening.ports.contains(&PORT);
+    let is_port_known = opening.is_on(PROTOCOL.ports);
     match (side(opening.originator), side(opening.responder)) {
         (Err(()), _) | (_, Err(())) => Probe::NotForUs,
         (Ok(Some(_)), _) | (_, Ok(Some(_))) if is_port_known => Probe::Certain,

@@ -29,6 +29,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "postgresql",
     log: "postgresql",
     transports: &["tcp"],
+    ports: &[5432],
     hands_over: &["tls"],
     doc: "PostgreSQL: who connects to which database, and queries with how they went",
     probe,

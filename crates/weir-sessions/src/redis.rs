@@ -25,6 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "redis",
     log: "redis",
     transports: &["tcp"],
+    ports: &[6379],
     hands_over: &[],
     doc: "Redis: commands with their replies (RESP)",
     probe,
@@ -248,9 +249,6 @@ impl Side {
     }
 }
 
-/// Port of servers.
-const PORT: u16 = 6379;
-
 /// Inline commands of health checks and of users. AUTH and QUIT are absent, as POP3 has them, too. On Redis's
 /// own port any word is accepted.
 const INLINE: [&str; 12] =
@@ -271,8 +269,8 @@ fn probe_inline(opening: &Opening<'_>) -> Probe {
         [b' ' | b'\r' | b'\n', ..] => INLINE.iter().any(|known| is_word(known)),
         _ => false,
     };
-    let is_command =
-        is_command || (opening.ports[1] == PORT && rest.first().is_none_or(u8::is_ascii_whitespace));
+    let is_command = is_command
+        || (PROTOCOL.ports.contains(&opening.ports[1]) && rest.first().is_none_or(u8::is_ascii_whitespace));
     if letters == 0 || !is_command {
         return Probe::NotForUs;
     }
@@ -297,7 +295,8 @@ fn reply(bytes: &[u8]) -> Probe {
 /// missing.
 fn is_servers_array(opening: &Opening<'_>) -> bool {
     let is_it = |side: usize, said: &[u8], other: &[u8]| {
-        let is_server = opening.ports[side] == PORT && opening.ports[1 - side] != PORT;
+        let [here, there] = [side, 1 - side].map(|side| PROTOCOL.ports.contains(&opening.ports[side]));
+        let is_server = here && !there;
         is_server && said.first() == Some(&b'*') && other.is_empty()
     };
     is_it(0, opening.originator, opening.responder) || is_it(1, opening.responder, opening.originator)

@@ -34,6 +34,13 @@ pub struct Opening<'a> {
     pub is_datagram: bool,
 }
 
+impl Opening<'_> {
+    /// Whether the originator or the responder has one of these ports.
+    pub(crate) fn is_on(&self, ports: &[u16]) -> bool {
+        self.ports.iter().any(|port| ports.contains(port))
+    }
+}
+
 /// The place of one of the first bytes that a side sends: over TCP in its stream, over UDP in its last datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstPlace {
@@ -224,6 +231,9 @@ pub struct SessionProtocol {
     pub doc: &'static str,
     /// Layers whose payload it may be: `tcp`.
     pub transports: &'static [&'static str],
+    /// Server ports that are registered for it, or usual. They never suffice to recognise the protocol: its probe may use them as a hint,
+    /// and options that must classify a stream before its protocol is known (`--cutoff 'tls: 10k'`) use them instead of the protocol.
+    pub ports: &'static [u16],
     /// Protocols that it may hand over to, carry in a stream inside, or share a flow with: where one of them is looked for, this one's parser runs, too.
     pub hands_over: &'static [&'static str],
     /// Looks at the first bytes of both directions (either may be empty).

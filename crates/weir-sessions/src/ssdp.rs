@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "ssdp",
     log: "ssdp",
     transports: &["udp"],
+    ports: &[1900],
     hands_over: &[],
     doc: "SSDP: what devices of UPnP search for, offer and answer (UPnP Device Architecture)",
     probe,

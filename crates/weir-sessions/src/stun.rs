@@ -22,6 +22,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "stun",
     log: "stun",
     transports: &["udp"],
+    ports: &[3478],
     hands_over: &["dtls", "rtp"],
     doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
     probe,

@@ -17,6 +17,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "wireguard",
     log: "wireguard",
     transports: &["udp"],
+    ports: &[51820],
     hands_over: &[],
     doc: "WireGuard: handshakes, which come every two minutes while there is traffic",
     probe,

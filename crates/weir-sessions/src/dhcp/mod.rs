@@ -21,6 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "dhcp",
     log: "dhcp",
     transports: &["udp"],
+    ports: &[67, 68],
     hands_over: &[],
     doc: "DHCP for IPv4: who is given which address (RFC 2131)",
     probe,

@@ -52,6 +52,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "http",
     log: "http",
     transports: &["tcp"],
+    ports: &[80, 8000, 8008, 8080],
     hands_over: &["tls", "ssh", "http"],
     doc: "HTTP requests with their responses: HTTP/1.0 and 1.1 (RFC 9112), HTTP/2 in clear text (RFC 9113)",
     probe: probe::probe,

@@ -35,6 +35,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "mysql",
     log: "mysql",
     transports: &["tcp"],
+    ports: &[3306],
     hands_over: &["tls"],
     doc: "MySQL and MariaDB: who logs in to which database, and commands with how they went",
     probe: probe::probe,

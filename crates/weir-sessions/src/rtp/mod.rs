@@ -32,6 +32,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "rtp",
     log: "rtp",
     transports: &["udp"],
+    ports: &[],
     hands_over: &["stun", "dtls"],
     doc: "RTP streams: what is sent, how much of it was lost and how evenly it came, with what RTCP says of it (RFC 3550)",
     probe: parser::probe,

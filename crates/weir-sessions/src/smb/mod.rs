@@ -44,6 +44,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "smb",
     log: "smb",
     transports: &["tcp"],
+    ports: &[445],
     hands_over: &[],
     doc: "SMB 2 and 3: who logs in, which shares and files are opened, and what is done to them (MS-SMB2)",
     probe: probe::probe,

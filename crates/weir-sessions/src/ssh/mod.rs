@@ -21,6 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "ssh",
     log: "ssh",
     transports: &["tcp"],
+    ports: &[22],
     hands_over: &[],
     doc: "SSH: banners, offers and host keys (RFC 4253)",
     probe,
