@@ -125,14 +125,15 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let count_only = *context.form == Form::Count;
     let question = Question::new(ask, Shape { carrier, count_only, ..Shape::default() });
     // A table for people has one column of text for all values of a session.
-    let union = Union::of_all(context.form.is(Format::Table));
-    let rows = |item: &Item, row: WriteRow<'_>| match item {
+    let union = Union::of_all(context.compiler.sessions(), context.form.is(Format::Table));
+    let columns = union.columns.clone();
+    let rows = move |item: &Item, row: WriteRow<'_>| match item {
         Item::Session(protocol, values) => {
             let values: Vec<Value<'_>> = union.row(*protocol, values);
             row(&values)
         }
         _ => Ok(()),
     };
-    let resolved = Resolved::new(vec![question], "", union.columns.clone(), rows);
+    let resolved = Resolved::new(vec![question], "", columns, rows);
     Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

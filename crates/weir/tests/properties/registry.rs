@@ -79,6 +79,7 @@ fn protocol(n: usize) -> &'static SessionProtocol {
         log: name,
         doc: "made up",
         transports: &["tcp"],
+        ports: &[],
         hands_over: &[],
         probe: if n + 1 == MADE_UP { is_mine } else { |_| Probe::NotForUs },
         may_begin: |first| if first.at == 0 { ByteSet::of(|byte| byte == 0xb3) } else { ByteSet::ALL },
