@@ -12,7 +12,6 @@ mod imports;
 mod lab;
 mod layers;
 mod modules;
-mod random;
 mod shell;
 mod tidy;
 mod traces;

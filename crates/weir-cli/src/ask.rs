@@ -4,7 +4,7 @@ use crate::args::{Ask, Input};
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
-use crate::question_set::{Prepared, QuestionSet, Stated};
+use crate::question_set::{QuestionSet, Stated};
 use crate::report::Ran;
 use crate::runner::{self, Runner};
 use crate::spec::{QuestionSpec, Stdout};
@@ -27,7 +27,6 @@ pub struct Asked<'a> {
     pub socket: Option<&'a Path>,
     /// Report counters.
     pub stats: bool,
-    /// Bounds on the memory of streams.
     /// Whether other questions write to standard output.
     pub stdout: Stdout,
 }
@@ -93,14 +92,15 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     }
     Failure::all(wrong)?;
     let mut engine = Engine::with(set.compiler.clone(), options);
-    let mut notes = vec![];
+    let (mut notes, mut lost_bytes) = (vec![], false);
     {
         let mut names = set.names.lock().unwrap_or_else(PoisonError::into_inner);
-        for (own, Prepared { questions, answers, note }) in stated.into_iter().zip(prepared) {
-            let added = engine.subscribe_questions(questions, answers);
+        for (own, prepared) in stated.into_iter().zip(prepared) {
+            let added = engine.subscribe_questions(prepared.questions, prepared.answers);
             let added = added.map_err(|wrong| set.named(&own.spec, Failure::from(wrong)))?;
             names.insert(own.spec.name.clone(), (added, own));
-            notes.extend(note);
+            notes.extend(prepared.note);
+            lost_bytes |= prepared.lost_bytes;
         }
     }
     let _listening =
@@ -111,7 +111,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         input,
         findings: &set.findings,
         has_control: socket.is_some(),
-        lost_bytes: specs.iter().any(|spec| matches!(&*spec.ask, "streams" | "match")),
+        lost_bytes,
         stats,
         notes: &notes,
     };

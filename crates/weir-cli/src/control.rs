@@ -8,7 +8,7 @@
 //! ```
 
 use crate::failure::Failure;
-use crate::question_set::{Prepared, QuestionSet, Stated};
+use crate::question_set::{QuestionSet, Stated};
 use crate::spec::QuestionSpec;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -142,8 +142,7 @@ fn carry_out(request: Request, control: &Control, set: &QuestionSet) -> Result<A
             let stated = Stated::new(*question);
             let prepared = set.admit(&stated, names.values().map(|(_, other)| other));
             let prepared = prepared.map_err(|wrong| Failure::Several(wrong).to_string())?;
-            let Prepared { questions, answers, note: _ } = prepared;
-            let added = control.subscribe_questions(questions, answers)?;
+            let added = control.subscribe_questions(prepared.questions, prepared.answers)?;
             names.insert(stated.spec.name.clone(), (added, stated));
             Ok(Answer::default())
         }

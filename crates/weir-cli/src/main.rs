@@ -29,6 +29,7 @@ mod merged_logs;
 mod output;
 mod policies;
 mod quantity;
+mod question_options;
 mod question_set;
 mod report;
 mod rows;

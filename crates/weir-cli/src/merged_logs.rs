@@ -1,7 +1,6 @@
 //! Rows of all session logs in one output. `_path` names the log, as in Zeek's JSON.
 
 use std::fmt::Write as _;
-use std::sync::OnceLock;
 use weir::Log;
 use weir::packet::{Column, Value, ValueType};
 use weir::sessions::SessionRegistry;
@@ -21,14 +20,9 @@ pub struct Union {
 }
 
 impl Union {
-    /// The union of all logs, made once. `is_narrow`: for people, with one column of text for all values of a session.
-    pub fn of_all(is_narrow: bool) -> &'static Self {
-        static UNIONS: [OnceLock<Union>; 2] = [const { OnceLock::new() }; 2];
-        UNIONS[usize::from(is_narrow)].get_or_init(|| Self::new(is_narrow))
-    }
-
-    fn new(is_narrow: bool) -> Self {
-        let logs = Log::all(SessionRegistry::builtin());
+    /// The union of all logs of these protocols. `is_narrow`: for people, with one column of text for all values of a session.
+    pub fn of_all(sessions: &SessionRegistry, is_narrow: bool) -> Self {
+        let logs = Log::all(sessions);
         let path = Column::new("_path", ValueType::Text, "log of the row");
         let mut columns = vec![path];
         let of_connection = logs.iter().take(1).flat_map(Log::connection_columns);

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::output::{self, FileId};
 use crate::spec::{QuestionSpec, Stdout};
-use crate::subcommand::{Context, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, QuestionKinds, Resolved, Subcommand};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -26,12 +26,10 @@ pub struct QuestionSet {
     pub compiler: Compiler,
     /// Shared faults and counts of the outputs.
     pub totals: RunTotals,
-    /// How to resolve questions, by command name, in the order of the subcommand list.
-    kinds: Vec<(&'static str, QuestionKind)>,
+    kinds: QuestionKinds,
     stdout: Stdout,
 }
 
-/// A question ready for subscription.
 /// A question with the files that it writes.
 pub struct Stated {
     /// The question.
@@ -63,6 +61,7 @@ impl Stated {
     }
 }
 
+/// A question ready for subscription.
 pub struct Prepared {
     /// The questions for the engine.
     pub questions: Vec<Question>,
@@ -70,12 +69,14 @@ pub struct Prepared {
     pub answers: Answers,
     /// A line for the report of counters.
     pub note: Option<String>,
+    /// The run reports the bytes that its streams lack.
+    pub lost_bytes: bool,
 }
 
 impl QuestionSet {
     /// An empty set.
     pub fn new(input: Input, compiler: Compiler, commands: &[Subcommand], stdout: Stdout) -> Self {
-        let kinds = commands.iter().filter_map(|command| Some((command.name, command.question?))).collect();
+        let kinds = QuestionKinds::of(commands);
         let (findings, totals) = (Findings::default(), RunTotals::default());
         Self { names: Mutex::default(), input, findings, compiler, totals, kinds, stdout }
     }
@@ -105,14 +106,14 @@ impl QuestionSet {
             if spec.drops_empty { output::check(&Part::of(path).path) } else { output::check(path) }
         });
         let files = spec.files.as_deref().map_or(Ok(()), output::check_directory);
-        let (filter, resolved) = match (self.kind(&spec.ask), self.resolve(spec)) {
+        let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec)) {
             (_, Ok((resolved, form))) => {
                 let rows = check_rows(spec, &resolved, form);
                 (self.check_filters(&resolved), rows.map(|()| (resolved, form)))
             }
             // Also check the filter of a question of unknown type.
-            (None, Err(wrong)) => (self.check_filter(&spec.filter), Err(wrong)),
-            (Some(_), Err(wrong)) => (Ok(()), Err(wrong)),
+            (Err(_), Err(wrong)) => (self.check_filter(&spec.filter), Err(wrong)),
+            (Ok(_), Err(wrong)) => (Ok(()), Err(wrong)),
         };
         wrong
             .extend([output, files, filter].into_iter().filter_map(Result::err).map(|w| self.named(spec, w)));
@@ -127,21 +128,18 @@ impl QuestionSet {
 
     fn prepare(&self, spec: &QuestionSpec, mut resolved: Resolved, form: Form) -> Prepared {
         let (questions, note) = (std::mem::take(&mut resolved.questions), resolved.note.take());
+        let lost_bytes = resolved.lost_bytes;
         let answers = Answers::new(spec, resolved, form, self.stdout, &self.findings, &self.totals);
-        Prepared { questions, answers, note }
+        Prepared { questions, answers, note, lost_bytes }
     }
 
     fn resolve(&self, spec: &QuestionSpec) -> Result<(Resolved, Form), Failure> {
-        let kind = self.kind(&spec.ask).ok_or_else(|| Failure::new(self.unknown(&spec.ask)))?;
-        spec.check_options(kind.options)?;
-        let form = spec.form(self.stdout)?;
+        let kind = self.kinds.get(&spec.ask)?;
+        kind.check_options(spec)?;
+        let form = kind.form(spec, self.stdout)?;
         let (compiler, findings) = (&self.compiler, &self.findings);
         let context = Context { compiler, bpf: self.input.program.bpf, findings, form: &form };
         Ok(((kind.resolve)(spec, &context)?, form))
-    }
-
-    fn kind(&self, ask: &str) -> Option<&QuestionKind> {
-        self.kinds.iter().find(|(name, _)| *name == ask).map(|(_, kind)| kind)
     }
 
     fn check_filters(&self, resolved: &Resolved) -> Result<(), Failure> {
@@ -150,11 +148,6 @@ impl QuestionSet {
 
     fn check_filter(&self, filter: &str) -> Result<(), Failure> {
         Ok(self.compiler.check_filter(filter, self.input.program.bpf)?)
-    }
-
-    fn unknown(&self, ask: &str) -> String {
-        let known: Vec<&str> = self.kinds.iter().map(|(name, _)| *name).collect();
-        format!("`{ask}` is not a type of question; known are: {}", known.join(", "))
     }
 
     /// Adds the name of the question to a failure, if the run has several questions.

@@ -1,5 +1,5 @@
-//! The options about cutoffs, priorities, chunks and memory, as questions. Each class of streams, which an option names
-//! by a filter, becomes a question of its own; together, these questions cover the streams of the original one.
+//! The options about cutoffs, priorities and chunks, as questions. An option can name a class of streams by a filter.
+//! Each class becomes a question of its own; together, these questions cover the streams of the original question.
 
 use crate::failure::Failure;
 use crate::quantity::{bytes, classified};
@@ -53,7 +53,7 @@ fn read_classes<T>(
                 // A layer's name is already a filter.
                 let mut layers = context.compiler.stack().layers.iter();
                 let is_layer = layers.any(|layer| layer.protocol.filter_name == filter);
-                let ports = if is_layer { None } else { service(filter, context.bpf) };
+                let ports = if is_layer { None } else { service(filter, context) };
                 let filter = ports.unwrap_or_else(|| filter.to_owned());
                 context.compiler.check_filter(&filter, context.bpf)?;
                 classes.push((Some(filter), value));
@@ -70,41 +70,15 @@ fn read_classes<T>(
     Ok(classes)
 }
 
-/// Server ports of a protocol over TCP and UDP (IANA's registry).
-const SERVICES: &[(&str, &[u16])] = &[
-    ("bittorrent", &[6881, 6882, 6883, 6884, 6885, 6886, 6887, 6888, 6889]),
-    ("dhcp", &[67, 68]),
-    ("dns", &[53, 5353, 5355]),
-    ("ftp", &[21]),
-    ("http", &[80, 8000, 8008, 8080]),
-    ("imap", &[143]),
-    ("kerberos", &[88]),
-    ("modbus", &[502]),
-    ("mqtt", &[1883]),
-    ("mysql", &[3306]),
-    ("ntp", &[123]),
-    ("openvpn", &[1194]),
-    ("pop3", &[110]),
-    ("postgresql", &[5432]),
-    ("quic", &[443]),
-    ("radius", &[1812, 1813]),
-    ("rdp", &[3389]),
-    ("redis", &[6379]),
-    ("sip", &[5060]),
-    ("smb", &[445]),
-    ("smtp", &[25, 587]),
-    ("snmp", &[161, 162]),
-    ("ssh", &[22]),
-    ("stun", &[3478]),
-    ("tls", &[443, 465, 636, 853, 993, 995, 8443]),
-    ("wireguard", &[51820]),
-];
-
-/// A stream's class must be known at its first packet, when its session protocol is not known yet. So the name of a
-/// protocol stands for its ports.
-fn service(name: &str, bpf: bool) -> Option<String> {
-    let (_, ports) = SERVICES.iter().find(|(service, _)| *service == name)?;
-    if bpf {
+/// The filter that stands for the name of a session protocol: its server ports. A stream's class must be known at its first packet,
+/// when its session protocol is not known yet. `None`: no protocol with ports has the name.
+fn service(name: &str, context: &Context<'_>) -> Option<String> {
+    let sessions = context.compiler.sessions();
+    let ports = sessions.protocol(sessions.number_of(name)?).ports;
+    if ports.is_empty() {
+        return None;
+    }
+    if context.bpf {
         return Some(ports.iter().map(|port| format!("port {port}")).collect::<Vec<_>>().join(" or "));
     }
     let ports = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");

@@ -1,15 +1,16 @@
-//! A subcommand: its arguments, the function that runs it, and, where it answers a question about traffic, how
-//! that question is resolved. Each file of `command` declares its own; `command/mod.rs` lists them.
+//! What a subcommand is: its arguments, the function that runs it, and, where it answers a question about traffic, the
+//! type of that question. Each file of `command` declares its own; `command/mod.rs` lists them.
 
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::rows::Rows;
-use crate::spec::QuestionSpec;
+use crate::spec::{QuestionSpec, Stdout};
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::borrow::Cow;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
-use weir::io::Findings;
+use weir::io::{CaptureFormat, Findings, Format};
 use weir::packet::{Column, RowSink};
 use weir::{Compiler, Question};
 
@@ -19,7 +20,7 @@ pub struct Subcommand {
     pub name: &'static str,
     /// One line for the list of subcommands.
     pub about: Cow<'static, str>,
-    /// How to resolve questions of this name; `None`: the subcommand asks no question.
+    /// The type of its questions; `None`: the subcommand asks no question.
     pub question: Option<QuestionKind>,
     /// Text below the options in the help, unless the arguments declare one.
     after_help: Option<String>,
@@ -43,7 +44,7 @@ impl Subcommand {
         Self { name, about, after_help: None, question: None, arguments, run: Box::new(run) }
     }
 
-    /// Sets how to resolve questions of this name.
+    /// Sets the type of its questions.
     pub fn with_question(self, kind: QuestionKind) -> Self {
         Self { question: Some(kind), ..self }
     }
@@ -69,14 +70,94 @@ impl Subcommand {
     }
 }
 
-/// How to resolve a type of question, whether it comes from the command line, a file of questions, or the control
-/// socket.
+/// Options that all types of questions have.
+const COMMON_OPTIONS: &[&str] = &["name", "ask", "filter", "format", "output"];
+
+/// A type of question, whether it comes from the command line, a file of questions, or the control socket.
 #[derive(Clone, Copy)]
 pub struct QuestionKind {
     /// Resolves the question. Nothing is created.
-    pub resolve: fn(&QuestionSpec, &Context<'_>) -> Result<Resolved, Failure>,
-    /// The options of a [`QuestionSpec`] that apply only to this type.
+    pub resolve: Resolve,
+    /// The options of a [`QuestionSpec`] that apply to this type, beside those of all types.
     pub options: &'static [&'static str],
+    /// The answers are packets, which a capture file can hold.
+    pub is_capturable: bool,
+    /// The name of a format that only this type has; [`Resolved::lines`] makes its sink.
+    pub own_format: Option<&'static str>,
+}
+
+/// Resolves a question.
+pub type Resolve = fn(&QuestionSpec, &Context<'_>) -> Result<Resolved, Failure>;
+
+impl QuestionKind {
+    /// A type without options of its own, whose answers are rows.
+    pub fn new(resolve: Resolve) -> Self {
+        Self { resolve, options: &[], is_capturable: false, own_format: None }
+    }
+
+    /// Rejects options that do not apply to this type.
+    pub fn check_options(&self, spec: &QuestionSpec) -> Result<(), Failure> {
+        let applies = |option: &String| [COMMON_OPTIONS, self.options].concat().contains(&option.as_str());
+        match spec.given()?.iter().find(|option| !applies(option)) {
+            Some(option) => Err(Failure::new(format!("`{option}` does not apply to `{}`", spec.ask))),
+            None => Ok(()),
+        }
+    }
+
+    /// The form of the answers.
+    pub fn form(&self, spec: &QuestionSpec, stdout: Stdout) -> Result<Form, Failure> {
+        if spec.is_capture() && spec.count {
+            return Err(Failure::new(
+                "a capture file holds packets, not their number: give --count without it",
+            ));
+        }
+        if spec.is_capture() {
+            if !self.is_capturable || spec.format.is_some() {
+                let message = "a capture file can only hold packets: `ask = \"packets\"` without a `format`, or weir packets -w FILE";
+                return Err(Failure::new(message));
+            }
+            let path = spec.output.as_deref().unwrap_or(Path::new("-"));
+            return CaptureFormat::of_path(path).map(Form::Capture).ok_or_else(|| {
+                Failure::new(format!("{}: the name must end in .pcapng or .pcap", path.display()))
+            });
+        }
+        let format: Format = match spec.format.as_deref() {
+            Some(name) if Some(name) == self.own_format => return Ok(Form::Lines { color: spec.color }),
+            Some(name) => name.parse().map_err(Failure::new)?,
+            None if stdout == (Stdout::Own { is_terminal: true }) && spec.output.is_none() => Format::Table,
+            None => Format::Json,
+        };
+        if spec.count {
+            return Ok(Form::Count);
+        }
+        // Several questions interleave their lines, which a columnar format does not allow.
+        if format.is_columnar() && spec.output.is_none() && stdout == Stdout::Shared {
+            return Err(Failure::new(format!("{format} needs an `output`: a file, or a directory")));
+        }
+        Ok(Form::Rows(format))
+    }
+}
+
+/// The types of questions by the names of their subcommands, in the order of the subcommand list.
+pub struct QuestionKinds(Vec<(&'static str, QuestionKind)>);
+
+impl QuestionKinds {
+    /// The types of questions that these subcommands answer.
+    pub fn of(commands: &[Subcommand]) -> Self {
+        Self(commands.iter().filter_map(|command| Some((command.name, command.question?))).collect())
+    }
+
+    /// The type with this name.
+    ///
+    /// # Errors
+    /// All names, if there is no such type.
+    pub fn get(&self, ask: &str) -> Result<QuestionKind, Failure> {
+        let kind = self.0.iter().find(|(name, _)| *name == ask);
+        kind.map(|(_, kind)| *kind).ok_or_else(|| {
+            let known: Vec<&str> = self.0.iter().map(|(name, _)| *name).collect();
+            Failure::new(format!("`{ask}` is not a type of question; known are: {}", known.join(", ")))
+        })
+    }
 }
 
 /// The context for resolving a question.
@@ -107,6 +188,8 @@ pub struct Resolved {
     pub lines: Option<MakeLines>,
     /// A line for the report of counters.
     pub note: Option<String>,
+    /// The run reports the bytes that its streams lack.
+    pub lost_bytes: bool,
 }
 
 /// Makes a sink that writes lines, with or without colours.
@@ -130,6 +213,7 @@ impl Resolved {
         rows: impl Rows + 'static,
     ) -> Self {
         let rows = Box::new(rows);
-        Self { questions, log, columns, rows, counted: Counted::Rows, lines: None, note: None }
+        let counted = Counted::Rows;
+        Self { questions, log, columns, rows, counted, lines: None, note: None, lost_bytes: false }
     }
 }

@@ -101,10 +101,10 @@ impl fmt::Display for CompileError {
             Self::TooManyLive { words, block } => {
                 write!(
                     f,
-                    "{words} words of what a packet says are kept until its flow is known ({block}), and {LIVE_VALUES_MAX} is the most"
+                    "{words} words of values are live across the flow lookup in {block}; the limit is {LIVE_VALUES_MAX}"
                 )
             }
-            Self::TooManyLoops(loops) => write!(f, "{loops} loops, more than a continuation counts"),
+            Self::TooManyLoops(loops) => write!(f, "{loops} loops are more than a continuation can count"),
             Self::KeyTooLong(block) => write!(f, "the key of {block} is too long"),
             Self::TooManyOuts(block) => write!(f, "{block} stores beyond the packet's record"),
             Self::Pattern(why) => write!(f, "pattern: {why}"),
@@ -131,11 +131,11 @@ pub fn compile_with(graph: Graph, effort: Effort) -> Result<NativeProgram, Compi
     NativeProgram::new(graph, None, effort)
 }
 
-/// As [`compile`], for a graph and its straight graph ([`weir_ir::straight`]), which has been through the passes
+/// As [`compile`], for a graph and its fast path ([`weir_ir::fast_path`]), which has been through the passes
 /// itself.
 ///
 /// # Errors
 /// As [`compile`].
-pub fn compile_with_straight(graph: Graph, straight: Option<Graph>) -> Result<NativeProgram, CompileError> {
-    NativeProgram::new(graph, straight, Effort::Growing)
+pub fn compile_with_fast_path(graph: Graph, fast_path: Option<Graph>) -> Result<NativeProgram, CompileError> {
+    NativeProgram::new(graph, fast_path, Effort::Growing)
 }

@@ -44,8 +44,8 @@ const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 
 /// A compiled question. The crate's documentation explains why calls are sound.
 ///
-/// Parts are compiled on demand: the straight head at once, the whole head when a packet first leaves the straight
-/// graph, a tail when a packet first reaches its lookup. Most captures need few parts. The first compilation uses the
+/// Parts are compiled on demand: the head of the fast path at once, the whole head when a packet first leaves
+/// the fast path, a tail when a packet first reaches its lookup. Most captures need few parts. The first compilation uses the
 /// least effort; parts that thousands of packets run are recompiled in the background.
 pub struct NativeProgram {
     graph: Graph,
@@ -55,7 +55,7 @@ pub struct NativeProgram {
     effort: Effort,
     /// The secret for binding continuations to this program. No other code knows it.
     secret: u64,
-    straight: Option<Straight>,
+    fast_path: Option<FastPath>,
     head: PartCode,
     /// By lookup.
     tails: Vec<TailPart>,
@@ -90,8 +90,8 @@ struct TailPart {
     data_bytes: usize,
 }
 
-/// The straight graph and its code.
-struct Straight {
+/// The fast path and its code.
+struct FastPath {
     graph: Graph,
     plan: Plan,
     code: PartCode,
@@ -107,13 +107,13 @@ impl fmt::Debug for NativeProgram {
 }
 
 impl NativeProgram {
-    pub(crate) fn new(graph: Graph, straight: Option<Graph>, effort: Effort) -> Result<Self, CompileError> {
+    pub(crate) fn new(graph: Graph, fast_path: Option<Graph>, effort: Effort) -> Result<Self, CompileError> {
         let start = Instant::now();
         probe_executable_memory()?;
         let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
         let plan = verified_plan(&graph)?;
-        // A graph whose layers are not nested may have no valid straight graph, which only costs speed.
-        let straight = straight.and_then(|straight| Straight::new(straight, &graph, &plan).ok());
+        // A graph whose layers are not nested may have no valid fast path, which only costs speed.
+        let fast_path = fast_path.and_then(|fast_path| FastPath::new(fast_path, &graph, &plan).ok());
         let parts = 2 + plan.crossings.len();
         let layout = Layout::of(&graph);
         let tail = |crossing: &Crossing| TailPart {
@@ -134,9 +134,9 @@ impl NativeProgram {
             plan,
             patterns,
             effort,
-            straight,
+            fast_path,
         };
-        let first = if program.straight.is_some() { Part::Straight } else { Part::Head };
+        let first = if program.fast_path.is_some() { Part::FastPath } else { Part::Head };
         program.make(first)?;
         program.compiling.store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(program)
@@ -149,12 +149,12 @@ impl NativeProgram {
         Ok(())
     }
 
-    /// Whether a part is worth recompiling. Not if the straight graph bypasses it, because few packets need it then.
+    /// Whether a part is worth recompiling. Not if the fast path bypasses it, because few packets need it then.
     fn is_worth_more(&self, part: Part) -> bool {
         self.effort == Effort::Growing
-            && match (part, &self.straight) {
+            && match (part, &self.fast_path) {
                 (Part::Head, Some(_)) => false,
-                (Part::Tail(number), Some(straight)) => straight.leads_to(number),
+                (Part::Tail(number), Some(fast_path)) => fast_path.leads_to(number),
                 _ => true,
             }
     }
@@ -166,16 +166,16 @@ impl NativeProgram {
 
     /// The code of a part.
     fn place(&self, part: Part) -> &PartCode {
-        match (part, &self.straight) {
-            (Part::Straight, Some(straight)) => &straight.code,
+        match (part, &self.fast_path) {
+            (Part::FastPath, Some(fast_path)) => &fast_path.code,
             (Part::Tail(number), _) => &self.tails[number].code,
             _ => &self.head,
         }
     }
 
     fn source(&self, part: Part) -> Source<'_> {
-        let (graph, plan) = match (part, &self.straight) {
-            (Part::Straight, Some(straight)) => (&straight.graph, &straight.plan),
+        let (graph, plan) = match (part, &self.fast_path) {
+            (Part::FastPath, Some(fast_path)) => (&fast_path.graph, &fast_path.plan),
             _ => (&self.graph, &self.plan),
         };
         Source { graph, plan, layout: &self.layout, whole: &self.plan.crossings }
@@ -220,13 +220,13 @@ impl NativeProgram {
     }
 
     fn parts(&self) -> impl Iterator<Item = Part> + use<> {
-        let straight = self.straight.as_ref().map(|_| Part::Straight);
-        straight.into_iter().chain([Part::Head]).chain((0..self.tails.len()).map(Part::Tail))
+        let fast_path = self.fast_path.as_ref().map(|_| Part::FastPath);
+        fast_path.into_iter().chain([Part::Head]).chain((0..self.tails.len()).map(Part::Tail))
     }
 
-    /// The straight graph, if there is one.
-    pub fn straight(&self) -> Option<&Graph> {
-        self.straight.as_ref().map(|straight| &straight.graph)
+    /// The fast path, if there is one.
+    pub fn fast_path(&self) -> Option<&Graph> {
+        self.fast_path.as_ref().map(|fast_path| &fast_path.graph)
     }
 
     /// Time spent on verification and compilation so far.
@@ -288,9 +288,9 @@ impl NativeProgram {
 
     #[inline]
     fn run_head(&self, k: &mut Continuation, packet: &PacketMeta, frame: &[u8]) -> u64 {
-        if self.straight.is_some() && k.tries_straight() {
-            let status = self.run((Part::Straight, 0), &mut self.env(k), packet, frame);
-            k.note_straight(status == REJOIN);
+        if self.fast_path.is_some() && k.tries_fast_path() {
+            let status = self.run((Part::FastPath, 0), &mut self.env(k), packet, frame);
+            k.note_fast_path(status == REJOIN);
             if status != REJOIN {
                 return status;
             }
@@ -403,15 +403,15 @@ impl Program for NativeProgram {
         let bytes = Inputs::of(bytes.iter().map(as_native), bytes_max, none);
         k.release();
         let mut env = Env { numbers: numbers.as_ptr(), bytes: bytes.as_ptr(), ..self.env(k) };
-        // A deferred predicate has no stack, and so no straight graph.
+        // A deferred predicate has no stack, and so no fast path.
         let status = self.run((Part::Head, 0), &mut env, &PacketMeta::default(), &[]);
         // There are no flows to look up.
         if status >= LOOKUP { 0 } else { k.terms }
     }
 }
 
-impl Straight {
-    /// Whether packets of the straight graph continue in the tail after this lookup.
+impl FastPath {
+    /// Whether packets of the fast path continue in the tail after this lookup.
     fn leads_to(&self, lookup: usize) -> bool {
         self.graph.blocks.iter().any(|block| match block.terminator {
             Terminator::Rejoin { lookup: Some(number), .. } => number as usize == lookup,
@@ -419,7 +419,7 @@ impl Straight {
         })
     }
 
-    /// Verifies the straight graph and compares it with the whole graph: tails must load exactly the saved values.
+    /// Verifies the fast path and compares it with the whole graph: tails must load exactly the saved values.
     fn new(graph: Graph, whole: &Graph, plan: &Plan) -> Result<Self, CompileError> {
         let own = verified_plan(&graph)?;
         for block in graph.block_ids() {

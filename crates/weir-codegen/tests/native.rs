@@ -747,7 +747,7 @@ fn the_host_is_asked_with_what_the_graph_says() {
 #[test]
 fn what_many_packets_run_through_is_compiled_again_beside_the_run() {
     let (graph, _) = asks_the_host();
-    let program = Arc::new(weir_codegen::compile_with_straight(graph, None).expect("the graph compiles"));
+    let program = Arc::new(weir_codegen::compile_with_fast_path(graph, None).expect("the graph compiles"));
     let run = || {
         let (packet, frame, mut k) = (PacketMeta::default(), [10, 11, 12], Continuation::default());
         let mut host = Notes::default();

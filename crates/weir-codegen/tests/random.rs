@@ -3,11 +3,11 @@
 //!
 //! `WEIR_SEED` sets the first seed; a failure prints its own.
 
-use weir_codegen::{Effort, compile_with, compile_with_straight};
+use weir_codegen::{Effort, compile_with, compile_with_fast_path};
+use weir_ir::fast_path::fast_path_of;
 use weir_ir::graph::Fuel;
 use weir_ir::interpret::Interpreter;
 use weir_ir::passes::optimize;
-use weir_ir::straight::straighten;
 use weir_testing::Random;
 use weir_testing::graph::{drive, random_graph, random_packets};
 
@@ -34,9 +34,9 @@ fn native_code_does_what_the_interpreter_does() {
 
 /// With random loops marked as usual, in random order.
 #[test]
-fn a_straight_graph_changes_nothing_but_speed() {
+fn a_fast_path_changes_nothing_but_speed() {
     let first = std::env::var("WEIR_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    let mut straightened = 0;
+    let mut made = 0;
     for seed in first..first + GRAPHS {
         let mut random = Random::new(seed);
         let mut graph = random_graph(&mut random);
@@ -44,18 +44,18 @@ fn a_straight_graph_changes_nothing_but_speed() {
         graph.usual = vec![vec![]; 3];
         (0..graph.fuels).for_each(|fuel| graph.usual[random.below(3) as usize].push(Fuel(fuel)));
         let want = drive(&Interpreter::new(graph.clone()).expect("the patterns compile"), &packets);
-        let mut straight = straighten(&graph);
+        let mut fast_path = fast_path_of(&graph);
         if random.below(2) == 1 {
-            straight.iter_mut().for_each(|graph| drop(optimize(graph, &Default::default())));
+            fast_path.iter_mut().for_each(|graph| drop(optimize(graph, &Default::default())));
         }
-        let program = compile_with_straight(graph.clone(), straight)
+        let program = compile_with_fast_path(graph.clone(), fast_path)
             .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{graph}"));
         let got = drive(&program, &packets);
         assert!(got == want, "seed {seed}: {got:#?}\nis not\n{want:#?}\nof\n{graph}");
         program.compile_again();
         let again = drive(&program, &packets);
         assert!(again == want, "compiled again, seed {seed}: {again:#?}\nis not\n{want:#?}\nof\n{graph}");
-        straightened += usize::from(program.straight().is_some());
+        made += usize::from(program.fast_path().is_some());
     }
-    assert!(straightened > GRAPHS as usize / 4, "{straightened} of {GRAPHS} had a straight graph");
+    assert!(made > GRAPHS as usize / 4, "{made} of {GRAPHS} had a fast path");
 }

@@ -19,4 +19,4 @@ pub mod types;
 pub use catalog::{FieldKey, PartFields, StackCatalog};
 pub use columns::CONNECTION_COLUMNS;
 pub use lower::{Lowered, OutValue, lower};
-pub use question::{Need, Question, RecordVar, TermBit};
+pub use question::{Need, Question, RecordVar, TrieAlternative};

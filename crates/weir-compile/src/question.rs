@@ -124,7 +124,7 @@ pub struct Question {
 
 /// One bit of a packet's terms: a question, and the predicates that remain for rows of events, connection and session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TermBit {
+pub struct TrieAlternative {
     /// Index of the question.
     pub question: usize,
     /// Predicates on columns of events; one row must satisfy all.
@@ -135,7 +135,7 @@ pub struct TermBit {
     pub session: Vec<Predicate>,
 }
 
-impl TermBit {
+impl TrieAlternative {
     /// Whether predicates remain for the connection or a session.
     pub fn has_remainder(&self) -> bool {
         !(self.connection.is_empty() && self.session.is_empty())

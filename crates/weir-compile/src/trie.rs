@@ -9,7 +9,7 @@
 //! the trie only tests what every matching row implies.
 
 use crate::catalog::{FieldKey, StackCatalog};
-use crate::question::{Decides, Question, TermBit};
+use crate::question::{Decides, Question, TrieAlternative};
 use rustc_hash::FxHashMap;
 use weir_lang::diag::{Diagnostic, Span};
 use weir_lang::filter::{Op, Predicate, Stage};
@@ -58,7 +58,7 @@ pub struct Trie {
     /// The root first; children follow their parents.
     pub nodes: Vec<Node>,
     /// The remainders: predicates that are evaluated later, on connections and sessions.
-    pub bits: Vec<TermBit>,
+    pub alternatives: Vec<TrieAlternative>,
     /// The sets of remainders that packets satisfy: a packet's terms have one bit for each. Questions with the same
     /// packet predicates share a class.
     pub classes: Vec<Class>,
@@ -152,7 +152,7 @@ impl Trie {
 
     /// Whether predicates remain for connections or sessions.
     pub fn has_remainder(&self) -> bool {
-        self.bits.iter().any(TermBit::has_remainder)
+        self.alternatives.iter().any(TrieAlternative::has_remainder)
     }
 }
 
@@ -203,7 +203,7 @@ impl Builder<'_> {
         let all = &self.trie.predicates;
         let (row, connection, session) =
             (of(Stage::Row, all), of(Stage::Connection, all), of(Stage::Session, all));
-        let bit = self.bit(TermBit { question, row, connection, session })?;
+        let bit = self.bit(TrieAlternative { question, row, connection, session })?;
         let packet = path.iter().take_while(|(stage, ..)| *stage == Stage::Packet).count();
         let mut at = Trie::ROOT;
         for (place, &(stage, _, predicate)) in path.iter().enumerate() {
@@ -255,19 +255,19 @@ impl Builder<'_> {
         Ok(child)
     }
 
-    fn bit(&mut self, bit: TermBit) -> Result<usize, Diagnostic> {
-        if let Some(known) = self.trie.bits.iter().position(|known| *known == bit) {
+    fn bit(&mut self, bit: TrieAlternative) -> Result<usize, Diagnostic> {
+        if let Some(known) = self.trie.alternatives.iter().position(|known| *known == bit) {
             return Ok(known);
         }
-        if self.trie.bits.len() == REMAINDERS_MAX {
+        if self.trie.alternatives.len() == REMAINDERS_MAX {
             let message = format!(
                 "more than {REMAINDERS_MAX} different combinations of connection and session predicates"
             );
             let help = "use `in { … }` for alternatives of one field, or ask in several runs";
             return Err(Diagnostic::error("W0190", message).help(help));
         }
-        self.trie.bits.push(bit);
-        Ok(self.trie.bits.len() - 1)
+        self.trie.alternatives.push(bit);
+        Ok(self.trie.alternatives.len() - 1)
     }
 
     fn share(&mut self, predicate: &Predicate) -> usize {
@@ -363,7 +363,7 @@ mod tests {
             let of_packets = trie.nodes.iter().filter(|node| node.stage == Some(Stage::Packet));
             let packets = of_packets.filter_map(|node| node.predicate);
             let packets: Vec<String> = packets.map(|p| display(&trie.predicates[p])).collect();
-            (packets, trie.bits[0].row.iter().map(display).collect::<Vec<_>>())
+            (packets, trie.alternatives[0].row.iter().map(display).collect::<Vec<_>>())
         };
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (seq, first) = ("tcp.aborted.seq > 9", [0].into_iter().collect());

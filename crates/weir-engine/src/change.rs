@@ -168,8 +168,9 @@ struct Moves<'a> {
 impl Moves<'_> {
     /// No byte of the table's entries changes its meaning.
     fn is_same(&self, old: &TableLayout, new: &TableLayout) -> bool {
-        let places =
-            |facts: &TableLayout| (facts.wants_at, facts.terms, facts.open, facts.verdict, facts.timeouts.at);
+        let places = |layout: &TableLayout| {
+            (layout.wants_at, layout.terms, layout.open, layout.verdict, layout.timeouts.at)
+        };
         let (remainders, verdicts) = (self.remainders.map(&self.old.verdicts), &self.new.verdicts);
         places(old) == places(new)
             && old.initial_wants == new.initial_wants
@@ -184,7 +185,7 @@ impl Moves<'_> {
         let copies = Copies::of(self.old, self.new, table);
         let size = self.new.program.layout().size(table);
         let old_size = self.old.program.layout().size(table);
-        let (had, has) = (old.facts, new.facts);
+        let (had, has) = (old.layout, new.layout);
         std::mem::swap(&mut new.flows, &mut old.flows);
         let sessions = std::mem::take(&mut old.sessions);
         let is_probed_anew = has.delivers && !has.probed.is_subset(&had.probed);
@@ -250,7 +251,7 @@ fn begin_anew(table: &mut TableState, probed: ProtocolSet) {
             continue;
         }
         *sessions = Default::default();
-        if let Some(at) = table.facts.wants_at {
+        if let Some(at) = table.layout.wants_at {
             table.flows.entry_mut(id).1[at] |= WANTS_BYTES.iter().fold(0, |all, &bit| all | bit as u8);
         }
     }

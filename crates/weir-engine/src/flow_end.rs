@@ -24,7 +24,7 @@ use crate::messages::{LastPacket, Segment};
 use crate::packet_ctx::PacketCtx;
 use crate::packet_run::{Advance, Lane, PacketRun, Place, Rereading};
 use crate::sessions::FlowSessions;
-use crate::settle::{Settled, settle_open};
+use crate::settle::{SettleScope, settle_open};
 use crate::stream::{CarrierPacket, InOrder, Moment};
 use crate::subscriber::Subscriber;
 use std::sync::Arc;
@@ -113,12 +113,12 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         }
         let effects = current_effects(&mut self.work, self.effects);
         if effects.is_open() {
-            settle_open(self.flows, self.delivery, effects, Settled::Flow(flow));
+            settle_open(self.flows, self.delivery, effects, SettleScope::Flow(flow));
         }
         if self.flows.is_seen(flow.table) {
             self.flush(flow);
         }
-        match self.flows.tables[flow.table.index()].facts.messages_at {
+        match self.flows.tables[flow.table.index()].layout.messages_at {
             Some(_) => self.work.push(Work::Messages(end, &Direction::BOTH)),
             None => self.finish(&end),
         }
@@ -131,13 +131,13 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             // Waiting bytes pass even if nobody wants them: the gaps before them count as missing.
             while let Some(next) = self.flows.flush_sequence(flow, side) {
                 let (mut tail, data) = self.flows.tail(flow);
-                if tail.facts.has_messages(data, side) {
+                if tail.layout.has_messages(data, side) {
                     let &Ordered { gap_bytes, ref bytes, claimed_bytes, ref metas, .. } = &next.ordered;
-                    let (block, whole) = (&bytes.block, &metas[..tail.facts.whole_values]);
+                    let (block, whole) = (&bytes.block, &metas[..tail.layout.whole_values]);
                     let segment = Segment { gap_bytes, bytes: bytes.bytes(), claimed_bytes, block, whole };
                     tail.messages.collect(flow, side, &segment);
                 }
-                if tail.sessions.is_none() || !tail.facts.wants_bytes(data, side) {
+                if tail.sessions.is_none() || !tail.layout.wants_bytes(data, side) {
                     continue;
                 }
                 let kept = next.frame.as_ref();
@@ -153,7 +153,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                 deliver_bytes(&mut tail, data, self.delivery, effects, &next);
             }
         }
-        if self.flows.tables[flow.table.index()].facts.delivers {
+        if self.flows.tables[flow.table.index()].layout.delivers {
             let (mut tail, data) = self.flows.tail(flow);
             finish_sessions(&mut tail, data, self.delivery, effects);
         }
@@ -260,18 +260,18 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         let streams = self.flows.tables[table.index()].streams.get_mut(id).map(std::mem::take);
         let state = &self.flows.tables[table.index()];
         let (header, data) = state.flows.entry(id);
-        let sessions = state.sessions.get(id.0 as usize).filter(|_| state.facts.delivers);
+        let sessions = state.sessions.get(id.0 as usize).filter(|_| state.layout.delivers);
         let view = FlowView {
             recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
             outer: self.flows.outer.get(&flow).map_or(&[], Vec::as_slice),
             ..FlowView::new(&*self.flows.program, flow, header, data)
         };
-        let known = FlowVerdict::of(&self.flows.plan, &state.facts, data);
+        let known = FlowVerdict::of(&self.flows.plan, &state.layout, data);
         if let Some(streams) = streams {
             let moment = Moment::at(header.last_time);
             self.delivery.streams_over(moment, &view, streams, known.clone(), reason);
         }
-        if !state.facts.part {
+        if !state.layout.part {
             self.delivery.connection(&view, known, reason);
         }
     }

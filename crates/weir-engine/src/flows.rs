@@ -89,21 +89,21 @@ impl Flows {
     /// Whether the flows of a table are parts of connections found before them.
     #[inline]
     pub fn is_part(&self, table: Table) -> bool {
-        self.tables[table.index()].facts.part
+        self.tables[table.index()].layout.part
     }
 
     /// Whether a question observes the flows of a table. A packet does not belong to flows of other tables, whether
     /// they exist or not: optimization passes remove lookups that nothing else needs.
     #[inline]
     pub fn is_observed(&self, table: Table) -> bool {
-        self.tables[table.index()].facts.observed
+        self.tables[table.index()].layout.observed
     }
 
     /// Whether something is delivered, or read, when a flow of the table ends.
     #[inline]
     pub fn is_seen(&self, table: Table) -> bool {
-        let facts = &self.tables[table.index()].facts;
-        facts.observed || facts.messages_at.is_some()
+        let layout = &self.tables[table.index()].layout;
+        layout.observed || layout.messages_at.is_some()
     }
 
     /// The flow has not ended.
@@ -113,8 +113,8 @@ impl Flows {
 
     /// Records that a new connection was found in a packet of another one: the new connection runs in a tunnel.
     pub fn record_outer(&mut self, inner: FlowHit, outer: FlowHit) {
-        if !self.tables[inner.table().index()].facts.observed
-            || !self.tables[outer.table().index()].facts.observed
+        if !self.tables[inner.table().index()].layout.observed
+            || !self.tables[outer.table().index()].layout.observed
         {
             return;
         }
@@ -180,7 +180,7 @@ impl Flows {
         let (swap, _) = k.sender();
         let Some(id) = state.flows.find(k.key(), k.hash, likely) else { return Lookup::Unknown };
         let (header, data) = state.flows.entry_mut(id);
-        let timeout_ns = state.facts.timeouts.ns(data);
+        let timeout_ns = state.layout.timeouts.ns(data);
         let is_over = effects.is_over(FlowRef::new(table, id));
         if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns && !is_over {
             self.before = header.last_time;
@@ -226,21 +226,21 @@ impl Flows {
             return None;
         };
         counters.flows_created += 1;
-        if let Some(at) = state.facts.wants_at {
-            state.flows.entry_mut(id).1[at] = state.facts.initial_wants;
+        if let Some(at) = state.layout.wants_at {
+            state.flows.entry_mut(id).1[at] = state.layout.initial_wants;
         }
-        if state.facts.delivers {
+        if state.layout.delivers {
             if state.sessions.len() <= id.0 as usize {
                 state.sessions.resize_with(id.0 as usize + 1, FlowSessions::default);
             }
             if self.wants_streams {
                 state.streams.reserve(id);
             }
-        } else if state.facts.verdict.is_some() {
+        } else if state.layout.verdict.is_some() {
             // No bytes are delivered, so the flow has no sessions.
             let over = SessionVerdict { is_over: true, ..SessionVerdict::default() };
             let verdict = SessionVerdict { met: self.plan.absent(&over), ..over };
-            state.facts.set_verdict(&self.plan, state.flows.entry_mut(id).1, &verdict);
+            state.layout.set_verdict(&self.plan, state.flows.entry_mut(id).1, &verdict);
         }
         Some(FlowHit::new(table, id, responder, true))
     }
@@ -256,7 +256,7 @@ impl Flows {
     #[inline]
     pub fn open(&mut self, found: FlowHit) -> (TailFlow<'_>, &mut [u8]) {
         let (mut tail, data) = self.tail(found.flow());
-        tail.open = tail.facts.open;
+        tail.open = tail.layout.open;
         (tail, data)
     }
 
@@ -280,8 +280,8 @@ impl Flows {
     #[inline]
     pub fn record_terms(&mut self, flow: FlowRef, terms: Terms<'_>, mut each: impl FnMut(usize, u64)) {
         let state = &mut self.tables[flow.table.index()];
-        let facts = &state.facts;
-        let words = facts.terms.filter(|_| state.flows.is_live(flow.id));
+        let layout = &state.layout;
+        let words = layout.terms.filter(|_| state.flows.is_live(flow.id));
         let mut record = words.map(|words| (words, state.flows.entry_mut(flow.id).1));
         terms.for_each_word(|word, value| {
             let mut all = value | self.plan.unconditional.word(word);
@@ -289,7 +289,7 @@ impl Flows {
                 all |= words.read(data, word);
                 words.write(data, word, all);
             }
-            if facts.observed {
+            if layout.observed {
                 each(word, all);
             }
         });
@@ -299,7 +299,7 @@ impl Flows {
     pub fn terms_of(&self, flow: FlowRef) -> ClassSet {
         let state = &self.tables[flow.table.index()];
         let mut terms = self.plan.unconditional.clone();
-        if let Some(words) = state.facts.terms {
+        if let Some(words) = state.layout.terms {
             words.add_to(&mut terms, state.flows.entry(flow.id).1);
         }
         terms
@@ -309,11 +309,11 @@ impl Flows {
     /// a datagram.
     pub fn verdict(&self, found: FlowHit) -> Option<(FlowRef, SessionVerdict)> {
         let state = &self.tables[found.table().index()];
-        if !state.facts.observed || !state.flows.is_live(found.id()) {
+        if !state.layout.observed || !state.flows.is_live(found.id()) {
             return None;
         }
         let data = state.flows.entry(found.id()).1;
-        Some((found.flow(), state.facts.verdict(&self.plan, data)))
+        Some((found.flow(), state.layout.verdict(&self.plan, data)))
     }
 
     /// The connection of a packet that a question tracks; `None` if the connection has just ended.
@@ -324,7 +324,7 @@ impl Flows {
         frame: &'a [u8],
     ) -> Option<TrackedPacket<'a>> {
         let state = &self.tables[found.table().index()];
-        let is_live = state.facts.observed && state.flows.is_live(found.id());
+        let is_live = state.layout.observed && state.flows.is_live(found.id());
         if !is_live {
             return None;
         }
@@ -355,7 +355,7 @@ impl Flows {
     pub fn expire(&mut self, now: i64) -> Vec<(i64, FlowRef)> {
         let mut due = vec![];
         for (index, state) in self.tables.iter_mut().enumerate() {
-            let (flows, timeouts) = (&state.flows, state.facts.timeouts);
+            let (flows, timeouts) = (&state.flows, state.layout.timeouts);
             let is_set_back = state.wheel.is_later_than(now);
             let deadline_of = |id: FlowId| {
                 if !flows.is_live(id) {
@@ -400,17 +400,17 @@ impl Flows {
     pub fn flush_sequence(&mut self, FlowRef { table, id }: FlowRef, side: Direction) -> Option<Passed> {
         let state = &mut self.tables[table.index()];
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
-        self.sequences.flush(state.facts.sequence?, record, side)
+        self.sequences.flush(state.layout.sequence?, record, side)
     }
 
     /// Counts the bytes that wait behind a hole in a direction whose messages are read: strict mode passes over no
     /// hole.
     pub fn lose_unread(&mut self, FlowRef { table, id }: FlowRef) {
         let state = &mut self.tables[table.index()];
-        let (facts, Some(sequence)) = (state.facts, state.facts.sequence) else { return };
+        let (layout, Some(sequence)) = (state.layout, state.layout.sequence) else { return };
         let data = state.flows.entry_mut(id).1;
         for side in Direction::BOTH {
-            if facts.has_messages(data, side) {
+            if layout.has_messages(data, side) {
                 let record = FlowRecord { id: id.0, data: &mut *data };
                 self.messages.counters.message_bytes_lost +=
                     self.sequences.waiting_bytes(sequence, record, side);
@@ -435,11 +435,11 @@ impl Flows {
         }
         let FlowRef { table, id } = flow;
         let state = &mut self.tables[table.index()];
-        if let Some(sequence) = state.facts.sequence {
+        if let Some(sequence) = state.layout.sequence {
             let data = state.flows.entry_mut(id).1;
             self.sequences.release(sequence, FlowRecord { id: id.0, data });
         }
-        if state.facts.delivers {
+        if state.layout.delivers {
             state.sessions[id.0 as usize] = FlowSessions::default();
         }
         if removes {

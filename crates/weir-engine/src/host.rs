@@ -60,13 +60,13 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let own = self.flow.streams.as_ref().and_then(|streams| streams.policy(direction));
         let policy = own
             .or_else(|| policies.uniform())
-            .unwrap_or_else(|| policies.of(receiver(&self.flow.facts.ends, self.flow.header, direction)));
+            .unwrap_or_else(|| policies.of(receiver(&self.flow.layout.ends, self.flow.header, direction)));
         // An unwanted out-of-order segment keeps only its sequence range.
-        let is_kept = self.flow.facts.keeps_bytes || self.flow.facts.wants_bytes(flow.data, direction);
+        let is_kept = self.flow.layout.keeps_bytes || self.flow.layout.wants_bytes(flow.data, direction);
         let kept = if is_kept { bytes } else { &[] };
         let mut frame = None;
         let may_wait = self.flow.streams.as_deref().is_none_or(|streams| {
-            let FlowVerdict { terms, .. } = FlowVerdict::of(self.flow.plan, self.flow.facts, flow.data);
+            let FlowVerdict { terms, .. } = FlowVerdict::of(self.flow.plan, self.flow.layout, flow.data);
             let terms = Terms::of(&terms);
             frame =
                 (is_kept && self.delivery.matcher.asks_for_packets(terms, streams)).then(|| self.at.packet());
@@ -117,7 +117,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
         let side = of.direction;
         let carrier = MessageCarrier { table: self.flow.table, header: (&*self.flow.header).into() };
-        let sequence = self.flow.facts.sequence;
+        let sequence = self.flow.layout.sequence;
         let waits =
             sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, of.flow.data, side));
         let packet = waits.then_some(self.at.packet());
@@ -166,7 +166,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
         let over = delivery.stream(effects, moment, &view, streams, next, &known);
         flow.streams = Some(streams);
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
-            stop_bytes(data, flow.facts.wants_at, next.side);
+            stop_bytes(data, flow.layout.wants_at, next.side);
         }
     }
     let plan = flow.plan;
@@ -178,9 +178,9 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     let began = delivery.stages.begin();
     let counters = &mut delivery.counters.session;
     let from = next.side;
-    let ports = Direction::BOTH.map(|side| port(&flow.facts.ends, flow.header, side) as u16);
-    let is_datagram = flow.facts.sequence.is_none();
-    let carrier = Carrier { plan, probed: &flow.facts.probed, ports, is_datagram };
+    let ports = Direction::BOTH.map(|side| port(&flow.layout.ends, flow.header, side) as u16);
+    let is_datagram = flow.layout.sequence.is_none();
+    let carrier = Carrier { plan, probed: &flow.layout.probed, ports, is_datagram };
     let before_bytes = sessions.held_bytes();
     sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);
     let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
@@ -215,10 +215,10 @@ pub(crate) fn finish_sessions<S: Subscriber>(
         delivery.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, delivery, effects, yielded);
-    if flow.facts.verdict.is_some() {
-        let verdict = flow.facts.verdict(flow.plan, data);
+    if flow.layout.verdict.is_some() {
+        let verdict = flow.layout.verdict(flow.plan, data);
         let verdict = delivery.sessions_over(flow.flow_ref(), verdict);
-        flow.facts.set_verdict(flow.plan, data, &verdict);
+        flow.layout.set_verdict(flow.plan, data, &verdict);
     }
 }
 
@@ -260,15 +260,15 @@ fn after_sessions<S: Subscriber>(
     for side in Direction::BOTH {
         let streams = flow.streams.as_deref();
         if over && streams.is_none_or(|streams| delivery.is_over(streams, side, &known)) {
-            stop_bytes(data, flow.facts.wants_at, side);
+            stop_bytes(data, flow.layout.wants_at, side);
         }
     }
-    flow.facts.set_verdict(plan, data, &known.verdict);
+    flow.layout.set_verdict(plan, data, &known.verdict);
 }
 
 /// The verdict on a flow that continues.
 fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> FlowVerdict {
-    let mut known = FlowVerdict::of(flow.plan, flow.facts, data);
+    let mut known = FlowVerdict::of(flow.plan, flow.layout, data);
     if let Some(words) = flow.open {
         words.add_to(&mut known.open, data);
     }

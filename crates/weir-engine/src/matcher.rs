@@ -42,12 +42,12 @@ pub(crate) struct FlowVerdict {
 
 impl FlowVerdict {
     /// The verdict on a live flow, between packets.
-    pub fn of(plan: &Plan, facts: &TableLayout, data: &[u8]) -> Self {
+    pub fn of(plan: &Plan, layout: &TableLayout, data: &[u8]) -> Self {
         let mut terms = plan.unconditional.clone();
-        if let Some(words) = facts.terms {
+        if let Some(words) = layout.terms {
             words.add_to(&mut terms, data);
         }
-        let verdict = facts.verdict(plan, data);
+        let verdict = layout.verdict(plan, data);
         Self { terms, open: ClassSet::EMPTY, verdict, ended: None }
     }
 }
@@ -127,7 +127,7 @@ impl Matcher {
         terms: Terms<'_>,
         flow: impl FnOnce() -> Option<(FlowRef, SessionVerdict)>,
     ) -> PacketMatch<'_> {
-        if !terms.intersects(self.masks.late_packets.terms()) {
+        if !terms.intersects(self.masks.deferred_packets.terms()) {
             let classes = terms.among(self.packet_classes());
             return PacketMatch::Decided(of_classes(&self.masks.packets_of_class, classes));
         }
@@ -141,7 +141,7 @@ impl Matcher {
     ) -> PacketMatch<'_> {
         let Some((flow, verdict)) = flow else {
             // Without a flow there is no session and no record, so questions for their absence are decided.
-            let certain = remainders & &self.masks.plain_or_absence_bits;
+            let certain = remainders & &self.masks.immediate_or_absence_bits;
             return PacketMatch::Decided(Cow::Owned(self.plan.questions_of(&certain)));
         };
         let (certain, possible) = self.plan.eligibility(&remainders, &verdict, None);
@@ -172,7 +172,7 @@ impl Matcher {
         if !terms.intersects(self.masks.events.terms()) {
             return RemainderSet::EMPTY;
         }
-        self.plan.remainders_of(terms) & &self.masks.plain_event_bits
+        self.plan.remainders_of(terms) & &self.masks.immediate_event_bits
     }
 
     /// The questions that receive an event of a packet with these [remainders](Self::event_remainders).
@@ -198,8 +198,8 @@ impl Matcher {
     /// Whether a question of these remainders, or one that tracks their connection, receives sessions of the
     /// protocol.
     pub fn wants_session(&self, protocol: usize, remainders: &RemainderSet) -> bool {
-        let Masks { told_of_sessions, tracked_bits, .. } = &self.masks;
-        remainders.intersects(&told_of_sessions[protocol]) || remainders.intersects(tracked_bits)
+        let Masks { receiving_sessions, tracked_bits, .. } = &self.masks;
+        remainders.intersects(&receiving_sessions[protocol]) || remainders.intersects(tracked_bits)
     }
 
     /// Matches a session against the questions of these remainders.
@@ -210,8 +210,8 @@ impl Matcher {
         session: &dyn Session,
     ) -> SessionMatch {
         let plan = &*self.plan;
-        let told_of_sessions = remainders & &self.masks.told_of_sessions[protocol];
-        let mut met = &told_of_sessions | &self.masks.session_bits;
+        let receiving_sessions = remainders & &self.masks.receiving_sessions[protocol];
+        let mut met = &receiving_sessions | &self.masks.session_bits;
         for predicate in &plan.session {
             // No remaining question needs this predicate.
             if !predicate.asked_by.intersects(&met) {
@@ -226,7 +226,7 @@ impl Matcher {
             };
             predicate.rule_out(&value, &mut met, &mut self.ask);
         }
-        let told = &met & &told_of_sessions;
+        let told = &met & &receiving_sessions;
         SessionMatch {
             verdict: met & &self.masks.session_bits,
             questions: plan.questions_of(&(&told - &self.masks.connection_bits)),
@@ -259,13 +259,13 @@ impl Matcher {
     }
 
     /// A question about streams depends on sessions or records.
-    pub fn has_late_streams(&self) -> bool {
-        !self.masks.late_streams.is_empty()
+    pub fn has_deferred_streams(&self) -> bool {
+        !self.masks.deferred_streams.is_empty()
     }
 
     /// Which questions receive the streams of a flow with the verdict `known`.
     pub fn eligibility(&self, streams: &FlowStreams, known: &FlowVerdict) -> Eligibility {
-        let (late, terms) = (&self.masks.late_streams, Terms::of(&known.terms));
+        let (late, terms) = (&self.masks.deferred_streams, Terms::of(&known.terms));
         let open = &known.open - &known.terms;
         if late.is_empty() && open.is_empty() {
             return self.eligibility_of_packets(terms, streams);
@@ -275,7 +275,7 @@ impl Matcher {
         let (given, pending) = self.plan.eligibility(&of_packets, verdict, ended);
         let (_, possible) = self.plan.eligibility(late, verdict, ended);
         let given = given | &self.streams_of(terms);
-        let possible = possible | &self.masks.plain_streams;
+        let possible = possible | &self.masks.immediate_streams;
         let open = self.plan.questions_of(&self.plan.remainders_of(Terms::of(&open))) & &possible;
         let pending = (pending | &open) - &given;
         self.of_one_class(streams, Eligibility { given, pending, possible })
@@ -340,20 +340,20 @@ struct Masks {
     all_bits: RemainderSet,
     packet_bits: RemainderSet,
     /// Remainders that do not depend on connection or session, or that hold if there is no session and no record.
-    plain_or_absence_bits: RemainderSet,
+    immediate_or_absence_bits: RemainderSet,
     session_bits: RemainderSet,
     /// Remainders that depend on sessions, on connections; remainders whose questions receive records.
     of_sessions: RemainderSet,
     connection_bits: RemainderSet,
     record_bits: RemainderSet,
     /// For each protocol: remainders whose questions receive its sessions.
-    told_of_sessions: Vec<RemainderSet>,
+    receiving_sessions: Vec<RemainderSet>,
     /// Remainders of questions about streams that depend on sessions or records; and the questions of the other
     /// remainders.
-    late_streams: RemainderSet,
-    plain_streams: QuestionSet,
+    deferred_streams: RemainderSet,
+    immediate_streams: QuestionSet,
     /// Remainders of questions about events.
-    plain_event_bits: RemainderSet,
+    immediate_event_bits: RemainderSet,
     tracked_bits: RemainderSet,
     /// Questions about streams; and those of them that have a class.
     stream_questions: QuestionSet,
@@ -365,7 +365,7 @@ struct Masks {
     /// Classes of packets with a remainder of a question about packets; of such a question that depends on connection
     /// or session; of another question; of one that tracks connections; of one about events.
     packets: ClassWords,
-    late_packets: ClassWords,
+    deferred_packets: ClassWords,
     others: ClassWords,
     tracked: ClassWords,
     events: ClassWords,
@@ -379,7 +379,7 @@ struct Masks {
 impl Masks {
     fn of(plan: &Plan) -> Self {
         let packets = plan.packet_bits();
-        let plain = plan.plain_bits();
+        let plain = plan.immediate_bits();
         let streams = plan.bits_of(|w| matches!(w, Want::Streams(_)));
         let classes = plan.bits_of(|w| matches!(w, Want::Streams(params) if params.is_class));
         let with_packets = plan.bits_of(|w| matches!(w, Want::Streams(params) if params.packets));
@@ -392,31 +392,31 @@ impl Masks {
         let told_of =
             |protocol: usize| plan.bits_of(|w| matches!(w, Want::Sessions(set) if set.contains(protocol)));
         let all = RemainderSet::all(plan.alternatives.len());
-        let (plain_streams, plain_packets, plain_events) =
+        let (immediate_streams, immediate_packets, immediate_events) =
             (&streams & &plain, &packets & &plain, &events & &plain);
         Self {
             of_sessions: plan.bits_where(|bit: &Alternative| bit.session != Presence::Nothing),
             connection_bits: plan.bits_where(|bit: &Alternative| bit.connection != Presence::Nothing),
             record_bits: plan.bits_of(|w| matches!(w, Want::Connections | Want::Tracked(_))),
-            told_of_sessions: (0..plan.sessions.protocols().len()).map(told_of).collect(),
-            plain_or_absence_bits: &plain | &plan.absence_bits(),
+            receiving_sessions: (0..plan.sessions.protocols().len()).map(told_of).collect(),
+            immediate_or_absence_bits: &plain | &plan.absence_bits(),
             session_bits: plan.verdict_bits(),
-            late_streams: &streams - &plain,
-            plain_streams: plan.questions_of(&plain_streams),
+            deferred_streams: &streams - &plain,
+            immediate_streams: plan.questions_of(&immediate_streams),
             stream_questions: plan.questions_of(&streams),
             class_questions: plan.questions_of(&classes),
             packet_questions: plan.questions_of(&with_packets),
             tracking: plan.questions_of(&tracked),
             packets: classes_of(&packets),
-            late_packets: classes_of(&(&packets - &plain)),
+            deferred_packets: classes_of(&(&packets - &plain)),
             others: classes_of(&(&all - &packets)),
             tracked: classes_of(&tracked),
-            events: classes_of(&plain_events),
-            packets_of_class: of_class(&plain_packets),
-            streams_of_class: of_class(&plain_streams),
+            events: classes_of(&immediate_events),
+            packets_of_class: of_class(&immediate_packets),
+            streams_of_class: of_class(&immediate_streams),
             all_bits: all,
             packet_bits: packets,
-            plain_event_bits: plain_events,
+            immediate_event_bits: immediate_events,
             tracked_bits: tracked,
         }
     }

@@ -17,7 +17,7 @@ use crate::nesting::Nesting;
 use crate::packet_ctx::PacketCtx;
 use crate::replay_host::{Retraced, retrace};
 use crate::sets::Terms;
-use crate::settle::{Settled, settle_open};
+use crate::settle::{SettleScope, settle_open};
 use crate::stream::Moment;
 use crate::subscriber::{SeenPacket, Subscriber};
 use crate::table::FlowId;
@@ -307,7 +307,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     fn settle_open(&mut self) {
         if self.effects.is_open() {
             let terms = self.lane.terms(self.flows);
-            let settled = Settled::Packet { packet: self.at.packet(), terms };
+            let settled = SettleScope::Packet { packet: self.at.packet(), terms };
             settle_open(self.flows, self.delivery, self.effects, settled);
         }
     }

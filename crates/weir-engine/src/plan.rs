@@ -204,7 +204,7 @@ impl Plan {
 
     /// Whether a question receives packets depending on their connections or sessions.
     pub fn holds_packets(&self) -> bool {
-        !self.packet_bits().is_subset(&self.plain_bits())
+        !self.packet_bits().is_subset(&self.immediate_bits())
     }
 
     /// Remainders that hold because there is no session, for a flow with this verdict.
@@ -267,7 +267,7 @@ impl Plan {
     }
 
     /// Remainders that do not depend on connection or session.
-    pub fn plain_bits(&self) -> RemainderSet {
+    pub fn immediate_bits(&self) -> RemainderSet {
         self.bits_where(|bit| bit.connection == Presence::Nothing && bit.session == Presence::Nothing)
     }
 

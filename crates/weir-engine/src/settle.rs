@@ -14,7 +14,7 @@ use crate::subscriber::Subscriber;
 
 /// Which undecided bytes and sessions are settled now.
 #[derive(Clone, Copy)]
-pub(crate) enum Settled<'a> {
+pub(crate) enum SettleScope<'a> {
     /// All of them: the packet is done, and fulfils these terms.
     Packet { packet: FrameRef<'a>, terms: Terms<'a> },
     /// Those of this flow, which ends while the packet is being processed.
@@ -27,11 +27,11 @@ pub(crate) fn settle_open<S: Subscriber>(
     flows: &mut Flows,
     delivery: &mut Delivery<S>,
     effects: &mut Effects,
-    settled: Settled<'_>,
+    scope: SettleScope<'_>,
 ) {
-    let (only, packet, terms) = match settled {
-        Settled::Packet { packet, terms } => (None, Some(packet), terms),
-        Settled::Flow(flow) => (Some(flow), None, Terms::EMPTY),
+    let (only, packet, terms) = match scope {
+        SettleScope::Packet { packet, terms } => (None, Some(packet), terms),
+        SettleScope::Flow(flow) => (Some(flow), None, Terms::EMPTY),
     };
     for (flow, held) in effects.take_streams(only) {
         flows.record_terms_of_part(flow, terms);
@@ -43,7 +43,7 @@ pub(crate) fn settle_open<S: Subscriber>(
         };
         let (header, data) = state.flows.entry(flow.id);
         let view = FlowView::new(&*flows.program, flow, header, data);
-        let known = FlowVerdict::of(&flows.plan, &state.facts, data);
+        let known = FlowVerdict::of(&flows.plan, &state.layout, data);
         let moment = Moment { now: header.last_time, queued_bytes, packet };
         delivery.settle_streams_at_packet_end(moment, &view, streams, held, &known);
     }

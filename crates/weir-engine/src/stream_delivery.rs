@@ -44,13 +44,13 @@ impl<S: Subscriber> Delivery<S> {
                 let held = self.held.entry(name).or_default();
                 held.pending |= &late;
                 let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
-                streams.drop_late(next.side, lost);
+                streams.drop_deferred(next.side, lost);
             }
             if let Some(rank) = self.rank(&rest, streams, next) {
                 let held = effects.streams_of(name);
                 held.pending |= &rest;
                 let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
-                streams.drop_late(next.side, lost);
+                streams.drop_deferred(next.side, lost);
             }
         }
         let plan = &self.matcher.plan;
@@ -178,7 +178,7 @@ impl<S: Subscriber> Delivery<S> {
         known: FlowVerdict,
         reason: EndReason,
     ) {
-        let ended = self.matcher.has_late_streams().then(|| self.matcher.record(flow));
+        let ended = self.matcher.has_deferred_streams().then(|| self.matcher.record(flow));
         let known = FlowVerdict { ended, ..known };
         self.settle_streams(moment, flow, &mut streams, &known);
         let given = self.matcher.eligibility(&streams, &known).given;

@@ -28,7 +28,7 @@ pub(crate) struct TableState {
     pub sessions: Vec<FlowSessions>,
     /// As `sessions`, but empty if no question is about streams.
     pub streams: StreamSlots,
-    pub facts: TableLayout,
+    pub layout: TableLayout,
 }
 
 /// Properties that all flows of a table share.
@@ -155,7 +155,7 @@ impl TableState {
             wheel: TimerWheel::default(),
             sessions: vec![],
             streams: StreamSlots::default(),
-            facts: TableLayout::of(table, plan),
+            layout: TableLayout::of(table, plan),
         }
     }
 
@@ -169,13 +169,13 @@ impl TableState {
     ) -> (TailFlow<'a>, &'a mut [u8]) {
         let (header, data) = self.flows.entry_mut(id);
         let (mut sessions, mut streams) = (None, None);
-        if self.facts.delivers {
+        if self.layout.delivers {
             sessions = self.sessions.get_mut(id.0 as usize);
             streams = self.streams.get_mut(id);
         }
-        let facts = &self.facts;
+        let layout = &self.layout;
         let open = None;
-        let tail = TailFlow { table, id, header, sessions, streams, sequences, messages, facts, open, plan };
+        let tail = TailFlow { table, id, header, sessions, streams, sequences, messages, layout, open, plan };
         (tail, data)
     }
 }
@@ -189,7 +189,7 @@ pub(crate) struct TailFlow<'a> {
     pub streams: Option<&'a mut FlowStreams>,
     pub sequences: &'a mut Reassembler,
     pub messages: &'a mut Messages,
-    pub facts: &'a TableLayout,
+    pub layout: &'a TableLayout,
     /// The place of the terms that the current packet may still decide; set in a packet's tail.
     pub open: Option<Words>,
     pub plan: &'a Plan,
@@ -204,7 +204,7 @@ impl TailFlow<'_> {
     /// is over (0).
     #[inline]
     pub fn changed_timeout(&mut self, data: &[u8], is_new: bool) -> Option<u32> {
-        let millis = self.facts.timeouts.ms(data);
+        let millis = self.layout.timeouts.ms(data);
         let is_sooner = is_new || millis < self.header.armed_ms;
         self.header.armed_ms = millis;
         (is_sooner || millis == 0).then_some(millis)

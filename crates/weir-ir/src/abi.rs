@@ -60,9 +60,9 @@ pub const MESSAGES_LOST: u64 = u64::MAX;
 /// Argument of `next_messages`: the remaining bytes are parsed with the next packet.
 pub const MESSAGES_LATER: u64 = u64::MAX - 1;
 
-/// After this many packets in a row have left the straight graph, the next [`PAUSE_PACKETS`] do not try it; then a
+/// After this many packets in a row have left the fast path, the next [`PAUSE_PACKETS`] do not try it; then a
 /// single packet decides.
-const DETOURS_MAX: u16 = 4;
+const FAST_PATH_MISSES_MAX: u16 = 4;
 const PAUSE_PACKETS: u16 = 60;
 
 /// A reference-counted range of a block.
@@ -310,8 +310,8 @@ pub struct Continuation {
     pub swap: u32,
     /// Number of words of the requested key.
     pub(crate) key_words: u32,
-    /// Packets in a row that left the straight graph, and packets that will not try it.
-    detours: u16,
+    /// Packets in a row that left the fast path, and packets that will not try it.
+    fast_path_misses: u16,
     pause: u16,
     /// The engine's hash of the key.
     pub hash: u64,
@@ -349,7 +349,7 @@ impl Default for Continuation {
             resume: 0,
             swap: 0,
             key_words: 0,
-            detours: 0,
+            fast_path_misses: 0,
             pause: 0,
             hash: 0,
             terms: 0,
@@ -397,21 +397,21 @@ impl Continuation {
         self.resume as usize
     }
 
-    /// Whether a packet should try the straight graph ([`crate::straight`]). After many packets in a row left it, the
-    /// next packets do not try it, because the work of the straight graph is repeated when it is left. Affects speed
+    /// Whether a packet should try the fast path ([`crate::fast_path`]). After many packets in a row left it, the
+    /// next packets do not try it, because the work of the fast path is repeated when it is left. Affects speed
     /// only.
     #[inline]
-    pub fn tries_straight(&mut self) -> bool {
+    pub fn tries_fast_path(&mut self) -> bool {
         let tries = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
         tries
     }
 
-    /// Records whether a packet that tried the straight graph left it.
+    /// Records whether a packet that tried the fast path left it.
     #[inline]
-    pub fn note_straight(&mut self, left: bool) {
-        self.detours = if left { (self.detours + 1).min(DETOURS_MAX) } else { 0 };
-        if self.detours == DETOURS_MAX {
+    pub fn note_fast_path(&mut self, left: bool) {
+        self.fast_path_misses = if left { (self.fast_path_misses + 1).min(FAST_PATH_MISSES_MAX) } else { 0 };
+        if self.fast_path_misses == FAST_PATH_MISSES_MAX {
             self.pause = PAUSE_PACKETS;
         }
     }

@@ -4,8 +4,8 @@
 //! dominator, and are not listed as predecessors. The dominator tree is computed as in Cooper, Harvey, Kennedy, "A
 //! Simple, Fast Dominance Algorithm" (2001): graphs here are small and almost reducible, so two rounds suffice.
 
+use crate::csr::Csr;
 use crate::graph::{Block, Graph};
-use crate::lists::Lists;
 
 const NONE: u32 = u32::MAX;
 
@@ -14,7 +14,7 @@ const NONE: u32 = u32::MAX;
 pub struct ControlFlow {
     order: Vec<Block>,
     position: Vec<u32>,
-    predecessors: Lists<Block>,
+    predecessors: Csr<Block>,
     dominator: Vec<u32>,
     /// Entry and exit times of a walk over the dominator tree: a block dominates another if and only if its interval
     /// encloses the other's.
@@ -38,7 +38,7 @@ impl ControlFlow {
         for (at, block) in order.iter().enumerate() {
             position[block.index()] = at as u32;
         }
-        let predecessors = Lists::of(graph.blocks.len(), |add| {
+        let predecessors = Csr::of(graph.blocks.len(), |add| {
             for &block in &order {
                 graph.block(block).terminator.for_each_successor(|successor| add(successor.index(), block));
             }
@@ -135,7 +135,7 @@ fn reverse_postorder(graph: &Graph) -> Vec<Block> {
 }
 
 /// Immediate dominators; blocks are given by their position in the order.
-fn dominator_positions(order: &[Block], position: &[u32], predecessors: &Lists<Block>) -> Vec<u32> {
+fn dominator_positions(order: &[Block], position: &[u32], predecessors: &Csr<Block>) -> Vec<u32> {
     let mut dominator = vec![NONE; order.len()];
     if order.is_empty() {
         return dominator;
@@ -172,7 +172,7 @@ fn dominator_positions(order: &[Block], position: &[u32], predecessors: &Lists<B
 }
 
 fn intervals(dominator: &[u32]) -> Vec<(u32, u32)> {
-    let children = Lists::of(dominator.len(), |add| {
+    let children = Csr::of(dominator.len(), |add| {
         dominator.iter().enumerate().skip(1).for_each(|(at, &above)| add(above as usize, at as u32));
     });
     let mut interval = vec![(0, 0); dominator.len()];

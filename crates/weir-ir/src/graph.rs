@@ -42,7 +42,7 @@
 //!             | setN { (FIRST [.. LAST]),* }
 //!             | patternN (contains | equals | less | matches) "TEXT"
 //!             | outN NAME
-//!             | fuels COUNT                           | usual (fuel,*)*  | straight
+//!             | fuels COUNT                           | usual (fuel,*)*  | fast_path
 //!             | entry block                           ; where it is not block0
 //! block       = blockN [( (v : type),* )] :  instruction*  terminator
 //! type        = bool | int | buf | flow table
@@ -92,7 +92,7 @@
 //! 4. `get`, `set`, `append` and sequences use a flow of their own table. They have a side if and only if the variable
 //!    or table has sides. A flow is not used after the next lookup. All paths to a `restart` come from the same lookup.
 //! 5. Integers are unsigned and 64 bits wide; shifts by 64 or more give 0.
-//! 6. `rejoin` occurs only in straight graphs ([`crate::straight`]), which are run before their whole graph.
+//! 6. `rejoin` occurs only in fast paths ([`crate::fast_path`]), which are run before their whole graph.
 //!    `weir-codegen`, which compiles both, checks that the values of a `rejoin` are the values from which the whole
 //!    graph resumes.
 //! 7. A key has as many words as its table's layout. If a table declares no layout, all its lookups have keys of the
@@ -349,7 +349,7 @@ pub enum Terminator {
     },
     /// Ends the flow of the last lookup; the program resumes after that lookup with a new flow.
     Restart,
-    /// Ends a straight graph and continues in its whole graph: at the entry, or after one of its lookups with the
+    /// Ends a fast path and continues in its whole graph: at the entry, or after one of its lookups with the
     /// values that are live across it.
     Rejoin {
         /// The lookup's index in [`crate::liveness::lookups`] of the whole graph.
@@ -509,8 +509,8 @@ pub struct Graph {
     /// Loops whose first iteration most packets do, from the layers that the stack marks as usual: at most one of each
     /// list, in this order.
     pub usual: Vec<Vec<Fuel>>,
-    /// Whether this is a straight graph ([`crate::straight`]); its declarations are those of its whole graph.
-    pub is_straight: bool,
+    /// Whether this is a fast path ([`crate::fast_path`]); its declarations are those of its whole graph.
+    pub is_fast_path: bool,
     /// Type of every value.
     pub values: Vec<Type>,
     /// Blocks. Unreachable blocks may exist until a pass removes them.

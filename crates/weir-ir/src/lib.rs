@@ -3,7 +3,7 @@
 //! * [`graph`]: the data structure, and the meaning of every instruction.
 //! * [`build`]: how lowering builds a graph; turns variables into block parameters.
 //! * [`text`]: prints and parses graphs. [`verify`]: checks the invariants. [`interpret`]: the reference semantics.
-//! * `passes`: one file per pass. [`straight`]: the most common path of packets as a separate graph.
+//! * `passes`: one file per pass. [`fast_path`]: the most common path of packets as a separate graph.
 //! * Analyses: [`dominators`] (order, dominance, loops), [`liveness`] (values across lookups), [`range`](mod@range)
 //!   (upper bounds of values), [`lengths`] (lower bounds of buffer lengths), [`patterns`] (searching).
 //! * [`abi`]: the contract between a program compiled from a graph and the engine that runs it; [`engine_var`]: the
@@ -14,20 +14,20 @@
 pub mod abi;
 pub mod build;
 pub mod checksum;
+mod csr;
 pub mod dominators;
 pub mod engine_var;
 pub mod excerpt;
+pub mod fast_path;
 pub mod graph;
 pub mod interpret;
 pub mod key;
 pub mod lengths;
-mod lists;
 pub mod liveness;
 pub mod passes;
 pub mod patterns;
 pub mod range;
 pub mod sequence;
 pub mod slot;
-pub mod straight;
 pub mod text;
 pub mod verify;

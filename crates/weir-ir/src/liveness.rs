@@ -181,11 +181,6 @@ impl Liveness {
         }
     }
 
-    /// Whether `value` is live at the start of `block` (and not one of its parameters).
-    pub fn is_live_into(&self, value: Value, block: Block) -> bool {
-        self.row(block)[value.index() / 64] >> (value.index() % 64) & 1 == 1
-    }
-
     /// The live values at the start of `block`, except its parameters, by number.
     pub fn live_in(&self, block: Block) -> Vec<Value> {
         let words = self.row(block).iter().enumerate();

@@ -18,11 +18,6 @@ impl Timestamp {
         Self(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
     }
 
-    /// Seconds since 1970, as Zeek's logs write a time. Loses precision below a microsecond.
-    pub fn as_seconds_f64(self) -> f64 {
-        self.0 as f64 / 1e9
-    }
-
     /// Nanoseconds from `earlier` to `self`; 0 if `earlier` is later.
     pub fn since_ns(self, earlier: Self) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)

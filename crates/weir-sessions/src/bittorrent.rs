@@ -17,6 +17,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "bittorrent",
     log: "bittorrent",
     transports: &["tcp"],
+    ports: &[6881, 6882, 6883, 6884, 6885, 6886, 6887, 6888, 6889],
     hands_over: &[],
     doc: "BitTorrent: torrents and peers (BEP 3)",
     probe,

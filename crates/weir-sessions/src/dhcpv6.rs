@@ -1,9 +1,9 @@
 //! DHCP for IPv6 (RFC 8415): one [`Dhcpv6Transaction`] per transaction and flow, yielded after the server's reply.
 //! Multicasts of clients and answers of servers may be two flows, and thus two transactions.
 
+use crate::pairing::{Held, Waiting};
 use crate::session::{Words, named, session_fields};
 use crate::values::{collect_numbers, numbers, owned_texts, readable, text, unsigned};
-use crate::waiting::Waiting;
 use crate::wire::Reader;
 use crate::{
     ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "dhcpv6",
     log: "dhcpv6",
     transports: &["udp"],
+    ports: &[546, 547],
     hands_over: &[],
     doc: "DHCP for IPv6: clients, their addresses and prefixes (RFC 8415)",
     probe,
@@ -37,9 +38,6 @@ fn may_begin(place: FirstPlace) -> ByteSet {
         _ => ByteSet::ALL,
     }
 }
-
-/// Ports of clients and of servers.
-const PORTS: [u16; 2] = [546, 547];
 
 /// Maximum number of open transactions per flow, and of messages per transaction.
 pub const OPEN_MAX: usize = 8;
@@ -277,7 +275,7 @@ pub fn kind_name(kind: u8) -> Cow<'static, str> {
 
 /// On DHCPv6 ports, detects any message whose options parse completely.
 fn probe(opening: &Opening<'_>) -> Probe {
-    let is_known = opening.is_datagram && opening.ports.iter().any(|port| PORTS.contains(port));
+    let is_known = opening.is_datagram && opening.is_on(PROTOCOL.ports);
     let is_dhcp = |datagram| Message::parse(datagram).is_some();
     // On other ports, a message must also have an identifier of a known type.
     let is_certain = |datagram| {
@@ -306,7 +304,7 @@ impl SessionParser for Dhcpv6Parser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        while let Some(old) = self.open.take(|open| data.time.since_ns(open.time) > PATIENCE_NS) {
+        while let Some(old) = self.open.take_oldest_if(|old| data.time.since_ns(old.time) > PATIENCE_NS) {
             sessions.push(Box::new(old));
         }
         let Some(message) = Message::parse(data.bytes) else { return Progress::Wanted };
@@ -320,8 +318,8 @@ impl SessionParser for Dhcpv6Parser {
             }
             None => {
                 let (time, messages) = (data.time, vec![message]);
-                let oldest = self.open.push(Dhcpv6Transaction { time, last_time: time, messages });
-                sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
+                let transaction = Dhcpv6Transaction { time, last_time: time, messages };
+                self.open.push(transaction, |oldest| sessions.push(Box::new(oldest)));
             }
         }
         if is_last && let Some(over) = self.open.take(is_it) {
@@ -339,11 +337,17 @@ impl SessionParser for Dhcpv6Parser {
     }
 
     fn held_bytes(&self) -> usize {
-        self.open.iter().flat_map(|open| &open.messages).map(Message::held_bytes).sum()
+        self.open.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { sessions: self.open.evicted(), ..self.cut_off }
+    }
+}
+
+impl Held for Dhcpv6Transaction {
+    fn held_bytes(&self) -> usize {
+        self.messages.iter().map(Message::held_bytes).sum()
     }
 }
 

@@ -53,7 +53,6 @@ pub mod ssh;
 pub mod stun;
 pub mod tls;
 mod values;
-mod waiting;
 mod wire;
 pub mod wireguard;
 pub mod x509;

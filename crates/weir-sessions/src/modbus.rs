@@ -1,7 +1,7 @@
 //! Modbus over TCP (Modbus Messaging on TCP/IP 1.0b): one [`ModbusTransaction`] per request and answer.
 
 use crate::frames::{Frames, Head, Next};
-use crate::pairing::{Exchange, Pairing};
+use crate::pairing::{Exchange, Held, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{name, text, unsigned};
 use crate::wire::Reader;
@@ -19,6 +19,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "modbus",
     log: "modbus",
     transports: &["tcp"],
+    ports: &[502],
     hands_over: &[],
     doc: "Modbus: requests to controllers, and their answers (Modbus/TCP)",
     probe,
@@ -36,9 +37,6 @@ fn may_begin(place: FirstPlace) -> ByteSet {
         _ => ByteSet::ALL,
     }
 }
-
-/// Server port of controllers.
-const PORT: u16 = 502;
 
 /// Maximum length of a message (§4.1).
 const MESSAGE_BYTES_MAX: usize = 260;
@@ -138,7 +136,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
         Head::Short => Ok(None),
         Head::Wrong => Err(()),
     };
-    let is_port_known = opening.ports.contains(&PORT);
+    let is_port_known = opening.is_on(PROTOCOL.ports);
     match (side(opening.originator), side(opening.responder)) {
         (Err(()), _) | (_, Err(())) => Probe::NotForUs,
         (Ok(Some(_)), _) | (_, Ok(Some(_))) if is_port_known => Probe::Certain,
@@ -185,11 +183,11 @@ impl SessionParser for ModbusParser {
     }
 
     fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>() + self.pairing.held_bytes(|_| 0)
+        self.sides.iter().map(Frames::held_bytes).sum::<usize>() + self.pairing.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        CutOff::default()
+        self.pairing.cut_off()
     }
 }
 
@@ -211,6 +209,12 @@ impl ModbusParser {
             let fits = |request: &Message, response: &Message| request.key() == response.key();
             sessions.push(self.pairing.answer(from, time, message, fits));
         }
+    }
+}
+
+impl Held for Message {
+    fn held_bytes(&self) -> usize {
+        0
     }
 }
 

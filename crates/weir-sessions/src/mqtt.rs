@@ -19,6 +19,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "mqtt",
     log: "mqtt_connect",
     transports: &["tcp"],
+    ports: &[1883],
     hands_over: &[],
     doc: "MQTT connections: client, and published topics (MQTT 3.1.1, 5)",
     probe,

@@ -17,6 +17,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "ntp",
     log: "ntp",
     transports: &["udp"],
+    ports: &[123],
     hands_over: &[],
     doc: "NTP messages, each with its four timestamps (RFC 5905)",
     probe,
@@ -34,8 +35,6 @@ fn may_begin(place: FirstPlace) -> ByteSet {
         _ => ByteSet::ALL,
     }
 }
-
-const PORT: u16 = 123;
 
 /// Length of a message without extension fields and authenticator, bytes.
 const MESSAGE_BYTES: usize = 48;
@@ -191,7 +190,7 @@ fn power_ns(exponent: i8) -> u64 {
 /// NTP has no signature. On its port any well-formed message is accepted; elsewhere only a server's message
 /// with consistent timestamps.
 fn probe(opening: &Opening<'_>) -> Probe {
-    let is_port_known = opening.ports.contains(&PORT);
+    let is_port_known = opening.is_on(PROTOCOL.ports);
     let is_ntp = |datagram: &[u8]| {
         let Some(message) = NtpMessage::parse(datagram, Timestamp(0)) else { return false };
         match &message.clock {

@@ -17,6 +17,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "openvpn",
     log: "openvpn",
     transports: &["udp", "tcp"],
+    ports: &[1194],
     hands_over: &[],
     doc: "OpenVPN: the first packet of each side",
     probe,

@@ -11,9 +11,9 @@ mod message;
 
 use crate::frames::{Frame, Frames, Next};
 use crate::line::text as lossy;
+use crate::pairing::{Held, Waiting};
 use crate::session::session_fields;
 use crate::values::{name, text};
-use crate::waiting::Waiting;
 use crate::{
     ByteSet, CutOff, Data, Direction, FirstPlace, Progress, Session, SessionParser, SessionProtocol,
 };
@@ -29,6 +29,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "postgresql",
     log: "postgresql",
     transports: &["tcp"],
+    ports: &[5432],
     hands_over: &["tls"],
     doc: "PostgreSQL: logins, databases, and queries with their results",
     probe,
@@ -122,14 +123,6 @@ impl PgExchange {
         }
     }
 
-    fn held_bytes(&self) -> usize {
-        let texts = [&self.tag, &self.error, &self.error_message];
-        // Startup and query are shared between exchanges, but counted for each: an upper bound.
-        let startup = self.startup.as_ref().map_or(0, |startup| startup.held_bytes());
-        let query = self.query.as_ref().map_or(0, |query| query.len());
-        size_of::<Self>() + startup + query + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
-    }
-
     /// Whether ReadyForQuery ends the exchange.
     fn is_ended_by_ready(&self) -> bool {
         self.request != Some("extended_query")
@@ -198,6 +191,16 @@ impl PgExchange {
             _ => {}
         }
         false
+    }
+}
+
+impl Held for PgExchange {
+    fn held_bytes(&self) -> usize {
+        let texts = [&self.tag, &self.error, &self.error_message];
+        // Startup and query are shared between exchanges, but counted for each: an upper bound.
+        let startup = self.startup.as_ref().map_or(0, |startup| startup.held_bytes());
+        let query = self.query.as_ref().map_or(0, |query| query.len());
+        size_of::<Self>() + startup + query + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
     }
 }
 
@@ -322,7 +325,7 @@ impl SessionParser for PgParser {
                 return Progress::Wanted;
             }
             let frames = &mut self.sides[data.from as usize];
-            let asked = self.waiting.find(|_| true);
+            let asked = self.waiting.oldest_mut();
             let encryption =
                 asked.filter(|asked| matches!(asked.request, Some("ssl_request" | "gssenc_request")));
             if !is_client
@@ -332,7 +335,7 @@ impl SessionParser for PgParser {
             {
                 asked.is_good = Some(*first != b'N');
                 rest = &rest[1..];
-                sessions.extend(self.waiting.take(|_| true).map(|asked| Box::new(asked) as Box<dyn Session>));
+                sessions.extend(self.waiting.take_oldest().map(|asked| Box::new(asked) as Box<dyn Session>));
                 if *first == b'N' {
                     continue;
                 }
@@ -394,7 +397,8 @@ impl SessionParser for PgParser {
 
     fn held_bytes(&self) -> usize {
         self.sides.iter().map(Frames::held_bytes).sum::<usize>()
-            + self.waiting.iter().chain(&self.unasked).map(PgExchange::held_bytes).sum::<usize>()
+            + self.waiting.held_bytes()
+            + self.unasked.as_ref().map_or(0, PgExchange::held_bytes)
             + [&self.batch.parsed, &self.batch.bound]
                 .into_iter()
                 .flatten()
@@ -406,7 +410,7 @@ impl SessionParser for PgParser {
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { sessions: self.cut_off.sessions + self.waiting.evicted(), ..self.cut_off }
     }
 }
 
@@ -475,9 +479,12 @@ impl PgParser {
             // Passwords, rows of copies, termination.
             _ => return,
         }
-        let oldest = if self.is_lost { Some(asked) } else { self.waiting.push(asked) };
-        let oldest = oldest.filter(|oldest| oldest.request != SYNC);
-        sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
+        let mut report = |exchange: PgExchange| {
+            if exchange.request != SYNC {
+                sessions.push(Box::new(exchange));
+            }
+        };
+        if self.is_lost { report(asked) } else { self.waiting.push(asked, report) }
     }
 
     /// Updates the names: Parse names a query, Bind binds a portal to it, Close removes either.
@@ -519,7 +526,7 @@ impl PgParser {
             return;
         }
         let is_ready = frame.bytes[0] == b'Z';
-        let Some(asked) = self.waiting.find(|_| true) else {
+        let Some(asked) = self.waiting.oldest_mut() else {
             let unasked =
                 self.unasked.get_or_insert_with(|| PgExchange::new(frame.time, None, self.startup.as_ref()));
             if unasked.take_answer(frame.bytes[0], body) {
@@ -537,7 +544,7 @@ impl PgParser {
             return;
         }
         // After an error the server skips messages up to the Sync.
-        while let Some(mut over) = self.waiting.take(|_| true) {
+        while let Some(mut over) = self.waiting.take_oldest() {
             let is_last = !is_ready || over.request != Some("extended_query");
             over.is_good = if is_last { over.is_good } else { Some(false) };
             if over.request != SYNC {

@@ -1,6 +1,6 @@
 //! RADIUS (RFC 2865, RFC 2866, RFC 5176): one [`RadiusTransaction`] for each request with its answer.
 
-use crate::pairing::{Exchange, Pairing};
+use crate::pairing::{Exchange, Held, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{name, numbers, readable, text, unsigned};
 use crate::wire::Reader;
@@ -19,6 +19,8 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "radius",
     log: "radius",
     transports: &["udp"],
+    // Authentication and accounting, old and current; dynamic authorization.
+    ports: &[1645, 1646, 1812, 1813, 3799],
     hands_over: &[],
     doc: "RADIUS: authentication of users (RFC 2865), and accounting (RFC 2866)",
     probe,
@@ -36,9 +38,6 @@ fn may_begin(place: FirstPlace) -> ByteSet {
         _ => ByteSet::ALL,
     }
 }
-
-/// Ports of authentication, accounting and dynamic authorization, current and old.
-const PORTS: [u16; 5] = [1812, 1813, 1645, 1646, 3799];
 
 /// Maximum number of requests of a flow that wait for their answers. A gateway sends many requests to a server in one
 /// flow.
@@ -138,7 +137,9 @@ impl Message {
     fn is_request(&self) -> bool {
         matches!(self.code, ACCESS_REQUEST | 4 | 12 | 40 | 43)
     }
+}
 
+impl Held for Message {
     fn held_bytes(&self) -> usize {
         let texts = [
             &self.username,
@@ -178,7 +179,7 @@ pub fn code_name(code: u8) -> Cow<'static, str> {
 /// On a RADIUS port, any message with consistent lengths. Elsewhere the message must fill its datagram and
 /// have the attributes that its code requires.
 fn probe(opening: &Opening<'_>) -> Probe {
-    let is_port_known = opening.ports.iter().any(|port| PORTS.contains(port));
+    let is_port_known = opening.is_on(PROTOCOL.ports);
     let is_radius = |datagram: &[u8]| {
         let Some(message) = Message::parse(datagram) else { return false };
         let length =
@@ -223,11 +224,11 @@ impl SessionParser for RadiusParser {
     }
 
     fn held_bytes(&self) -> usize {
-        self.pairing.held_bytes(Message::held_bytes)
+        self.pairing.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        CutOff::default()
+        self.pairing.cut_off()
     }
 }
 

@@ -25,6 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "rdp",
     log: "rdp",
     transports: &["tcp"],
+    ports: &[3389],
     hands_over: &["tls"],
     doc: "Remote desktops: client, user and security protocol (MS-RDPBCGR)",
     probe,
@@ -372,7 +373,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
                     Some((0xe0, data)) if data.starts_with(b"Cookie: ms") => Probe::Certain,
                     Some((_, data)) if read_negotiation(data).is_some() => Probe::Certain,
                     // The oldest clients send neither cookie nor negotiation request.
-                    Some((_, [])) if opening.ports.contains(&3389) => Probe::Certain,
+                    Some((_, [])) if opening.is_on(PROTOCOL.ports) => Probe::Certain,
                     _ => Probe::NotForUs,
                 },
                 None if length > 512 => Probe::NotForUs,

@@ -9,6 +9,7 @@
 mod words;
 
 use crate::line::{Lines, text as lossy};
+use crate::pairing::{Held, Waiting};
 use crate::session::session_fields;
 use crate::values::{text, unsigned};
 use crate::{
@@ -16,7 +17,6 @@ use crate::{
     SessionProtocol, Setting,
 };
 use std::any::Any;
-use std::collections::VecDeque;
 use weir_packet::{Timestamp, Value};
 
 /// The protocol, for the registry.
@@ -25,6 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "redis",
     log: "redis",
     transports: &["tcp"],
+    ports: &[6379],
     hands_over: &[],
     doc: "Redis: commands with their replies (RESP)",
     probe,
@@ -249,9 +250,6 @@ impl Side {
     }
 }
 
-/// Port of servers.
-const PORT: u16 = 6379;
-
 /// Inline commands of health checks and of users. AUTH and QUIT are absent, as POP3 has them, too. On Redis's
 /// own port any word is accepted.
 const INLINE: [&str; 12] =
@@ -272,8 +270,8 @@ fn probe_inline(opening: &Opening<'_>) -> Probe {
         [b' ' | b'\r' | b'\n', ..] => INLINE.iter().any(|known| is_word(known)),
         _ => false,
     };
-    let is_command =
-        is_command || (opening.ports[1] == PORT && rest.first().is_none_or(u8::is_ascii_whitespace));
+    let is_command = is_command
+        || (PROTOCOL.ports.contains(&opening.ports[1]) && rest.first().is_none_or(u8::is_ascii_whitespace));
     if letters == 0 || !is_command {
         return Probe::NotForUs;
     }
@@ -298,7 +296,8 @@ fn reply(bytes: &[u8]) -> Probe {
 /// missing.
 fn is_servers_array(opening: &Opening<'_>) -> bool {
     let is_it = |side: usize, said: &[u8], other: &[u8]| {
-        let is_server = opening.ports[side] == PORT && opening.ports[1 - side] != PORT;
+        let [here, there] = [side, 1 - side].map(|side| PROTOCOL.ports.contains(&opening.ports[side]));
+        let is_server = here && !there;
         is_server && said.first() == Some(&b'*') && other.is_empty()
     };
     is_it(0, opening.originator, opening.responder) || is_it(1, opening.responder, opening.originator)
@@ -342,9 +341,15 @@ fn probe(opening: &Opening<'_>) -> Probe {
 
 /// A command that waits for its reply, or for the replies to earlier commands.
 #[derive(Debug)]
-struct Waiting {
+struct PendingCommand {
     command: RedisCommand,
     is_replied_to: bool,
+}
+
+impl Held for PendingCommand {
+    fn held_bytes(&self) -> usize {
+        self.command.held_bytes()
+    }
 }
 
 /// Parses the commands of one connection.
@@ -355,7 +360,7 @@ pub struct RedisParser {
     /// The command being read.
     command: Option<RedisCommand>,
     /// Pending commands, oldest first.
-    waiting: VecDeque<Waiting>,
+    waiting: Waiting<PendingCommand, WAITING_MAX>,
     replies: Replies,
     /// Evicted commands whose replies are still expected; that many replies are skipped.
     unanswered: u64,
@@ -370,7 +375,6 @@ pub struct RedisParser {
     confirmed: Option<(String, u64)>,
     /// The client has sent a valid command, so client and server are certain.
     is_client_known: bool,
-    cut_off: CutOff,
 }
 
 impl SessionParser for RedisParser {
@@ -419,12 +423,12 @@ impl SessionParser for RedisParser {
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         self.command = None;
-        sessions.extend(self.waiting.drain(..).map(|waiting| Box::new(waiting.command) as Box<dyn Session>));
+        sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting.command) as Box<dyn Session>));
     }
 
     fn held_bytes(&self) -> usize {
         self.sides.iter().map(Side::held_bytes).sum::<usize>()
-            + self.waiting.iter().map(|waiting| waiting.command.held_bytes()).sum::<usize>()
+            + self.waiting.held_bytes()
             + self.command.as_ref().map_or(0, RedisCommand::held_bytes)
             + self.reply.as_ref().map_or(0, |reply| reply.1.capacity())
             + [&self.pushed, &self.last].into_iter().flatten().map(String::capacity).sum::<usize>()
@@ -432,7 +436,7 @@ impl SessionParser for RedisParser {
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { sessions: self.waiting.evicted(), ..CutOff::default() }
     }
 }
 
@@ -481,28 +485,24 @@ impl RedisParser {
         command.close();
         let (is_replied_to, replies) = self.replies.after(&command);
         self.replies = replies;
-        self.waiting.push_back(Waiting { command, is_replied_to });
-        if self.waiting.len() > WAITING_MAX
-            && let Some(oldest) = self.waiting.pop_front()
-        {
+        self.waiting.push(PendingCommand { command, is_replied_to }, |oldest| {
             self.unanswered += 1;
-            self.cut_off.parts += 1;
             sessions.push(Box::new(oldest.command));
-        }
+        });
         self.yield_silent(sessions);
         true
     }
 
     /// Yields the oldest commands up to the first that expects a reply.
     fn yield_silent(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        while let Some(silent) = self.waiting.pop_front_if(|oldest| !oldest.is_replied_to) {
+        while let Some(silent) = self.waiting.take_oldest_if(|oldest| !oldest.is_replied_to) {
             sessions.push(Box::new(silent.command));
         }
     }
 
     /// Whether an array with this first word is a RESP 2 push. It is if the client is, or may be, subscribed.
     fn is_push(&self, word: &str) -> bool {
-        let asked = self.waiting.front().and_then(|asked| asked.command.name.as_deref());
+        let asked = self.waiting.oldest().and_then(|asked| asked.command.name.as_deref());
         let is_open = self.is_subscribed.contains(&true)
             || asked.is_none_or(|asked| words::PUSHED.iter().any(|word| word.eq_ignore_ascii_case(asked)));
         is_open && words::PUSHED.contains(&word)
@@ -520,11 +520,15 @@ impl RedisParser {
             }
             return false;
         }
-        let is_asked = |asked: &Waiting| {
+        let is_asked = |asked: &PendingCommand| {
             asked.command.name.as_deref().is_some_and(|asked| asked.eq_ignore_ascii_case(word))
         };
-        let Some(stale) = self.waiting.iter().position(is_asked) else { return false };
-        sessions.extend(self.waiting.drain(..stale).map(|asked| Box::new(asked.command) as Box<dyn Session>));
+        if !self.waiting.iter().any(is_asked) {
+            return false;
+        }
+        while let Some(stale) = self.waiting.take_oldest_if(|oldest| !is_asked(oldest)) {
+            sessions.push(Box::new(stale.command));
+        }
         true
     }
 
@@ -575,7 +579,7 @@ impl RedisParser {
             self.unanswered -= 1;
             return false;
         }
-        let asked = self.waiting.pop_front().map(|asked| asked.command);
+        let asked = self.waiting.take_oldest().map(|asked| asked.command);
         let is_asked = asked.is_some();
         let mut command = asked.unwrap_or_else(|| RedisCommand::new(time));
         command.is_good = Some(!matches!(kind, b'-' | b'!'));

@@ -35,6 +35,13 @@ pub struct Opening<'a> {
     pub is_datagram: bool,
 }
 
+impl Opening<'_> {
+    /// Whether the originator or the responder has one of these ports.
+    pub(crate) fn is_on(&self, ports: &[u16]) -> bool {
+        self.ports.iter().any(|port| ports.contains(port))
+    }
+}
+
 /// The position of one of the first bytes of a direction: over TCP in the stream, over UDP in the last datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstPlace {
@@ -227,6 +234,10 @@ pub struct SessionProtocol {
     pub doc: &'static str,
     /// The layers that may carry it: `tcp`.
     pub transports: &'static [&'static str],
+    /// Server ports that are registered for it, or usual. A port never suffices to recognise the protocol: the probe may use
+    /// the ports as a hint, and options that must classify a stream before its protocol is known (`--cutoff 'tls: 10k'`) use
+    /// them in place of the protocol.
+    pub ports: &'static [u16],
     /// The protocols that it may hand over to, carry in an inner stream, or share a flow with. If a question wants one
     /// of them, the parser of this protocol runs, too.
     pub hands_over: &'static [&'static str],

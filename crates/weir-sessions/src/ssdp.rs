@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "ssdp",
     log: "ssdp",
     transports: &["udp"],
+    ports: &[1900],
     hands_over: &[],
     doc: "SSDP: searches, announcements and answers of UPnP devices (UPnP Device Architecture)",
     probe,

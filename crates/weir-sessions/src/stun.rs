@@ -3,7 +3,7 @@
 //! Indications that carry relayed data (Send, Data) are skipped: each would be a session of its own. If DTLS
 //! follows in the same flow (RFC 7983), the parser hands over.
 
-use crate::pairing::{Exchange, Pairing};
+use crate::pairing::{Exchange, Held, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{numbers, owned, readable, text, unsigned};
 use crate::wire::Reader;
@@ -22,6 +22,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "stun",
     log: "stun",
     transports: &["udp"],
+    ports: &[3478],
     hands_over: &["dtls", "rtp"],
     doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
     probe,
@@ -140,7 +141,9 @@ impl Message {
     fn is_cargo(&self) -> bool {
         self.class == 1 && matches!(self.method, 6 | 7)
     }
+}
 
+impl Held for Message {
     fn held_bytes(&self) -> usize {
         let reason = self.error.as_ref().map(|error| &error.1);
         let texts = [self.username.as_ref(), self.realm.as_ref(), self.software.as_ref(), reason];
@@ -226,11 +229,11 @@ impl SessionParser for StunParser {
     }
 
     fn held_bytes(&self) -> usize {
-        self.pairing.held_bytes(Message::held_bytes)
+        self.pairing.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        CutOff::default()
+        self.pairing.cut_off()
     }
 }
 

@@ -1,9 +1,9 @@
 //! WireGuard (its white paper, §5.4): one [`WireguardHandshake`] for each handshake. Only message types and
 //! session indices are unencrypted.
 
+use crate::pairing::{Held, Waiting};
 use crate::session::{Words, session_fields};
 use crate::values::{text, unsigned};
-use crate::waiting::Waiting;
 use crate::{
     ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
     SessionProtocol,
@@ -17,6 +17,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "wireguard",
     log: "wireguard",
     transports: &["udp"],
+    ports: &[51820],
     hands_over: &[],
     doc: "WireGuard: handshakes, which are repeated every two minutes while there is traffic",
     probe,
@@ -104,10 +105,7 @@ impl SessionParser for WireguardParser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        let other = match data.from {
-            Direction::Originator => Direction::Responder,
-            Direction::Responder => Direction::Originator,
-        };
+        let other = data.from.other();
         let is_asked = |index: u32| {
             move |waiting: &WireguardHandshake| {
                 waiting.initiator == other && waiting.initiator_index == Some(index)
@@ -126,8 +124,7 @@ impl SessionParser for WireguardParser {
             Some(Message::Initiation { sender }) => {
                 let begun =
                     WireguardHandshake { initiator: data.from, initiator_index: Some(sender), ..unknown };
-                let oldest = self.waiting.push(begun);
-                sessions.extend(oldest.map(|oldest| Box::new(oldest) as Box<dyn Session>));
+                self.waiting.push(begun, |oldest| sessions.push(Box::new(oldest)));
             }
             Some(Message::Response { sender, receiver }) => {
                 let mut handshake = match self.waiting.take(is_asked(receiver)) {
@@ -157,11 +154,17 @@ impl SessionParser for WireguardParser {
     }
 
     fn held_bytes(&self) -> usize {
-        self.waiting.iter().count() * size_of::<WireguardHandshake>()
+        self.waiting.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        CutOff::default()
+        CutOff { sessions: self.waiting.evicted(), ..CutOff::default() }
+    }
+}
+
+impl Held for WireguardHandshake {
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>()
     }
 }
 

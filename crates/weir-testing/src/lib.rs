@@ -1,13 +1,16 @@
-//! Generators, oracles and fuzz entry points; for tests and fuzzers only. No crate depends on this one outside its
-//! tests.
+//! Generators, oracles and fuzz entry points; for tests and fuzzers only. No crate depends on this one outside its tests;
+//! `xtask` takes [`Random`].
 //!
 //! | module | feature | generates | checks |
 //! |---|---|---|---|
 //! | [`Random`] | | numbers from a seed | |
-//! | [`graph`] | `graph` | valid graphs and frames | that two programs have equal outcomes of `drive` |
-//! | [`language`] | `language` | a catalogue of fields | that texts and filters are refused with a diagnostic, or printed and read again |
-//! | [`conversation`] | `conversation` | both directions of a connection | the properties of every session parser |
-//! | [`capture`] | `capture` | | the guarantees of a source; pcapng written and read again |
+//! | [`graph`] | `graph` | valid graphs and frames | two programs: equal outcomes of `drive` |
+//! | [`language`] | `language` | a catalogue of fields | protocol texts and filters: refused with a diagnostic, or printed and read again |
+//! | [`conversation`] | `conversation` | both sides of a connection | what holds of every session parser |
+//! | [`frames`] | `frames` | frames of Ethernet, IP, TCP …, random and damaged ones | |
+//! | [`traffic`] | `frames` | TCP conversations over a bad network | |
+//! | [`filters`] | `language` | filters over all fields | |
+//! | [`capture`] | `capture` | | what a source promises; pcapng written and read again |
 //! | [`engines`] | `engines` | protocol texts, filters, packets | native code and passes against the interpreter |
 //!
 //! The functions named `fuzz_*` take any bytes and panic if a property does not hold. The fuzzers in `fuzz/` (at the
@@ -26,6 +29,10 @@ mod choices;
 pub mod conversation;
 #[cfg(feature = "engines")]
 pub mod engines;
+#[cfg(feature = "language")]
+pub mod filters;
+#[cfg(feature = "frames")]
+pub mod frames;
 #[cfg(feature = "graph")]
 pub mod graph;
 #[cfg(feature = "language")]
@@ -33,5 +40,7 @@ pub mod language;
 mod random;
 #[cfg(feature = "engines")]
 mod texts;
+#[cfg(feature = "frames")]
+pub mod traffic;
 
 pub use random::Random;

@@ -5,8 +5,8 @@
 use std::error::Error;
 use std::ffi::OsString;
 use weir::io::CaptureReader;
-use weir::stream::{Chunk, Stream, StreamHandler, StreamParams, Streams};
-use weir::{Compiler, Options};
+use weir::stream::{Chunk, Stream, StreamHandler, StreamParams};
+use weir::{Compiler, Engine, Options};
 
 /// Counts bytes.
 #[derive(Default)]
@@ -34,19 +34,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             _ => files.push(OsString::from(word)),
         }
     }
-    let mut streams = Streams::new();
-    let all = streams.subscribe("", params, Assembler::default);
-    let compiled = streams.compile(&compiler, &options).map_err(|wrong| wrong.to_string())?;
+    let mut engine = Engine::with(compiler, options);
+    let all = engine.subscribe_streams("", params, Assembler::default).map_err(|wrong| wrong.to_string())?;
     let mut reader = CaptureReader::open(&files);
-    let outcome = weir::run(
-        &compiler,
-        &compiled,
-        &mut reader,
-        &[],
-        1,
-        &mut |_, _| Ok::<(), Box<dyn Error>>(()),
-        &mut |_| {},
-    )?;
+    let outcome = engine.run(&mut reader, 1).map_err(|wrong| wrong.to_string())?;
     for error in &outcome.errors {
         eprintln!("{error}");
     }

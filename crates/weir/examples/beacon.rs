@@ -72,6 +72,7 @@ static BEACON: SessionProtocol = SessionProtocol {
     log: "beacon",
     doc: "Check-ins of a made-up remote control",
     transports: &["tcp"],
+    ports: &[],
     hands_over: &[],
     probe,
     may_begin,

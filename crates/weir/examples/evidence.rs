@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use weir::Engine;
 use weir::io::{CaptureReader, CaptureWriter};
 use weir::packet::PacketMeta;
-use weir::stream::{Chunk, ChunkParams, Stream, StreamHandler, StreamParams, Streams};
+use weir::stream::{Chunk, ChunkParams, Stream, StreamHandler, StreamParams};
 
 /// Maximum number of kept packets.
 const PACKETS_MAX: usize = 100_000;
@@ -47,11 +48,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let overlap = text.len().saturating_sub(1) as u32;
     let chunk = Some(ChunkParams { bytes: overlap + (16 << 10), overlap, flush_ns: 0 });
     let params = StreamParams { chunk, packets: true, ..StreamParams::default() };
-    let mut streams = Streams::new();
+    let mut engine = Engine::new();
     let make = move || Evidence { text: text.clone(), packets: BTreeMap::new() };
-    let evidence = streams.subscribe("", params, make);
+    let evidence = engine.subscribe_streams("", params, make).map_err(|wrong| wrong.to_string())?;
     let files: Vec<_> = args.collect();
-    let outcome = streams.run(&mut CaptureReader::open(&files), 1).map_err(|wrong| wrong.to_string())?;
+    let outcome = engine.run(&mut CaptureReader::open(&files), 1).map_err(|wrong| wrong.to_string())?;
     for error in &outcome.errors {
         eprintln!("{error}");
     }

@@ -1,11 +1,11 @@
 //! Compiles questions to a program: checks filters, lowers one graph, runs passes, generates code.
 
 use crate::connection::{self, Connection, Places};
-use crate::deferred_predicate::{bit_plan, deferred_predicates};
+use crate::deferred_predicate::{alternative_plan, deferred_predicates};
 use crate::events::never_told;
 use crate::ordering::Ordering;
 use crate::program::{Executor, make_program};
-use crate::worker_sink::MakeWorkerSink;
+use crate::question_worker::MakeQuestionWorker;
 use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
 use std::fmt;
@@ -100,7 +100,7 @@ pub struct Compiled {
     /// The native program, whose machine code and intermediate form can be printed on demand.
     pub(crate) native: Option<Arc<weir_codegen::NativeProgram>>,
     /// Constructors of worker parts, by question; `None` for questions without any.
-    pub(crate) sinks: Vec<Option<MakeWorkerSink>>,
+    pub(crate) make_workers: Vec<Option<MakeQuestionWorker>>,
 }
 
 impl fmt::Debug for Compiled {
@@ -426,9 +426,9 @@ impl Compiler {
         let Lowered { mut graph, trie, outs, unconditional, .. } = lowered;
         let passes = pass_options(options);
         let report = weir_ir::passes::optimize(&mut graph, &passes);
-        let straight = straight_of(&graph, options, &passes);
+        let fast_path = make_fast_path(&graph, options, &passes);
         let optimized = Instant::now();
-        let (program, native, engine) = make_program(graph, straight, options.engine).map_err(|message| {
+        let (program, native, engine) = make_program(graph, fast_path, options.engine).map_err(|message| {
             let help = "what is asked, or the stack, is too much for one program: ask in several runs, or put \
                         alternatives into one expression: `frame matches \"one|two\"`";
             let list = vec![Diagnostic::error("W0199", message).help(help)];
@@ -443,10 +443,14 @@ impl Compiler {
         let (probed, wanted) = session_masks(asks, &questions, &trie, catalog);
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
-            alternatives: trie.bits.iter().map(bit_plan).collect(),
-            row: deferred_predicates(&trie.bits, |bit| &bit.row, (catalog, options.engine)),
-            connection: deferred_predicates(&trie.bits, |bit| &bit.connection, (catalog, options.engine)),
-            session: deferred_predicates(&trie.bits, |bit| &bit.session, (catalog, options.engine)),
+            alternatives: trie.alternatives.iter().map(alternative_plan).collect(),
+            row: deferred_predicates(&trie.alternatives, |bit| &bit.row, (catalog, options.engine)),
+            connection: deferred_predicates(
+                &trie.alternatives,
+                |bit| &bit.connection,
+                (catalog, options.engine),
+            ),
+            session: deferred_predicates(&trie.alternatives, |bit| &bit.session, (catalog, options.engine)),
             classes: trie.classes.iter().map(|class| class.iter().copied().collect()).collect(),
             verdicts: RemainderSet::EMPTY,
             sessions: Arc::clone(&self.sessions),
@@ -478,20 +482,20 @@ impl Compiler {
             timing,
             engine,
             native,
-            sinks: vec![],
+            make_workers: vec![],
         })
     }
 }
 
 /// The graph of the fast path, if there is one and the options do not exclude it.
-fn straight_of(graph: &Graph, options: &Options, passes: &weir_ir::passes::Options) -> Option<Graph> {
-    let is_left_out = |pass: &String| pass == STRAIGHT || pass == "all";
+fn make_fast_path(graph: &Graph, options: &Options, passes: &weir_ir::passes::Options) -> Option<Graph> {
+    let is_left_out = |pass: &String| pass == FAST_PATH || pass == "all";
     if options.engine == Executor::Interpreter || options.without_passes.iter().any(is_left_out) {
         return None;
     }
-    let mut straight = weir_ir::straight::straighten(graph)?;
-    weir_ir::passes::optimize(&mut straight, passes);
-    Some(straight)
+    let mut fast_path = weir_ir::fast_path::fast_path_of(graph)?;
+    weir_ir::passes::optimize(&mut fast_path, passes);
+    Some(fast_path)
 }
 
 /// A function that reads columns of connection records for deferred filters; places of variables are looked up
@@ -506,7 +510,7 @@ fn connection_value(program: &dyn Program, sessions: &Arc<SessionRegistry>) -> A
 }
 
 /// The name that excludes the fast path, used like the name of a pass.
-pub(crate) const STRAIGHT: &str = "straight";
+pub(crate) const FAST_PATH: &str = "fast-path";
 
 /// Limit of questions per program.
 pub(crate) const QUESTIONS_MAX: usize = 1_024;
@@ -515,7 +519,9 @@ pub(crate) const QUESTIONS_MAX: usize = 1_024;
 fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
     let message = match lowered.parts_left_out {
         0 => return None,
-        parts => format!("{parts} parts of what layers show are left out of packets' lines"),
+        parts => {
+            format!("{parts} parts of the layers' `show` clauses are left out of the lines about packets")
+        }
     };
     let help = "a line has room for some 250 values; shorten the `show` clauses of the stack";
     Some(Diagnostic::warning("W0194", message).help(help))
@@ -532,8 +538,9 @@ fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(),
     let Some(predicate) = filter.predicates.iter().find(late).filter(|_| is_at_once) else {
         return Ok(());
     };
-    let message = "events, packets of streams and handlers' packets are handed over before this is known";
-    let help = "choose them by fields of packets: addresses, ports";
+    let message =
+        "events, packets of streams and packets of handlers are delivered before this field is known";
+    let help = "select them by fields of packets, such as addresses and ports";
     let list = vec![Diagnostic::error("W0193", message).at(predicate.span).help(help)];
     Err(Diagnostics { sources: sources_of(&ask.filter), list })
 }
@@ -568,7 +575,7 @@ fn session_masks(
             parsed |= protocols;
         }
     }
-    for predicate in trie.bits.iter().flat_map(|b| &b.session) {
+    for predicate in trie.alternatives.iter().flat_map(|b| &b.session) {
         match catalog.key(predicate.field) {
             FieldKey::Session(p) | FieldKey::SessionField(p, _) => parsed.insert(usize::from(p)),
             _ => {}

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use weir_compile::deferred_predicate::{PREDICATES_MAX, lower_deferred};
 use weir_compile::lower::as_key;
-use weir_compile::{FieldKey, StackCatalog, TermBit};
+use weir_compile::{FieldKey, StackCatalog, TrieAlternative};
 use weir_engine::deferred_predicate::{DeferredField, DeferredPredicate, Presence};
 use weir_engine::plan::{Alternative, RemainderSet};
 use weir_ir::interpret::Interpreter;
@@ -18,7 +18,7 @@ const NATIVE_PREDICATES: usize = 16;
 
 /// The condition of a remainder as text, independent of other questions: positions in filter texts and the order of
 /// predicates are left out.
-fn name_of(bit: &TermBit) -> String {
+fn name_of(bit: &TrieAlternative) -> String {
     let of = |list: &[Predicate]| {
         let parts = list.iter().map(|p| (p.field, p.slice, p.mask, p.op, &p.literals, p.negated));
         let mut parts: Vec<String> = parts.map(|part| format!("{part:?}")).collect();
@@ -28,7 +28,7 @@ fn name_of(bit: &TermBit) -> String {
     format!("{} / {} / {}", of(&bit.row), of(&bit.connection), of(&bit.session))
 }
 
-pub(crate) fn bit_plan(bit: &TermBit) -> Alternative {
+pub(crate) fn alternative_plan(bit: &TrieAlternative) -> Alternative {
     let asks = |list: &[Predicate]| match list {
         [] => Presence::Nothing,
         list if list.iter().all(|p| p.negated) => Presence::Absence,
@@ -44,8 +44,8 @@ pub(crate) fn bit_plan(bit: &TermBit) -> Alternative {
 
 /// The predicates of remainders on rows, connections, or sessions (selected by `part`), grouped by field.
 pub(crate) fn deferred_predicates<'a>(
-    bits: &'a [TermBit],
-    part: impl Fn(&'a TermBit) -> &'a [Predicate],
+    bits: &'a [TrieAlternative],
+    part: impl Fn(&'a TrieAlternative) -> &'a [Predicate],
     by: (&StackCatalog, Executor),
 ) -> Vec<DeferredPredicate> {
     /// A field, and its predicates with the remainders that need each.

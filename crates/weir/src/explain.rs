@@ -12,21 +12,24 @@ use weir_compile::trie::{Node, Trie};
 use weir_engine::plan::Want;
 use weir_ir::graph::{Graph, Op, Terminator};
 use weir_ir::interpret::Interpreter;
-use weir_lang::filter::{Catalog, Stage};
+use weir_lang::filter::{Catalog, Predicate, Stage};
 use weir_packet::Burst;
 
 /// A summary of all stages.
 pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
     let mut text = String::new();
-    let filter = &compiled.questions[0].filter;
-    let asked = if filter.text.trim().is_empty() { "everything" } else { &filter.text };
-    line(&mut text, "question", &format!("{asked}      wants: {}", wants(compiled)));
+    let has_one = compiled.questions.len() == 1;
+    for (number, question) in compiled.questions.iter().enumerate() {
+        let filter = question.filter.text.trim();
+        let asked = if filter.is_empty() { "everything" } else { &question.filter.text };
+        let label = if has_one { "question".to_string() } else { format!("question {number}") };
+        line(&mut text, &label, &format!("{asked}      wants: {}", wants(compiled, number)));
+    }
     for (label, stage) in
         [("packet", Stage::Packet), ("conn", Stage::Connection), ("session", Stage::Session)]
     {
-        let here: Vec<String> = filter
-            .predicates
-            .iter()
+        let here: Vec<String> = predicates(compiled)
+            .into_iter()
             .filter(|p| catalog.fields()[p.field].stage == stage)
             .map(|p| p.display(catalog).to_string())
             .collect();
@@ -41,33 +44,36 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
     line(&mut text, "passes", &passes(compiled));
     let (before, after) = (Size::of(&compiled.lowered_graph(catalog)), Size::of(compiled.graph()));
     line(&mut text, "program", &format!("{before} → {after}"));
-    if let Some(straight) = compiled.native.as_ref().and_then(|native| native.straight()) {
-        line(&mut text, "straight", &format!("{}   (the usual way, compiled first)", Size::of(straight)));
+    if let Some(fast_path) = compiled.native.as_ref().and_then(|native| native.fast_path()) {
+        line(&mut text, "fast-path", &format!("{}   (the usual way, compiled first)", Size::of(fast_path)));
     }
     let how = match (&compiled.native, &compiled.engine) {
         (Some(_), _) => "native".into(),
         (None, Err(why)) => format!("interpreted ({why})"),
         (None, Ok(())) => "interpreted".into(),
     };
-    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|straight|code shows each)"));
+    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|fast-path|code shows each)"));
     text
 }
 
 /// The names of the optimiser's passes, in their order.
 pub fn pass_names() -> impl Iterator<Item = &'static str> {
-    weir_ir::passes::PASSES.iter().map(|pass| pass.name).chain([crate::compile::STRAIGHT])
+    weir_ir::passes::PASSES.iter().map(|pass| pass.name).chain([crate::compile::FAST_PATH])
 }
 
 /// The text of one stage.
 pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String {
     match stage {
-        "parse" => format!("{}\n", compiled.questions[0].filter.expr.display(catalog)),
+        "parse" => {
+            let filters = compiled.questions.iter().map(|question| &question.filter.expr);
+            filters.map(|filter| format!("{}\n", filter.display(catalog))).collect()
+        }
         "trie" => trie(compiled, catalog),
         "ir" => compiled.lowered_graph(catalog).to_string(),
         "opt" => compiled.graph().to_string(),
-        "straight" => match compiled.native.as_ref().and_then(|native| native.straight()) {
-            Some(straight) => straight.to_string(),
-            None => "no straight graph: nothing of the stack is usual, or everything\n".into(),
+        "fast-path" => match compiled.native.as_ref().and_then(|native| native.fast_path()) {
+            Some(fast_path) => fast_path.to_string(),
+            None => "no fast path: nothing of the stack is usual, or everything\n".into(),
         },
         _ => match &compiled.native {
             Some(native) => native.code_text(),
@@ -113,8 +119,20 @@ fn line(text: &mut String, label: &str, rest: &str) {
     let _ = writeln!(text, "{label:<10} {rest}");
 }
 
-fn wants(compiled: &Compiled) -> String {
-    let of = |w: Want| match w {
+/// The predicates of all filters, each once.
+fn predicates(compiled: &Compiled) -> Vec<&Predicate> {
+    let mut list = vec![];
+    for predicate in compiled.questions.iter().flat_map(|question| &question.filter.predicates) {
+        if !list.contains(&predicate) {
+            list.push(predicate);
+        }
+    }
+    list
+}
+
+/// The data that a question wants.
+fn wants(compiled: &Compiled, question: usize) -> String {
+    match compiled.plan.questions[question].want {
         Want::Packets => "packets".to_string(),
         Want::Connections => "connections".into(),
         Want::Sessions(protocols) => {
@@ -125,8 +143,7 @@ fn wants(compiled: &Compiled) -> String {
         Want::Events => "events".into(),
         Want::Tracked(_) => "packets and sessions of connections".into(),
         Want::Nothing => "nothing".into(),
-    };
-    compiled.plan.questions.iter().map(|q| of(q.want)).collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// The terms of the questions, as the tree that was lowered.

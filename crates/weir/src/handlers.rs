@@ -1,7 +1,7 @@
 //! The handlers of a run, at its end.
 
+use crate::question_worker::QuestionWorker;
 use crate::subscription::Subscription;
-use crate::worker_sink::WorkerSink;
 use std::any::Any;
 
 /// The handlers of a run, at its end, with the subscription of each.
@@ -10,12 +10,12 @@ pub struct Handlers(Vec<(Subscription, Box<dyn Any + Send>)>);
 
 impl Handlers {
     /// Adds the handlers of a worker, by question.
-    pub(crate) fn add(&mut self, sinks: Vec<WorkerSink>) {
-        for (question, sink) in sinks.into_iter().enumerate() {
-            let handler = match sink {
-                WorkerSink::Stream(sink) => sink.into_handler(),
-                WorkerSink::Handler(sink) => sink.into_any(),
-                WorkerSink::Track(_) | WorkerSink::Behind(_) | WorkerSink::None => continue,
+    pub(crate) fn add(&mut self, workers: Vec<QuestionWorker>) {
+        for (question, worker) in workers.into_iter().enumerate() {
+            let handler = match worker {
+                QuestionWorker::Stream(handler) => handler.into_handler(),
+                QuestionWorker::Handler(handler) => handler.into_any(),
+                QuestionWorker::Track(_) | QuestionWorker::Behind(_) | QuestionWorker::None => continue,
             };
             self.0.push((Subscription::of_question(question), handler));
         }

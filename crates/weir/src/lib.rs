@@ -25,6 +25,7 @@ mod ordering;
 mod outcome;
 mod program;
 mod question;
+mod question_worker;
 mod row_filter;
 mod run;
 mod session_rows;
@@ -37,10 +38,10 @@ mod stream_handler;
 mod subscription;
 mod timed_merge;
 mod vocabulary;
+mod work_queues;
 mod worker_loop;
 mod worker_output;
 mod worker_parts;
-mod worker_sink;
 mod workers;
 
 // The expansion of `subscribe` names this crate `weir`, also inside of it.

@@ -12,7 +12,6 @@ use crate::outcome::{Changes, Outcome};
 use crate::worker_output::{KeptPacket, Presenter, Yielded};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use weir_engine::counters::{Account, Counters};
 use weir_engine::hold::HoldQueue;
 use weir_engine::plan::{Plan, QuestionSet};
@@ -102,9 +101,7 @@ impl<'a> Merger<'a> {
     }
 
     /// Takes the results of one batch from every worker.
-    pub fn take_batch(&mut self, outputs: &[Receiver<Yields>]) {
-        let mut queues: Vec<Yields> = outputs.iter().map(|o| o.recv().unwrap_or_default()).collect();
-        // The wait for the slowest worker is not counted as work.
+    pub fn take_batch(&mut self, mut queues: Vec<Yields>) {
         let (began, count) = (self.stages.begin(), queues.iter().map(VecDeque::len).sum());
         while let Some(worker) = first(&queues) {
             self.take_from(worker, &mut queues[worker], 1);
@@ -112,14 +109,14 @@ impl<'a> Merger<'a> {
         self.stages.end(Stage::Output, count, began);
     }
 
-    /// Takes the final results of workers: any number of batches from each.
-    pub fn take_rest(&mut self, outputs: &[Receiver<Yields>]) {
-        let mut queues: Vec<Yields> = outputs.iter().map(|_| Yields::new()).collect();
+    /// Takes the final results of workers: any number of batches from each. `next` returns a worker's next batch.
+    pub fn take_rest(&mut self, workers: usize, next: impl Fn(usize) -> Option<Yields>) {
+        let mut queues: Vec<Yields> = (0..workers).map(|_| Yields::new()).collect();
         loop {
             // The next item is known once every worker's next item is known, or the worker is done.
-            for (queue, output) in queues.iter_mut().zip(outputs) {
+            for (worker, queue) in queues.iter_mut().enumerate() {
                 while queue.is_empty()
-                    && let Ok(more) = output.recv()
+                    && let Some(more) = next(worker)
                 {
                     *queue = more;
                 }

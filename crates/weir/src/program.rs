@@ -19,12 +19,12 @@ pub enum Executor {
 
 type Made = (Arc<dyn Program>, Option<Arc<weir_codegen::NativeProgram>>, Result<(), String>);
 
-pub(crate) fn make_program(graph: Graph, straight: Option<Graph>, engine: Executor) -> Result<Made, String> {
+pub(crate) fn make_program(graph: Graph, fast_path: Option<Graph>, engine: Executor) -> Result<Made, String> {
     let interpret = |graph: Graph| Interpreter::new(graph).map_err(|e| e.to_string());
     if engine == Executor::Interpreter {
         return Ok((Arc::new(interpret(graph)?), None, Err("asked for".into())));
     }
-    match weir_codegen::compile_with_straight(graph.clone(), straight) {
+    match weir_codegen::compile_with_fast_path(graph.clone(), fast_path) {
         Ok(native) => {
             let native = Arc::new(native);
             Ok((Arc::clone(&native) as Arc<dyn Program>, Some(native), Ok(())))

@@ -2,8 +2,8 @@
 
 use crate::compile::Ask;
 use crate::item::Shape;
-use crate::stream_handler::{StreamHandler, typed_sink};
-use crate::worker_sink::{MakeWorkerSink, WorkerSink};
+use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
+use crate::stream_handler::{StreamHandler, erased};
 use std::fmt;
 use std::sync::Arc;
 use weir_compile::Need;
@@ -16,7 +16,7 @@ pub struct Question {
     pub(crate) ask: Ask,
     pub(crate) shape: Shape,
     /// Creates the handler of each worker, if the question has handlers.
-    pub(crate) make: Option<MakeWorkerSink>,
+    pub(crate) make: Option<MakeQuestionWorker>,
 }
 
 impl fmt::Debug for Question {
@@ -41,7 +41,7 @@ impl Question {
         let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
         let need = Need { connections: H::RECORD, ..Need::default() };
         let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
-        let make: MakeWorkerSink = Arc::new(move || WorkerSink::Stream(typed_sink(make())));
+        let make: MakeQuestionWorker = Arc::new(move || QuestionWorker::Stream(erased(make())));
         Self { ask, shape: Shape::default(), make: Some(make) }
     }
 

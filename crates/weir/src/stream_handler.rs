@@ -169,7 +169,7 @@ impl Stream<'_, '_> {
 }
 
 /// A handler with the states of its streams, with their types erased.
-pub(crate) trait StreamSink: Send {
+pub(crate) trait ErasedStreamHandler: Send {
     fn created(&mut self, stream: &mut Stream<'_, '_>);
     fn data(&mut self, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
     fn terminated(&mut self, stream: &mut Stream<'_, '_>, reason: EndReason);
@@ -183,7 +183,7 @@ struct Typed<H: StreamHandler> {
     free: Vec<u32>,
 }
 
-impl<H: StreamHandler> StreamSink for Typed<H> {
+impl<H: StreamHandler> ErasedStreamHandler for Typed<H> {
     fn created(&mut self, stream: &mut Stream<'_, '_>) {
         let number = self.free.pop().unwrap_or_else(|| {
             self.states.push(H::State::default());
@@ -211,6 +211,6 @@ impl<H: StreamHandler> StreamSink for Typed<H> {
 }
 
 /// A worker's part of a question about streams.
-pub(crate) fn typed_sink<H: StreamHandler>(handler: H) -> Box<dyn StreamSink> {
+pub(crate) fn erased<H: StreamHandler>(handler: H) -> Box<dyn ErasedStreamHandler> {
     Box::new(Typed { handler, states: vec![], free: vec![] })
 }

@@ -1,12 +1,12 @@
 //! Collects the results of a worker: items in the form that questions want, each with its [`Order`].
 
 use crate::connection::{Connection, Places, proto_name};
-use crate::engine::HandlerSink;
+use crate::engine::ErasedHandler;
 use crate::events::EventRows;
 use crate::format_packet::Path;
 use crate::item::{Flow, Item, Shape};
-use crate::stream_handler::{Stream, StreamSink};
-use crate::worker_sink::WorkerSink;
+use crate::question_worker::QuestionWorker;
+use crate::stream_handler::{ErasedStreamHandler, Stream};
 use crate::{format_packet, session_rows};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -164,7 +164,7 @@ pub struct Collector {
     /// Number of items delivered to each question, without waiting packets.
     pub matched: Vec<u64>,
     /// For each question: what the worker itself does with its results.
-    pub sinks: Vec<WorkerSink>,
+    pub question_workers: Vec<QuestionWorker>,
     /// The last session, and its row.
     pub row: Option<(Arc<dyn Session>, Vec<Value<'static>>)>,
     /// Rows that the current handler emits.
@@ -178,13 +178,13 @@ impl Collector {
     }
 
     /// The handler of a question, if it has one.
-    fn handler(&mut self, question: usize) -> Option<&mut dyn HandlerSink> {
-        let behind = match self.sinks.get(question)? {
-            WorkerSink::Behind(questions) => *questions,
+    fn handler(&mut self, question: usize) -> Option<&mut dyn ErasedHandler> {
+        let behind = match self.question_workers.get(question)? {
+            QuestionWorker::Behind(questions) => *questions,
             _ => 0,
         };
-        match self.sinks.get_mut(question - behind)? {
-            WorkerSink::Handler(handler) => Some(&mut **handler),
+        match self.question_workers.get_mut(question - behind)? {
+            QuestionWorker::Handler(handler) => Some(&mut **handler),
             _ => None,
         }
     }
@@ -218,8 +218,8 @@ impl Subscriber for Collector {
     }
 
     fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {
-        let state = match self.sinks.get_mut(question) {
-            Some(WorkerSink::Track(sink)) => Some(sink.end(flow.flow_ref())),
+        let state = match self.question_workers.get_mut(question) {
+            Some(QuestionWorker::Track(store)) => Some(store.end(flow.flow_ref())),
             _ => None,
         };
         if self.is_counted(question) {
@@ -229,7 +229,7 @@ impl Subscriber for Collector {
         if let Some(handler) = self.handler(question) {
             return handler.connection(&connection);
         }
-        match (state, self.sinks.get_mut(question)) {
+        match (state, self.question_workers.get_mut(question)) {
             (None, _) => self.push(order, question, Item::Connection(Box::new(connection))),
             // A connection without a tracked packet began before the question was added.
             (Some(None), _) => {}
@@ -241,8 +241,8 @@ impl Subscriber for Collector {
     }
 
     fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
-        let Some(WorkerSink::Track(sink)) = self.sinks.get_mut(question) else { return };
-        if let Some(state) = sink.packet(packet) {
+        let Some(QuestionWorker::Track(store)) = self.question_workers.get_mut(question) else { return };
+        if let Some(state) = store.packet(packet) {
             let places = &self.places[packet.flow.table.index()];
             let connection = Box::new(Connection::read(&packet.flow, places));
             self.push(order, question, Item::Tracked { connection, state, is_over: false });
@@ -256,14 +256,14 @@ impl Subscriber for Collector {
         flow: &FlowView<'_>,
         session: &Arc<dyn Session>,
     ) {
-        if let Some(WorkerSink::Track(sink)) = self.sinks.get_mut(question) {
-            sink.session(flow.flow_ref(), &**session);
+        if let Some(QuestionWorker::Track(store)) = self.question_workers.get_mut(question) {
+            store.session(flow.flow_ref(), &**session);
         }
     }
 
     fn untracked(&mut self, question: usize, flow: FlowRef) {
-        if let Some(WorkerSink::Track(sink)) = self.sinks.get_mut(question) {
-            sink.end(flow);
+        if let Some(QuestionWorker::Track(store)) = self.question_workers.get_mut(question) {
+            store.end(flow);
         }
     }
 
@@ -343,7 +343,7 @@ impl Subscriber for Collector {
 
 impl StreamSubscriber for Collector {
     fn stream_created(&mut self, order: Order, question: usize, stream: &mut StreamHandle<'_>) {
-        self.tell(order, question, stream, |sink, stream| sink.created(stream));
+        self.tell(order, question, stream, |handler, stream| handler.created(stream));
     }
 
     fn stream_data(
@@ -353,7 +353,7 @@ impl StreamSubscriber for Collector {
         stream: &mut StreamHandle<'_>,
         chunk: &Chunk<'_>,
     ) {
-        self.tell(order, question, stream, |sink, stream| sink.data(stream, chunk));
+        self.tell(order, question, stream, |handler, stream| handler.data(stream, chunk));
     }
 
     fn stream_terminated(
@@ -364,7 +364,7 @@ impl StreamSubscriber for Collector {
         reason: EndReason,
     ) {
         self.matched[question] += 1;
-        self.tell(order, question, stream, |sink, stream| sink.terminated(stream, reason));
+        self.tell(order, question, stream, |handler, stream| handler.terminated(stream, reason));
     }
 }
 
@@ -375,11 +375,11 @@ impl Collector {
         order: Order,
         question: usize,
         handle: &mut StreamHandle<'_>,
-        what: impl FnOnce(&mut dyn StreamSink, &mut Stream<'_, '_>),
+        what: impl FnOnce(&mut dyn ErasedStreamHandler, &mut Stream<'_, '_>),
     ) {
-        let Some(WorkerSink::Stream(sink)) = self.sinks.get_mut(question) else { return };
+        let Some(QuestionWorker::Stream(handler)) = self.question_workers.get_mut(question) else { return };
         let places = &self.places[handle.flow.table.index()];
-        what(&mut **sink, &mut Stream { handle, places, emitted: &mut self.emitted });
+        what(&mut **handler, &mut Stream { handle, places, emitted: &mut self.emitted });
         for item in self.emitted.drain(..) {
             self.yielded.push_back((order, Yielded::Item(question, item)));
         }

@@ -5,8 +5,8 @@ use crate::connection::Places;
 use crate::events::EventRows;
 use crate::item::Shape;
 use crate::outcome::Outcome;
+use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::worker_output::{Collector, Presenter};
-use crate::worker_sink::{MakeWorkerSink, WorkerSink};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_engine::plan::Want;
@@ -22,7 +22,7 @@ pub(crate) struct WorkerParts {
     pub presenter: Arc<Presenter>,
     places: Arc<Vec<Places>>,
     program: Arc<dyn Program>,
-    sinks: Vec<Option<MakeWorkerSink>>,
+    make_workers: Vec<Option<MakeQuestionWorker>>,
 }
 
 impl WorkerParts {
@@ -53,7 +53,7 @@ impl WorkerParts {
             presenter: Arc::new(presenter),
             places: Arc::new(tables.map(|t| Places::of(graph, layout, t, registry)).collect()),
             program: Arc::clone(&compiled.plan.program),
-            sinks: compiled.sinks.clone(),
+            make_workers: compiled.make_workers.clone(),
         }
     }
 
@@ -65,7 +65,7 @@ impl WorkerParts {
             program: Arc::clone(&self.program),
             yielded: VecDeque::new(),
             matched: vec![],
-            sinks: vec![],
+            question_workers: vec![],
             row: None,
             emitted: vec![],
         };
@@ -79,12 +79,12 @@ impl WorkerParts {
         collector.presenter = Arc::clone(&self.presenter);
         collector.places = Arc::clone(&self.places);
         collector.program = Arc::clone(&self.program);
-        collector.sinks.resize_with(self.sinks.len(), || WorkerSink::None);
-        for (sink, make) in collector.sinks.iter_mut().zip(&self.sinks) {
-            match (&*sink, make) {
-                (WorkerSink::None, Some(make)) => *sink = make(),
+        collector.question_workers.resize_with(self.make_workers.len(), || QuestionWorker::None);
+        for (worker, make) in collector.question_workers.iter_mut().zip(&self.make_workers) {
+            match (&*worker, make) {
+                (QuestionWorker::None, Some(make)) => *worker = make(),
                 // The state of a removed question is dropped.
-                (_, None) => *sink = WorkerSink::None,
+                (_, None) => *worker = QuestionWorker::None,
                 _ => {}
             }
         }
@@ -109,5 +109,5 @@ pub(crate) fn gather(outcome: &mut Outcome, worker: Worker<Collector>) {
     outcome.memory.merge(&worker.memory_peak());
     let collector = worker.into_subscriber();
     outcome.add_matched(&collector.matched);
-    outcome.handlers.add(collector.sinks);
+    outcome.handlers.add(collector.question_workers);
 }

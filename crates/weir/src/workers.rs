@@ -1,14 +1,14 @@
 //! Runs several workers: this thread reads bursts, computes each packet's key with a small program (lowered from the
-//! stack's `dispatch` clause), passes the packets to their workers, and takes the results.
+//! stack's `dispatch` clause), passes the packets to their workers, and takes the results. While enough packets wait,
+//! this thread runs workers, as all other threads do (`work_queues`).
 
 use crate::balance::Balancer;
 use crate::compile::{Ask, Compiled, Compiler, Options};
-use crate::ordered_merge::{Merger, Yields};
+use crate::ordered_merge::Merger;
 use crate::outcome::Outcome;
-use crate::worker_output::Collector;
+use crate::work_queues::{BATCHES_MAX, Batch, EndAll, WorkQueues};
 use crate::worker_parts::{WorkerParts, gather, read};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use weir_compile::Need;
 use weir_engine::clock::Clock;
@@ -19,20 +19,7 @@ use weir_ir::abi::{Continuation, TIMEOUT_MS};
 use weir_packet::{Burst, PacketMeta, Poll, Source, Timestamp};
 
 /// Bursts per batch, so that threads rarely wake each other.
-const BATCH_BURSTS: usize = 64;
-/// Limit of batches that wait at a worker.
-const BATCHES_MAX: usize = 8;
-
-/// A worker's share of a batch: for each burst its number, the time before it, and the packets.
-type Batch = Vec<(u64, i64, Burst)>;
-
-/// A message to a worker.
-enum Message {
-    /// Packets. The worker answers each batch.
-    Batch(Batch),
-    /// A program that the worker runs from now on.
-    Change(Arc<Plan>, Arc<WorkerParts>),
-}
+const BATCH_BURSTS: usize = 16;
 
 /// The state of the source after a batch.
 #[derive(PartialEq, Eq)]
@@ -92,8 +79,14 @@ impl Dispatcher {
     fn split(&mut self, burst: &Burst, shares: &mut [Batch]) {
         let (number, time) = (self.number, self.clock.now());
         self.balancer.pass_time(time);
-        let nothing = Burst { block: Arc::clone(&burst.block), ..Burst::default() };
-        let mut parts = vec![nothing; shares.len()];
+        // An even share, so that the usual part allocates once.
+        let expected = burst.packets.len().div_ceil(shares.len());
+        let mut parts = Vec::with_capacity(shares.len());
+        parts.resize_with(shares.len(), || Burst {
+            block: Arc::clone(&burst.block),
+            packets: Vec::with_capacity(expected),
+            ..Burst::default()
+        });
         for (index, packet) in burst.packets.iter().enumerate() {
             parts[self.worker_of(packet, burst.data(index))].extend_from(burst, index..index + 1);
             self.clock.tick(packet.time.0);
@@ -143,8 +136,8 @@ fn compile(compiler: &Compiler, compiled: &Compiled) -> Result<Compiled, String>
         return Err(format!("the stack `{stack}` has no `dispatch` clause that keeps connections together"));
     }
     if let Some(layer) = weir_compile::dispatch::scattered(&compiled.stack) {
-        let message = "the key of its instances has not both of what `dispatch` spreads packets by";
-        return Err(format!("instances of `{layer}` would be torn apart: {message}"));
+        let message = "the key of its instances does not contain both fields of the `dispatch` clause";
+        return Err(format!("packets of one instance of `{layer}` could reach different workers: {message}"));
     }
     let need = Need { dispatch: true, ..Need::default() };
     let ask = Ask { filter: String::new(), need, want: Want::Packets };
@@ -166,32 +159,31 @@ pub(crate) fn run_many(
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Outcome {
     let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
+    let new = |_| Worker::new(Arc::clone(&compiled.plan), parts.collector());
+    let queues = WorkQueues::new((0..workers).map(new));
     std::thread::scope(|scope| {
-        let mut inputs: Vec<SyncSender<Message>> = vec![];
-        let mut outputs: Vec<Receiver<Yields>> = vec![];
-        let mut threads = vec![];
-        for _ in 0..workers {
-            let (to_worker, from_dispatcher) = sync_channel::<Message>(BATCHES_MAX);
-            let (to_merger, from_worker) = sync_channel::<Yields>(BATCHES_MAX * 2);
-            let worker = Worker::new(Arc::clone(&compiled.plan), parts.collector());
-            threads.push(scope.spawn(move || work(worker, &from_dispatcher, &to_merger)));
-            inputs.push(to_worker);
-            outputs.push(from_worker);
-        }
+        let queues = &queues;
+        let work = |first| {
+            let _end = EndAll(queues);
+            queues.work(first);
+        };
+        // This thread is one of those that run workers.
+        let threads: Vec<_> = (1..workers).map(|first| scope.spawn(move || work(first))).collect();
+        let end = EndAll(queues);
         let (mut sent, mut merged) = (0, 0);
         let mut filled = Filled::More;
         while filled != Filled::End {
             let mut shares: Vec<Batch> = vec![vec![]; workers];
             filled = dispatcher.fill(source, &mut shares, &mut outcome);
-            for (input, share) in inputs.iter().zip(shares) {
-                // A worker without a receiver has panicked; joining its thread reports that.
-                let _ = input.send(Message::Batch(share));
+            if !queues.push(shares) {
+                // Joining the threads reports the panic.
+                break;
             }
             sent += 1;
             // Workers may lag behind while packets come. If none come, their rows do not wait for the next batch.
             let behind_max = if filled == Filled::Idle { 0 } else { BATCHES_MAX };
             while sent - merged > behind_max {
-                merger.take_batch(&outputs);
+                merger.take_batch(queues.take_batch());
                 merged += 1;
             }
             if matches!(filled, Filled::Pause | Filled::Idle) {
@@ -202,68 +194,36 @@ pub(crate) fn run_many(
             }
             if let Some((compiled, shapes)) = merger.changed() {
                 let began = Instant::now();
-                // All batches of the previous program are answered before the program changes.
+                // All batches of the previous program are processed before the program changes.
                 while merged < sent {
-                    merger.take_batch(&outputs);
+                    merger.take_batch(queues.take_batch());
                     merged += 1;
                 }
-                let parts = Arc::new(WorkerParts::of(&compiled, &shapes));
+                let parts = WorkerParts::of(&compiled, &shapes);
                 merger.change(&compiled.plan, &parts.presenter);
-                for input in &inputs {
-                    let _ = input.send(Message::Change(Arc::clone(&compiled.plan), Arc::clone(&parts)));
-                }
+                queues.for_each(|worker| {
+                    parts.change(worker.subscriber());
+                    worker.change(Arc::clone(&compiled.plan));
+                });
                 outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
             }
             progress(source);
         }
-        drop(inputs);
+        queues.complete();
         for _ in merged..sent {
-            merger.take_batch(&outputs);
+            merger.take_batch(queues.take_batch());
         }
-        merger.take_rest(&outputs);
+        merger.take_rest(workers, |worker| queues.take(worker));
+        drop(end);
         for thread in threads {
-            let worker = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            gather(&mut outcome, worker);
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
-        outcome.counters.clock.merge(dispatcher.clock.counters());
-        outcome.counters.dispatch.merge(&dispatcher.balancer.counters);
-        outcome.shares = dispatcher.balancer.packets;
-        outcome
-    })
-}
-
-fn work(
-    mut worker: Worker<Collector>,
-    messages: &Receiver<Message>,
-    yields: &SyncSender<Yields>,
-) -> Worker<Collector> {
-    let mut last = 0;
-    for message in messages {
-        let batch = match message {
-            Message::Batch(batch) => batch,
-            Message::Change(plan, parts) => {
-                parts.change(worker.subscriber());
-                worker.change(plan);
-                continue;
-            }
-        };
-        for (number, time, burst) in batch {
-            worker.pass_time(number, time);
-            worker.take(&burst, number);
-            last = number + 1;
-        }
-        if yields.send(std::mem::take(&mut worker.subscriber().yielded)).is_err() {
-            return worker;
-        }
-    }
-    let mut more = true;
-    while more {
-        more = worker.finish(last);
-        if yields.send(std::mem::take(&mut worker.subscriber().yielded)).is_err() {
-            break;
-        }
-    }
-    worker
+    });
+    queues.into_workers().for_each(|worker| gather(&mut outcome, worker));
+    outcome.counters.clock.merge(dispatcher.clock.counters());
+    outcome.counters.dispatch.merge(&dispatcher.balancer.counters);
+    outcome.shares = dispatcher.balancer.packets;
+    outcome
 }
 
 #[cfg(test)]

@@ -81,7 +81,8 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "All streams on 1 and 2 workers",
-        note: "With two, a third thread reads the file and spreads the packets; the machine that measures has two cores.",
+        note: "With two, there are two threads; one of them also reads the file and dispatches the packets. \
+             The machine that measures has two cores.",
         traces: &["https", "http"],
         rows: &[
             FLOOR,
@@ -217,8 +218,9 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "1, 10, 100, 256, 1 000 questions at once",
-        note: "TLS sessions by server name (https), HTTP sessions by URI (http); each question has its \
-             own filter and output (`xtask/src/bench/questions.rs`); one pass, one program.",
+        note: "Questions about packets, connections, TLS, HTTP and DNS in turn, each with a filter that \
+             few packets match and an output of its own (`xtask/src/bench/questions.rs`); one pass, one \
+             program. The single question asks for the sessions of all three protocols.",
         traces: &["https", "http"],
         rows: &[
             FLOOR,

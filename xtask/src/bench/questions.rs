@@ -1,4 +1,4 @@
-//! Files of questions for `weir run`: half of the questions ask for TLS by server name, half for HTTP by URI.
+//! Files of questions for `weir run`: questions of all kinds, each with a filter of its own that few packets match.
 
 use crate::shell::{Result, said};
 use std::fmt::Write;
@@ -20,26 +20,33 @@ pub fn write(folder: &Path) -> Result {
 fn file(count: usize) -> String {
     let mut text = String::new();
     for number in 0..count {
-        let (ask, filter) = match number {
-            // One question asks for what two ask for.
-            0 if count == 1 => {
-                ("sessions", "tls.sni != \"q0.example.com\" or http.request.uri contains \"00\"".to_string())
-            }
-            // Only two digits of the URI are compared, so that later questions get as many answers as the first. The second
-            // term makes each filter another one.
-            _ if number % 2 == 0 => (
-                "http",
-                format!(
-                    "http.request.uri contains \"{:02}\" and http.request.uri != \"/q{number}\"",
-                    number % 100
-                ),
-            ),
-            _ => ("tls", format!("tls.sni != \"q{number}.example.com\"")),
-        };
+        let (ask, filter) = if count == 1 { one() } else { question(number) };
         let _ = writeln!(
             text,
             "[[question]]\nname = \"q{number}\"\nask = \"{ask}\"\nfilter = '{filter}'\noutput = \"/dev/null\"\n"
         );
     }
     text
+}
+
+/// One question for which the same protocols must be parsed as for all others together.
+fn one() -> (&'static str, String) {
+    let names = ["tls.sni", "http.request.uri", "dns.qry.name"];
+    ("sessions", names.map(|name| format!("{name} contains \"q0.example\"")).join(" or "))
+}
+
+/// Number `n` of the questions.
+fn question(n: usize) -> (&'static str, String) {
+    match n % 8 {
+        0 => ("tls", format!("tls.sni contains \"q{n}.example\"")),
+        1 => ("http", format!("http.request.uri contains \"/{n}x\"")),
+        2 => ("flows", format!("ip.addr == 10.{}.0.0/16 and tcp.port == {}", n % 200, 1000 + n)),
+        3 => ("dns", format!("dns.qry.name contains \"q{n}\"")),
+        4 => ("packets", format!("tcp.flags.syn == 1 and tcp.dstport == {}", 2000 + n)),
+        5 => {
+            ("http", format!("http.response.code == {} and ip.src == 192.0.{}.0/24", 400 + n % 100, n % 256))
+        }
+        6 => ("flows", format!("conn.duration > {n} and udp.port == {}", 3000 + n)),
+        _ => ("tls", format!("tls.sni matches \"^h{n}[.]\" and tcp.port == 8443")),
+    }
 }

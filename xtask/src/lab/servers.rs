@@ -80,9 +80,9 @@ pub fn keys() -> Result {
 
 /// Files to download: incompressible, and the same bytes in every recording.
 pub fn objects(sizes: &[(&str, usize)]) -> Result {
-    let mut random = crate::random::Random::new(42);
+    let mut random = weir_testing::Random::new(42);
     for (name, bytes) in sizes {
-        let content: Vec<u8> = (0..*bytes).map(|_| random.next() as u8).collect();
+        let content: Vec<u8> = (0..*bytes).map(|_| random.bits() as u8).collect();
         write(Path::new(SCRATCH).join("www").join(name), content)?;
     }
     write(Path::new(SCRATCH).join("www/index.html"), "<title>Weir</title><p>A low dam that measures water.\n")

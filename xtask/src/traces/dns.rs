@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use crate::random::Random;
 use crate::shell::Result;
 use crate::traces::frame::{Ends, Trace, ethernet, ipv4, udp};
+use weir_testing::Random;
 
 const QUERIES: f64 = 1_000_000.0;
 const STEP_US: u64 = 5;
@@ -23,7 +23,7 @@ pub fn make(file: &Path, scale: f64) -> Result {
             src_port: 1024 + random.below(64_000) as u16,
             dst_port: 53,
         };
-        let (id, kind) = (random.next() as u16, [1u16, 28, 15, 16][random.below(4) as usize]);
+        let (id, kind) = (random.bits() as u16, [1u16, 28, 15, 16][random.below(4) as usize]);
         let question = question(&mut random, kind);
         let mut query = header(id, 0x0100, 0);
         query.extend_from_slice(&question);

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use crate::random::Random;
 use crate::shell::Result;
 use crate::traces::frame::{ETHERNET_BYTES, Ends, Trace, ethernet, ipv4, tcp, udp};
+use weir_testing::Random;
 
 const FRAMES: f64 = 2_300_000.0;
 const STEP_US: u64 = 5;
@@ -81,7 +81,7 @@ impl Mix {
         let mut ends = self.ends();
         ends.dst = 0xc633_6401 + self.random.below(4) as u32;
         ends.dst_port = 443;
-        let seq = self.random.next() as u32;
+        let seq = self.random.bits() as u32;
         self.segment(ends, seq, 0, SYN, 0)
     }
 
@@ -131,17 +131,17 @@ impl Mix {
 
     /// A segment with random flags, numbers and options that belongs to no connection.
     fn random_segment(&mut self) -> Result {
-        let (ends, numbers) = (self.ends(), self.random.next());
+        let (ends, numbers) = (self.ends(), self.random.bits());
         let bytes = self.random.below(200) as usize;
         let mut segment =
-            tcp(ends, numbers as u32, (numbers >> 32) as u32, self.random.next() as u8, &self.bytes(bytes));
-        segment[12] = self.random.next() as u8;
+            tcp(ends, numbers as u32, (numbers >> 32) as u32, self.random.bits() as u8, &self.bytes(bytes));
+        segment[12] = self.random.bits() as u8;
         self.trace.put(&ethernet(IPV4, &ipv4(ends, TCP, numbers as u16, 0, &segment)))
     }
 
     /// A datagram in fragments of 8 bytes that overlap and may stay incomplete.
     fn tiny_fragments(&mut self) -> Result {
-        let (ends, id) = (self.ends(), self.random.next() as u16);
+        let (ends, id) = (self.ends(), self.random.bits() as u16);
         let whole = self.bytes(64);
         for piece in 0..8u16 {
             if self.random.below(8) == 0 {
@@ -163,7 +163,7 @@ impl Mix {
         let is_tcp = self.random.below(2) == 0;
         let inner = if is_tcp { tcp(ends, 1, 1, ACK, &payload) } else { udp(ends, &payload) };
         let mut frame = ethernet(IPV4, &ipv4(ends, if is_tcp { TCP } else { UDP }, 1, 0, &inner));
-        let lie = self.random.next() as u8;
+        let lie = self.random.bits() as u8;
         let mut cut = frame.len();
         match self.random.below(5) {
             0 => frame[ETHERNET_BYTES] = 0x40 | (lie & 15),
@@ -184,11 +184,11 @@ impl Mix {
             0 => hello.truncate(self.random.below(hello.len() as u64) as usize),
             1 => {
                 let at = self.random.below(hello.len() as u64) as usize;
-                hello[at] ^= self.random.next() as u8;
+                hello[at] ^= self.random.bits() as u8;
             }
             _ => {}
         }
-        let seq = self.random.next() as u32;
+        let seq = self.random.bits() as u32;
         self.segment(ends, seq, 0, SYN, 0)?;
         self.segment(ends.reversed(), 7, seq.wrapping_add(1), SYN | ACK, 0)?;
         let at = self.random.below(hello.len() as u64 + 1) as usize;
@@ -228,7 +228,7 @@ impl Mix {
         let count = self.random.below(20);
         for n in 0..count {
             let next = if n + 1 == count { TCP } else { [0, 43, 44, 60][self.random.below(4) as usize] };
-            let length = if self.random.below(10) == 0 { self.random.next() as u8 } else { 0 };
+            let length = if self.random.below(10) == 0 { self.random.bits() as u8 } else { 0 };
             chain.extend([next, length, 0, 0, 0, 0, 0, 0]);
         }
         let ends = self.ends();
@@ -245,28 +245,28 @@ impl Mix {
     fn noise(&mut self) -> Result {
         let bytes = self.random.below(1500) as usize;
         let payload = self.bytes(bytes);
-        let kinds = [IPV4, IPV6, VLAN, 0x88a8, 0x8847, 0x0806, self.random.next() as u16];
+        let kinds = [IPV4, IPV6, VLAN, 0x88a8, 0x8847, 0x0806, self.random.bits() as u16];
         let kind = kinds[self.random.below(kinds.len() as u64) as usize];
         self.trace.put(&ethernet(kind, &payload))
     }
 
     fn segment(&mut self, ends: Ends, seq: u32, ack: u32, flags: u8, bytes: usize) -> Result {
         let payload = self.bytes(bytes);
-        let id = self.random.next() as u16;
+        let id = self.random.bits() as u16;
         self.trace.put(&ethernet(IPV4, &ipv4(ends, TCP, id, 0x4000, &tcp(ends, seq, ack, flags, &payload))))
     }
 
     fn bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(count + 8);
         while bytes.len() < count {
-            bytes.extend(self.random.next().to_le_bytes());
+            bytes.extend(self.random.bits().to_le_bytes());
         }
         bytes.truncate(count);
         bytes
     }
 
     fn ends(&mut self) -> Ends {
-        let (addresses, ports) = (self.random.next(), self.random.next());
+        let (addresses, ports) = (self.random.bits(), self.random.bits());
         Ends {
             src: addresses as u32,
             dst: (addresses >> 32) as u32,
@@ -276,7 +276,7 @@ impl Mix {
     }
 
     fn talk(&mut self) -> Talk {
-        let numbers = self.random.next();
+        let numbers = self.random.bits();
         Talk { ends: self.ends(), seq: numbers as u32, ack: (numbers >> 32) as u32, sent: 0 }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::random::Random;
 use crate::shell::Result;
 use crate::traces::frame::{ETHERNET_BYTES, Ends, IPV4_BYTES, Trace, ethernet, ipv4, udp};
+use weir_testing::Random;
 
 const FRAMES: f64 = 10_000_000.0;
 const FLOWS: f64 = 1_000_000.0;
@@ -24,7 +24,7 @@ pub fn make(file: &Path, scale: f64) -> Result {
 }
 
 fn ends(random: &mut Random) -> Ends {
-    let (addresses, ports) = (random.next(), random.next());
+    let (addresses, ports) = (random.bits(), random.bits());
     Ends {
         src: 0x0a00_0000 | (addresses as u32 & 0x00ff_ffff),
         dst: 0x0a00_0000 | ((addresses >> 32) as u32 & 0x00ff_ffff),

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lab::cable::within;
 use crate::lab::{self, inside, servers, tap};
-use crate::random::Random;
 use crate::shell::{Result, output, said, sh};
+use weir_testing::Random;
 
 /// Enough for the whole trace at scale 1: no frames are lost under any load of the machine.
 const RECORDER_BUFFER_MIB: u32 = 1024;

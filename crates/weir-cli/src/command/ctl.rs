@@ -4,6 +4,7 @@ use crate::args::formats;
 use crate::control::{self, Request};
 use crate::failure::Failure;
 use crate::output;
+use crate::question_options::{QuestionOptions, Settings};
 use crate::spec::QuestionSpec;
 use crate::subcommand::Subcommand;
 use clap::Args as ClapArgs;
@@ -53,6 +54,23 @@ struct AddArgs {
     /// File for the rows (parquet and arrow: or a directory). Default: standard output of the run
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+impl AddArgs {
+    /// The question.
+    fn question(&self) -> Result<QuestionSpec, Failure> {
+        let mut options = QuestionOptions::default();
+        options.add("name", self.name.as_str());
+        options.add("ask", self.ask.as_str());
+        self.filter.iter().for_each(|filter| options.add("filter", filter.as_str()));
+        self.patterns.iter().for_each(|pattern| options.add("patterns", pattern.as_str()));
+        self.format.iter().for_each(|format| options.add("format", format.as_str()));
+        self.output.iter().try_for_each(|path| options.add_path("output", path))?;
+        options.add_settings(&self.settings)?;
+        options.question()
+    }
 }
 
 /// The subcommand.
@@ -70,23 +88,7 @@ const COLUMNS: &[Column] = &[
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
     let request = match &args.command {
-        RequestArgs::Add(add) => {
-            let (name, ask) = (add.name.clone(), add.ask.clone());
-            let filter = add.filter.clone().unwrap_or_default();
-            let output = add.output.as_ref().map(std::path::absolute).transpose().map_err(Failure::new)?;
-            let (format, patterns) = (add.format.clone(), add.patterns.clone());
-            Request::Add {
-                question: Box::new(QuestionSpec {
-                    name,
-                    ask,
-                    filter,
-                    format,
-                    output,
-                    patterns,
-                    ..QuestionSpec::default()
-                }),
-            }
-        }
+        RequestArgs::Add(add) => Request::Add { question: Box::new(add.question()?) },
         RequestArgs::List => Request::List,
         RequestArgs::Remove { name } => Request::Remove { name: name.clone() },
     };

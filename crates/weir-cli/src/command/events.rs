@@ -25,7 +25,8 @@ struct Args {
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Events that the stack declares (fragments, resets, …), with their columns; the filter applies to each row";
-    Subcommand::new("events", about, run).with_question(QuestionKind { resolve, options: &["events"] })
+    let kind = QuestionKind { options: &["events"], ..QuestionKind::new(resolve) };
+    Subcommand::new("events", about, run).with_question(kind)
 }
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {

@@ -2,18 +2,18 @@
 
 use crate::args::Program;
 use crate::failure::Failure;
-use crate::subcommand::Subcommand;
-use crate::{input, terminal};
+use crate::form::Form;
+use crate::question_options::{QuestionOptions, Settings};
+use crate::spec::QuestionSpec;
+use crate::subcommand::{Context, QuestionKinds, Subcommand};
+use crate::{input, runner};
 use clap::Args as ClapArgs;
-use clap::builder::PossibleValuesParser;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use weir::io::CaptureReader;
+use weir::io::{CaptureReader, Findings, Format};
 use weir::packet::{Burst, Poll, Source};
-use weir::sessions::SessionRegistry;
-use weir::stream::StreamParams;
-use weir::{Ask, Compiler, EventRows, Log, Need, Want, explain};
+use weir::{Compiled, Compiler, Engine, Item, Next, TakeItems, explain};
 
 /// Arguments of `explain`.
 #[derive(ClapArgs)]
@@ -21,12 +21,14 @@ struct Args {
     /// The filter
     #[arg(default_value = "")]
     filter: String,
-    /// Type of data, by the name of its command: packets, flows, sessions, streams, events, or a log such as
-    /// tls
-    #[arg(long, value_name = "WHAT", default_value = "packets", value_parser = wanted(), hide_possible_values = true)]
+    /// Type of data, by the name of its command: packets, flows, sessions, streams, match, events, stats, or a
+    /// log such as tls. For packets, the program is that of `weir packets --count`: lines need more fields
+    #[arg(long, value_name = "WHAT", default_value = "packets")]
     wants: String,
+    #[command(flatten)]
+    settings: Settings,
     /// Show only one stage
-    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "straight", "code"])]
+    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "fast-path", "code"])]
     stage: Option<String>,
     /// Explain why packet N of a capture file (`-`: standard input) matches or not, layer by layer, with the
     /// decisive bytes; with --stage ir or opt: the packet's path through the graph
@@ -36,23 +38,30 @@ struct Args {
     program: Program,
 }
 
+impl Args {
+    /// The question of the command.
+    fn question(&self) -> Result<QuestionSpec, Failure> {
+        let mut options = QuestionOptions::default();
+        options.add("name", "");
+        options.add("ask", self.wants.as_str());
+        options.add("filter", self.filter.as_str());
+        options.add_settings(&self.settings)?;
+        options.question()
+    }
+}
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     Subcommand::new(
         "explain",
         "How a filter is evaluated: trie, split, graph, passes, code; or why a packet matched or not",
-        |args: Args, _| run(&args),
+        |args: Args, all| run(&args, all),
     )
 }
 
-fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let compiler = input::compiler(&args.program.stack)?;
-    let options = input::options(&args.program, None)?;
-    let ask = asked(&compiler, args)?;
-    let compiled = compiler.compile(&[ask], &options)?;
-    if !compiled.warnings().list.is_empty() {
-        say!("{}", compiled.warnings().render(terminal::stderr_color()));
-    }
+fn run(args: &Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let (compiler, compiled) = compile(args, all)?;
+    runner::warn(&compiled);
     let catalog = compiler.catalog();
     let text = match (&args.packet, args.stage.as_deref()) {
         (Some(place), _) => {
@@ -75,35 +84,31 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The types of data, by command name.
-fn wanted() -> PossibleValuesParser {
-    let registry = SessionRegistry::builtin();
-    let logs = registry.names(registry.all()).chain(Log::of_parts(registry).map(|log| log.ask));
-    ["packets", "flows", "sessions", "streams", "events"].into_iter().chain(logs).collect::<Vec<_>>().into()
+/// The program that answers the questions of a command.
+fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Failure> {
+    let compiler = input::compiler(&args.program.stack)?;
+    let options = input::options(&args.program, None)?;
+    let spec = args.question()?;
+    let kind = QuestionKinds::of(all).get(&spec.ask)?;
+    kind.check_options(&spec)?;
+    // The lines of packets need most fields of all layers, whatever the filter is.
+    let form = if kind.is_capturable { Form::Count } else { Form::Rows(Format::Json) };
+    let findings = Findings::default();
+    let context = Context { compiler: &compiler, bpf: args.program.bpf, findings: &findings, form: &form };
+    let resolved = (kind.resolve)(&spec, &context)?;
+    let mut engine = Engine::with(compiler.clone(), options);
+    engine.subscribe_questions(resolved.questions, NoRun)?;
+    let compiled = engine.compile()?;
+    Ok((compiler, compiled))
 }
 
-/// The question of the command with this name.
-fn asked(compiler: &Compiler, args: &Args) -> Result<Ask, Failure> {
-    let (mut filter, none) = (args.filter.clone(), Need::default());
-    let (need, want) = match args.wants.as_str() {
-        "packets" => (Need { packets: true, ..none }, Want::Packets),
-        "flows" => (Need { service: true, ..none }, Want::Connections),
-        "streams" => (Need { connections: true, ..none }, Want::Streams(StreamParams::default())),
-        "events" => {
-            // No names select all events.
-            let rows = EventRows::of(compiler.stack(), &[]).map_err(Failure::new)?;
-            (Need { events: rows.asked, ..none }, Want::Events)
-        }
-        "sessions" => (none, Want::Sessions(compiler.sessions().all())),
-        name => {
-            let log = Log::of(compiler.sessions(), name)
-                .ok_or_else(|| Failure::new(format!("there is no command `{name}`")))?;
-            // Conditions on columns of the log filter rows; they are not part of the program.
-            filter = log.split_filter(compiler, &args.filter, args.program.bpf)?.0;
-            (none, Want::Sessions(log.asked()))
-        }
-    };
-    Ok(Ask { filter, need, want })
+/// Receives nothing: the program is only shown.
+struct NoRun;
+
+impl TakeItems for NoRun {
+    fn take(&mut self, _: usize, _: Item) -> Next {
+        Next::End
+    }
 }
 
 fn split_place(place: &str) -> Result<(&str, u64), Failure> {

@@ -61,7 +61,7 @@ struct Args {
     output: Option<PathBuf>,
     /// Format of matches. Default: grep (endpoints, offset, match; in colours) on a terminal, JSON lines
     /// otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = formats(&["grep"]))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[OWN_FORMAT]))]
     format: Option<String>,
     /// Colours in grep's format; always also selects that format; auto: on a terminal
     #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto")]
@@ -99,8 +99,12 @@ enum Colors {
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Matches of patterns in streams, across the borders of segments: grep for traffic";
-    Subcommand::new("match", about, run).with_question(QuestionKind { resolve, options: OPTIONS })
+    let kind = QuestionKind { options: OPTIONS, own_format: Some(OWN_FORMAT), ..QuestionKind::new(resolve) };
+    Subcommand::new("match", about, run).with_question(kind)
 }
+
+/// Endpoints, offset and match in a line, as grep prints them.
+const OWN_FORMAT: &str = "grep";
 
 /// Options that only questions of this type have.
 const OPTIONS: &[&str] = &[
@@ -315,7 +319,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let spec = QuestionSpec {
         ask: "match".to_string(),
         filter: args.filter.unwrap_or_default(),
-        format: args.format.or(is_usual.then(|| "grep".to_string())),
+        format: args.format.or(is_usual.then(|| OWN_FORMAT.to_string())),
         output: args.output,
         patterns,
         ignore_case: args.ignore_case,
@@ -343,7 +347,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     if spec.patterns.is_empty() {
-        return Err(Failure::new("there is no pattern"));
+        return Err(Failure::new("there is no pattern: give `patterns`, one regular expression each"));
     }
     if spec.max_count == Some(0) {
         return Err(Failure::new("`max_count` 0: give a number of at least 1"));
@@ -383,5 +387,5 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     };
     let lines: MakeLines = |out, color| Box::new(Grep::new(out, color));
     let resolved = Resolved::new(questions, "", columns.to_vec(), rows);
-    Ok(Resolved { lines: Some(lines), note: Some(note), ..resolved })
+    Ok(Resolved { lines: Some(lines), note: Some(note), lost_bytes: true, ..resolved })
 }

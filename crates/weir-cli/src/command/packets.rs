@@ -28,7 +28,8 @@ struct Args {
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Packets, one line each; or their number; or a capture file with them";
-    Subcommand::new("packets", about, run).with_question(QuestionKind { resolve, options: &[] })
+    let kind = QuestionKind { is_capturable: true, ..QuestionKind::new(resolve) };
+    Subcommand::new("packets", about, run).with_question(kind)
 }
 
 const COLUMNS: &[Column] = &[

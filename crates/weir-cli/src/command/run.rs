@@ -46,7 +46,7 @@ A file of questions:
 
 ask is flows, packets, streams, match, events, sessions, stats, files, x509 or a session
 protocol. The output of packets may be a capture file (.pcap, .pcapng). Further options, as on the
-command line, cutoff to flush for streams, too:
+command line, cutoff to flush for streams, too; `weir ctl` and `weir explain` take them as --set:
   match      patterns = ['user-agent: curl'], ignore_case = true, fixed_strings = true,
              matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\"),
              cutoff = [\"dns:1k\", \"10k\"], priority = \"dns:9\", chunk = \"4k\", overlap = \"100\",

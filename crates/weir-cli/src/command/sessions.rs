@@ -19,7 +19,7 @@ use weir::{Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want};
 /// The subcommand for sessions of all protocols.
 pub fn command() -> Subcommand {
     let about = "Sessions of all application protocols, each with the name of its log (`_path`)";
-    of_name("sessions", about.to_string()).with_question(QuestionKind { resolve: resolve_all, options: &[] })
+    of_name("sessions", about.to_string()).with_question(QuestionKind::new(resolve_all))
 }
 
 /// One subcommand per session protocol, and one per log of parts of sessions.
@@ -29,7 +29,7 @@ pub fn log_commands() -> impl Iterator<Item = Subcommand> {
     let of_parts =
         registry.part_logs().iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name)));
     of_sessions.chain(of_parts).map(|(name, about)| {
-        let command = of_name(name, about).with_question(QuestionKind { resolve: resolve_log, options: &[] });
+        let command = of_name(name, about).with_question(QuestionKind::new(resolve_log));
         match rows_of_others(name) {
             Some(text) => command.with_after_help(text),
             None => command,
@@ -126,14 +126,15 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let count_only = *context.form == Form::Count;
     let question = Question::new(ask, Shape { carrier, count_only, ..Shape::default() });
     // A table for people has one column of text for all values of a session.
-    let union = Union::of_all(context.form.is(Format::Table));
-    let rows = |item: &Item, row: WriteRow<'_>| match item {
+    let union = Union::of_all(context.compiler.sessions(), context.form.is(Format::Table));
+    let columns = union.columns.clone();
+    let rows = move |item: &Item, row: WriteRow<'_>| match item {
         Item::Session(protocol, values) => {
             let values: Vec<Value<'_>> = union.row(*protocol, values);
             row(&values)
         }
         _ => Ok(()),
     };
-    let resolved = Resolved::new(vec![question], "", union.columns.clone(), rows);
+    let resolved = Resolved::new(vec![question], "", columns, rows);
     Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

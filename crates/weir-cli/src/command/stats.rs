@@ -55,7 +55,7 @@ pub fn command() -> Subcommand {
         let args = args.settled();
         ask::answer_one(&ask::spec("stats", &args), &args, all)
     })
-    .with_question(QuestionKind { resolve, options: &[] })
+    .with_question(QuestionKind::new(resolve))
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {

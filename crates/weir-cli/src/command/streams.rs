@@ -50,7 +50,8 @@ struct Args {
 pub fn command() -> Subcommand {
     let about = "Streams: each direction's bytes in order, one row each at the end; their digests; files with their bytes";
     let options = &["digest", "files", "cutoff", "priority", "chunk", "overlap", "flush"];
-    Subcommand::new("streams", about, run).with_question(QuestionKind { resolve, options })
+    Subcommand::new("streams", about, run)
+        .with_question(QuestionKind { options, ..QuestionKind::new(resolve) })
 }
 
 /// The columns of the rows.
@@ -218,7 +219,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     };
     let questions = stream_questions::classes(spec, context)?.iter().map(question).collect();
     let columns = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
-    Ok(Resolved::new(questions, "", columns, Emitted(files)))
+    Ok(Resolved { lost_bytes: true, ..Resolved::new(questions, "", columns, Emitted(files)) })
 }
 
 /// Rows that handlers emit, and failures of the files that they write.

@@ -253,6 +253,38 @@ fn stats_are_numbers_that_agree() {
 }
 
 #[test]
+fn memory_bounds_the_sessions_of_a_log_and_the_message_says_so() {
+    let file = format!("{}/../../examples/sessions.pcap", env!("CARGO_MANIFEST_DIR"));
+    let run = |memory: &str| {
+        let output = weir(&["http", "-r", &file, "--memory", memory, "--stats"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let number = |said: &str, before: &str, after: &str| -> u64 {
+        let (_, rest) = said.split_once(before).unwrap_or_else(|| panic!("{before}: {said}"));
+        let (number, _) = rest.split_once(after).unwrap_or_else(|| panic!("{after}: {said}"));
+        number.trim().parse().unwrap_or_else(|_| panic!("{number} is no number"))
+    };
+    let (whole, said) = run("64k");
+    assert!(!said.contains("memory was short"), "{said}");
+    assert!(
+        number(&said, "+ sessions ", " bytes") > 4 << 10,
+        "more than the bound of the second run: {said}"
+    );
+    let (short, said) = run("4k");
+    let shed =
+        number(&said, "memory was short: the sessions of ", " connections were ended early (--memory)");
+    assert_eq!(shed, number(&said, "sessions_shed", "\n"));
+    assert!(number(&said, "+ sessions ", " bytes") <= 4 << 10, "{said}");
+    // Only rows of these connections differ.
+    let missing = whole.lines().filter(|row| !short.lines().any(|other| other == *row));
+    let uid =
+        |row: &str| serde_json::from_str::<serde_json::Value>(row).expect("an object")["uid"].to_string();
+    let connections: std::collections::BTreeSet<String> = missing.map(uid).collect();
+    assert!(!connections.is_empty() && connections.len() as u64 <= shed, "{shed}: {connections:?}");
+}
+
+#[test]
 fn stats_of_standard_input_are_those_of_the_file() {
     let file = std::fs::File::open(example()).expect("the shipped capture");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
@@ -466,7 +498,7 @@ fn explain_shows_each_stage() {
     for word in ["question", "packet", "session", "trie", "passes", "program", "code"] {
         assert!(overview.lines().any(|line| line.starts_with(word)), "{word} in {overview}");
     }
-    for stage in ["parse", "trie", "ir", "opt", "straight", "code"] {
+    for stage in ["parse", "trie", "ir", "opt", "fast-path", "code"] {
         assert!(!answer(&["explain", "tcp.port == 443", "--stage", stage], 0).is_empty(), "{stage}");
     }
 }
@@ -508,11 +540,35 @@ fn explain_knows_what_every_command_asks_for() {
     assert!(states("streams", "tcp").contains("bytes in order to their subscribers"));
     assert!(states("events", "tcp").contains("wants: events"));
     assert!(states("flows", "").contains("only recognised") || states("flows", "").contains("probe"));
-    let (_, err, status) = {
-        let output = weir(&["explain", "--wants", "tlss"]);
-        (text(&output.stdout), text(&output.stderr), output.status.code())
-    };
-    assert!(status == Some(2) && err.contains("'tls'"), "{err}");
+    // All questions of a command are shown, and the filter that they share once.
+    let stats = states("stats", "tcp.port == 443");
+    for line in [
+        "question 0 tcp.port == 443      wants: packets\n",
+        "question 1 tcp.port == 443      wants: connections\n",
+        "packet     tcp.port == 443\n",
+    ] {
+        assert_eq!(stats.matches(line).count(), 1, "{line}{stats}");
+    }
+    assert_eq!(answer(&["explain", "tcp", "--wants", "stats", "--stage", "parse"], 0).lines().count(), 2);
+    let classes = ["explain", "tcp", "--wants", "match", "--set", "patterns=x", "--set", "cutoff=dns:1k"];
+    let classes = answer(&classes, 0);
+    assert!(classes.contains("question 0 (tcp) and (tcp.port in {53, 5353, 5355}"), "{classes}");
+    for (args, said) in [
+        (&["--wants", "match"][..], "there is no pattern: give `patterns`"),
+        (&["--wants", "explain"], "`explain` is not a type of question"),
+        (&["--wants", "flows", "--set", "digest=sha256"], "`digest` does not apply to `flows`"),
+    ] {
+        let output = weir(&[&["explain"], args].concat());
+        assert!(output.status.code() == Some(2) && text_of(&output).contains(said), "{args:?}: {output:?}");
+    }
+    let output = weir(&["explain", "--wants", "tlss"]);
+    let said = text_of(&output);
+    let known = said.split_once("`tlss` is not a type of question; known are: ").expect(&said).1.trim();
+    let known: Vec<&str> = known.split(", ").collect();
+    assert!(output.status.code() == Some(2) && known.contains(&"tls") && known.contains(&"stats"), "{said}");
+    for name in known.iter().filter(|name| **name != "match") {
+        assert!(states(name, "tcp").starts_with("question"), "{name}");
+    }
 }
 
 /// The output of `explain` for the first packet that matches a filter.

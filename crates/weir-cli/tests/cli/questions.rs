@@ -273,6 +273,80 @@ fn questions_come_and_go_while_no_packets_do() {
 }
 
 #[test]
+fn every_option_of_a_question_can_be_set_at_the_control_socket() {
+    let dir = directory("ctl-set");
+    let (socket, digests, found) = (dir.join("weir.sock"), dir.join("digests.json"), dir.join("found.csv"));
+    let mut running = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["run", "-r", "-", "--control"])
+        .arg(&socket)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the command runs");
+    let mut input = running.stdin.take().unwrap();
+    let began = Instant::now();
+    while !socket.exists() && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ctl = |args: &[&str]| weir(&[&["ctl", socket.to_str().unwrap(), "add"], args].concat());
+    for (args, said) in [
+        (&["a", "streams", "--set", "digets=sha256"][..], "unknown field `digets`"),
+        (&["a", "streams", "--set", "flush=soon"], "in `flush`"),
+        (&["a", "streams", "--set", "digest"], "give KEY=VALUE"),
+        (&["a", "streams", "--set", "digest=md5"], "there is no digest `md5`"),
+        (&["a", "streams", "--set", "ask=tls"], "in `ask`"),
+        (&["a", "tls", "--set", "digest=sha256"], "`digest` does not apply to `tls`"),
+        (&["a", "match"], "give `patterns`"),
+    ] {
+        let (_, err, status) = ctl(args);
+        assert!(status == 2 && err.contains(said), "{args:?}: {err}");
+    }
+    let path = format!("output={}", digests.display());
+    let options = ["cutoff=dns:40", "cutoff=1000", "chunk=512", "digest=sha256", &path];
+    let sets: Vec<&str> = options.iter().flat_map(|option| ["--set", option]).collect();
+    let (_, err, status) = ctl(&[&["digests", "streams"], &sets[..]].concat());
+    assert_eq!(status, 0, "{err}");
+    let more = ["-e", "HTTP", "--set", "patterns=example", "--set", "max_count=2", "--set", "context=3"];
+    let out = ["-o", found.to_str().unwrap(), "--format", "csv"];
+    let (_, err, status) = ctl(&[&["found", "match", "tcp"], &more[..], &out[..]].concat());
+    assert_eq!(status, 0, "{err}");
+    input.write_all(&std::fs::read(FIRST_LIGHT).unwrap()).expect("it reads");
+    drop(input);
+    assert!(running.wait().unwrap().success());
+    let alone = weir(&[
+        "streams",
+        "-r",
+        FIRST_LIGHT,
+        "--digest",
+        "sha256",
+        "--cutoff",
+        "dns:40",
+        "--cutoff",
+        "1000",
+        "--chunk",
+        "512",
+    ]);
+    let answers = |path: &Path| std::fs::read_to_string(path).unwrap();
+    assert!(answers(&digests) == alone.0 && alone.0.contains("\"sha256\""), "{}", alone.0);
+    let alone = weir(&[
+        "match",
+        "-r",
+        FIRST_LIGHT,
+        "tcp",
+        "-e",
+        "HTTP",
+        "-e",
+        "example",
+        "-m",
+        "2",
+        "-C",
+        "3",
+        "--format",
+        "csv",
+    ]);
+    assert!(answers(&found) == alone.0 && alone.0.lines().count() > 5, "{}", alone.0);
+}
+
+#[test]
 fn an_interrupted_run_leaves_whole_files() {
     let dir = directory("interrupted");
     let (rows, packets) = (dir.join("dns.json"), dir.join("all.pcap"));

@@ -45,8 +45,8 @@ pub(crate) enum Part {
     /// Arguments: environment, packet, frame, frame length, continuation, and 0 for the graph's entry or 1 plus the
     /// number of one of the plan's entries.
     Head,
-    /// The head of a straight graph; same arguments.
-    Straight,
+    /// The head of a fast path; same arguments.
+    FastPath,
     /// The tail after the lookup with this number. Arguments: the first five of the head, then the flow's variables,
     /// then flags: 1 for a packet of the responder, plus 2 for a new flow.
     Tail(usize),
@@ -57,7 +57,7 @@ impl Part {
     pub(crate) fn name(self) -> String {
         match self {
             Part::Head => "head".into(),
-            Part::Straight => "straight".into(),
+            Part::FastPath => "fast-path".into(),
             Part::Tail(number) => format!("tail{number}"),
         }
     }
@@ -66,7 +66,7 @@ impl Part {
     pub(crate) fn signature(self, call_conv: CallConv) -> ir::Signature {
         let mut signature = ir::Signature::new(call_conv);
         let params = match self {
-            Part::Head | Part::Straight => 6,
+            Part::Head | Part::FastPath => 6,
             Part::Tail(_) => 7,
         };
         signature.params = vec![AbiParam::new(types::I64); params];
@@ -128,7 +128,7 @@ pub(crate) struct Lowering<'a> {
     plan: &'a Plan,
     layout: &'a Layout,
     order: Vec<Block>,
-    /// In a straight graph: the values that its whole graph saves across lookups.
+    /// In a fast path: the values that its whole graph saves across lookups.
     whole: &'a [Crossing],
     b: FunctionBuilder<'a>,
     arguments: Arguments,
@@ -148,7 +148,7 @@ pub(crate) struct Source<'a> {
     pub graph: &'a Graph,
     pub plan: &'a Plan,
     pub layout: &'a Layout,
-    /// For a straight graph: the values that its whole graph saves across lookups.
+    /// For a fast path: the values that its whole graph saves across lookups.
     pub whole: &'a [Crossing],
 }
 
@@ -181,7 +181,7 @@ impl<'a> Source<'a> {
             plan: self.plan,
             layout: self.layout,
             order: match part {
-                Part::Head | Part::Straight => self.plan.head.clone(),
+                Part::Head | Part::FastPath => self.plan.head.clone(),
                 Part::Tail(number) => self.plan.tail(self.graph, number),
             },
             whole: self.whole,

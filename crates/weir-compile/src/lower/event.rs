@@ -1,7 +1,7 @@
 //! Lowers a layer's events: their triggers, events that occur with others, and events that are emitted after others.
 
 use super::Lower;
-use super::show::may_lack;
+use super::packet_line::may_lack;
 use crate::catalog::FieldKey;
 use std::net::Ipv6Addr;
 use weir_ir::build::Variable;

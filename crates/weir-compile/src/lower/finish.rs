@@ -1,11 +1,12 @@
 //! The ends of packets: one block per reason, in which the values of the predicates become terms.
 
 use super::Lower;
+use super::groups::Guarded;
 use super::messages::MessageVars;
 use crate::trie::{Node, NodeId, Trie};
 use rustc_hash::FxHashMap;
 use weir_ir::build::{Variable, to};
-use weir_ir::graph::{BinaryOp, Block, Op, Out, Terminator, Value};
+use weir_ir::graph::{BinaryOp, Block, Op, Out, Terminator, Type, Value};
 use weir_lang::filter::Stage;
 use weir_packet::DropReason;
 
@@ -186,10 +187,43 @@ impl Lower<'_> {
             };
             all[class / 64] = self.b.binary(BinaryOp::Or, all[class / 64], value);
         }
-        for &child in children {
-            if self.trie.nodes[child].stage == Some(Stage::Packet) {
-                self.add_terms_below(child, holds, all, known);
-            }
+        let trie = self.trie;
+        let children =
+            children.iter().copied().filter(|&child| trie.nodes[child].stage == Some(Stage::Packet));
+        let Guarded { groups, others } =
+            self.guarded(children, |child| trie.nodes[child].predicate.is_some_and(|p| known(p).is_none()));
+        for child in others {
+            self.add_terms_below(child, holds, all, known);
         }
+        for (group, nodes) in groups {
+            self.add_terms_of_group(group, &nodes, holds, all, known);
+        }
+    }
+
+    /// As [`add_terms_below`](Self::add_terms_below), for nodes that need a predicate of the group.
+    fn add_terms_of_group(
+        &mut self,
+        group: usize,
+        nodes: &[NodeId],
+        holds: Option<Value>,
+        all: &mut [Value],
+        known: &dyn Fn(usize) -> Option<bool>,
+    ) {
+        let words: Vec<Variable> = all.iter().map(|_| self.b.variable(Type::Int)).collect();
+        words.iter().zip(&*all).for_each(|(&word, &value)| self.b.write(word, value));
+        let bits = self.b.read(self.groups[group].any);
+        let some = self.b.truth(bits);
+        let [inside, after] = [(); 2].map(|()| self.b.block());
+        self.b.branch(some, inside, after);
+        self.b.seal(inside);
+        self.b.switch_to(inside);
+        for &node in nodes {
+            self.add_terms_below(node, holds, all, known);
+        }
+        words.iter().zip(&*all).for_each(|(&word, &value)| self.b.write(word, value));
+        self.b.jump(after);
+        self.b.seal(after);
+        self.b.switch_to(after);
+        all.iter_mut().zip(words).for_each(|(value, word)| *value = self.b.read(word));
     }
 }

@@ -3,7 +3,7 @@
 use super::Lower;
 use super::event::Telling;
 use super::sequence::delivered_on;
-use crate::question::{RecordVar, TermBit};
+use crate::question::{RecordVar, TrieAlternative};
 use std::time::Duration;
 use weir_ir::abi::{TIMEOUT_MS, VERDICT_FLAGS};
 use weir_ir::build::Variable;
@@ -231,8 +231,8 @@ impl Lower<'_> {
     /// sessions together.
     fn verdict_words(&self) -> u16 {
         let is_remembered =
-            |bit: &&TermBit| !bit.session.is_empty() && self.questions[bit.question].need.verdicts;
-        let bits = self.trie.bits.iter().filter(is_remembered).count() + VERDICT_FLAGS;
+            |bit: &&TrieAlternative| !bit.session.is_empty() && self.questions[bit.question].need.verdicts;
+        let bits = self.trie.alternatives.iter().filter(is_remembered).count() + VERDICT_FLAGS;
         bits.div_ceil(64) as u16
     }
 

@@ -36,7 +36,7 @@ impl Lower<'_> {
 
     /// A question about flows only concerns packets that have a flow.
     pub(super) fn flow_constraint(&mut self, bit: usize, layer: LayerId, above: Above) -> Option<Value> {
-        let bit = &self.trie.bits[bit];
+        let bit = &self.trie.alternatives[bit];
         let need = self.questions[bit.question].need;
         if above == Above::Nothing && !bit.has_remainder() && !need.flows() {
             return Some(self.b.bool(false));

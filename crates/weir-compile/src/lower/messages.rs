@@ -13,7 +13,7 @@
 //! satisfies the predicates that any of its messages satisfies, as for layers that occur several times.
 
 use super::instance::FlowContext;
-use super::wholes::BearerVars;
+use super::wholes::CarrierVars;
 use super::{Lower, below_names};
 use rustc_hash::FxHashSet;
 use weir_ir::abi::{MESSAGES_LATER, MESSAGES_LOST};
@@ -39,7 +39,7 @@ pub(super) struct MessageVars {
     /// The run, which starts with the current message.
     pub run: Variable,
     /// The layer that carries the messages.
-    pub bearer: BearerVars,
+    pub carrier: CarrierVars,
     /// Size of the message in bytes; 0 while unknown.
     done: Variable,
     /// Minimum number of bytes that the message needs if some are missing, or the code for an invalid message.
@@ -126,15 +126,14 @@ impl Lower<'_> {
         let [edge, done, wanted, reason] = [(); 4].map(|()| self.b.variable(Type::Int));
         let (active, run) = (self.b.variable(Type::Bool), self.b.variable(Type::Buf));
         let path = [(); 2].map(|()| self.b.variable(Type::Int));
-        let bearer = self.declare_bearer();
+        let carrier = self.declare_carrier();
         let layers = self.in_messages.iter().map(|&layer| self.layer(layer));
         let below = below_names(layers).into_iter().map(|name| self.below[&name]);
         let below = below.flat_map(|(low, high)| [low, high]);
         let words: Vec<Variable> = self.path.into_iter().chain(below).collect();
         let saved = words.into_iter().map(|now| (now, self.b.variable(Type::Int))).collect();
-        let asked = self.predicates.clone().into_iter().flat_map(|vars| vars.all());
-        let asked =
-            asked.map(|now| [now, self.b.variable(Type::Bool), self.b.variable(Type::Bool)]).collect();
+        let asked = self.predicate_variables().into_iter();
+        let asked = asked.map(|(now, ty)| [now, self.b.variable(ty), self.b.variable(ty)]).collect();
         let [enter, gather, over, lost, through] = [(); 5].map(|()| self.b.block());
         self.finish.set_through(through);
         self.declare_finish_in_messages();
@@ -142,7 +141,7 @@ impl Lower<'_> {
             edge,
             active,
             run,
-            bearer,
+            carrier,
             done,
             wanted,
             reason,
@@ -233,7 +232,7 @@ impl Lower<'_> {
         let run = self.b.one(Op::Messages { flow, side });
         self.b.write(vars.edge, edge);
         self.b.write(vars.run, run);
-        self.lower_bearer(id, &vars.bearer);
+        self.lower_carrier(id, &vars.carrier);
         self.export_below(id);
         let (zero, yes) = (self.b.int(0), self.b.bool(true));
         self.b.write(vars.active, yes);

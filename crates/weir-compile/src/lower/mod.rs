@@ -11,15 +11,16 @@
 mod event;
 mod expr;
 mod finish;
+mod groups;
 mod header;
 mod instance;
 mod key;
 mod lookup;
 mod messages;
-mod open;
+mod open_terms;
+mod packet_line;
 mod predicate;
 mod sequence;
-mod show;
 mod wholes;
 
 use crate::catalog::StackCatalog;
@@ -38,9 +39,9 @@ use weir_packet::DropReason;
 pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
 pub use messages::{MESSAGES_MAX, in_messages};
+pub use packet_line::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS, SHOW_SLOTS_MAX};
 pub(crate) use predicate::{compare_part, compare_words};
 pub use sequence::ORDERED_MAX;
-pub use show::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS, SHOW_SLOTS_MAX};
 pub use weir_ir::engine_var::HISTORY_LETTERS_MAX;
 
 /// Maximum number of layers of a stack: the path of a packet has [`PATH_BITS`] per layer number.
@@ -132,6 +133,7 @@ struct Lower<'a> {
     /// Low and high word of each `below.NAME` at this point.
     below: Rc<BTreeMap<String, (Variable, Variable)>>,
     predicates: Vec<predicate::PredicateVars>,
+    groups: Vec<groups::PredicateGroup>,
     finish: finish::FinishBlocks,
     reachable: Vec<FxHashSet<LayerId>>,
     /// By layer: the fields of the key of its connections.
@@ -145,7 +147,7 @@ struct Lower<'a> {
     asked: Vec<bool>,
     /// By layer: what the layers above it decide about its connections. If any decide something: the first of the slots
     /// for the terms that hold before the next connection begins.
-    open: Vec<open::Open>,
+    open: Vec<open_terms::Open>,
     outer: Option<Out>,
     /// The slots of the second and further words of terms.
     further_terms: Range<u32>,
@@ -209,6 +211,7 @@ impl<'a> Lower<'a> {
             entries: vec![],
             below: Rc::default(),
             predicates: vec![],
+            groups: vec![],
             finish: finish::FinishBlocks::default(),
             reachable: (0..stack.layers.len()).map(|l| stack.reachable_from(LayerId(l as u16))).collect(),
             key_fields: vec![],

@@ -6,6 +6,7 @@
 //! packets; predicates that may differ between packets do not, because one matching packet is enough.
 
 use super::expr::is_truth;
+use super::groups::Guarded;
 use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
 use crate::question::Decides;
@@ -27,40 +28,103 @@ pub(super) enum Above {
     Nothing,
 }
 
-/// The values of one predicate.
+/// The place of a predicate's values.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PredicateVars {
-    /// Whether the comparison held for any value (for `!=`: the comparison for equality).
-    any: Variable,
-    /// Whether there was a value.
-    exists: Variable,
-    /// Whether it held, or would for a packet of the opposite direction.
-    either_way: Variable,
+pub(super) enum PredicateVars {
+    /// Variables of its own.
+    Own {
+        /// Whether the comparison held for any value (for `!=`: the comparison for equality).
+        any: Variable,
+        /// Whether there was a value.
+        exists: Variable,
+        /// Whether it held, or would for a packet of the opposite direction.
+        either_way: Variable,
+    },
+    /// A bit of the variables of a [group](super::groups).
+    Grouped {
+        /// The group.
+        group: usize,
+        /// The bit.
+        bit: u32,
+    },
 }
 
-impl PredicateVars {
-    pub(super) fn all(self) -> [Variable; 3] {
-        [self.any, self.exists, self.either_way]
-    }
+/// What must hold of a predicate before a layer is parsed, so that the predicate can still hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Constraint {
+    /// Nothing.
+    None,
+    /// It cannot hold.
+    False,
+    /// It held so far.
+    Any,
+    /// It did not hold so far.
+    NotAny,
+    /// Its value, which is final.
+    Final,
+    /// It held so far, or would for a packet of the opposite direction.
+    EitherWay,
+    /// The layer occurred.
+    Seen(LayerId),
 }
 
 impl Lower<'_> {
     pub(super) fn declare_predicates(&mut self) {
         for _ in 0..self.trie.predicates.len() {
             let [any, exists, either_way] = [(); 3].map(|()| self.b.variable(Type::Bool));
-            self.predicates.push(PredicateVars { any, exists, either_way });
+            self.predicates.push(PredicateVars::Own { any, exists, either_way });
         }
+        self.declare_groups();
         self.seen = self.stack.layers.iter().map(|_| self.b.variable(Type::Bool)).collect();
+    }
+
+    /// The variables of all predicates, with their types.
+    pub(super) fn predicate_variables(&self) -> Vec<(Variable, Type)> {
+        let own = self.predicates.iter().flat_map(|vars| match *vars {
+            PredicateVars::Own { any, exists, either_way } => vec![any, exists, either_way],
+            PredicateVars::Grouped { .. } => vec![],
+        });
+        let own = own.map(|variable| (variable, Type::Bool));
+        let grouped = self.groups.iter().flat_map(|group| {
+            [(group.any, Type::Int), (group.exists, Type::Bool), (group.either_way, Type::Int)]
+        });
+        own.chain(grouped).collect()
+    }
+
+    fn any(&mut self, p: usize) -> Value {
+        match self.predicates[p] {
+            PredicateVars::Own { any, .. } => self.b.read(any),
+            PredicateVars::Grouped { group, bit } => self.bit(self.groups[group].any, bit),
+        }
+    }
+
+    fn exists(&mut self, p: usize) -> Value {
+        match self.predicates[p] {
+            PredicateVars::Own { exists, .. } => self.b.read(exists),
+            PredicateVars::Grouped { group, .. } => self.b.read(self.groups[group].exists),
+        }
+    }
+
+    fn either_way(&mut self, p: usize) -> Value {
+        match self.predicates[p] {
+            PredicateVars::Own { either_way, .. } => self.b.read(either_way),
+            PredicateVars::Grouped { group, bit } => self.bit(self.groups[group].either_way, bit),
+        }
+    }
+
+    fn bit(&mut self, bits: Variable, bit: u32) -> Value {
+        let (bits, mask) = (self.b.read(bits), self.b.int(1 << bit));
+        let bit = self.b.binary(BinaryOp::And, bits, mask);
+        self.b.truth(bit)
     }
 
     /// The predicate's value for the part of the packet that has been parsed.
     pub(super) fn predicate_value(&mut self, index: usize) -> Value {
-        let vars = self.predicates[index];
         let (op, negated) = (self.trie.predicates[index].op, self.trie.predicates[index].negated);
-        let mut value = self.b.read(vars.any);
+        let mut value = self.any(index);
         if op == FilterOp::Ne {
             let differs = self.b.one(Op::Not(value));
-            let exists = self.b.read(vars.exists);
+            let exists = self.exists(index);
             value = self.b.binary(BinaryOp::And, exists, differs);
         }
         if negated { self.b.one(Op::Not(value)) } else { value }
@@ -80,12 +144,25 @@ impl Lower<'_> {
             any = self.either(any, alive);
         }
         let trie = self.trie;
-        for &child in children.iter().filter(|&&child| trie.nodes[child].stage == Some(Stage::Packet)) {
+        let children =
+            children.iter().copied().filter(|&child| trie.nodes[child].stage == Some(Stage::Packet));
+        let Guarded { groups, others } = self.guarded(children, |child| {
+            let p = trie.nodes[child].predicate.expect("it is in a group");
+            let constraint = self.constraint_of(p, trie.nodes[child].mode, layer, above);
+            matches!(constraint, Constraint::Any | Constraint::EitherWay)
+        });
+        for child in others {
             if any.is_none() {
                 break;
             }
             let alive = self.alive_below(child, layer, above);
             any = self.either(any, alive);
+        }
+        for (group, nodes) in groups {
+            if any.is_some() {
+                let alive = self.alive_in_group(group, nodes, layer, above);
+                any = self.either(any, Some(alive));
+            }
         }
         let own = predicate.and_then(|p| self.constraint(p, *mode, layer, above));
         match (own, any) {
@@ -94,35 +171,69 @@ impl Lower<'_> {
         }
     }
 
+    /// Whether a term can still hold that passes one of these nodes, which need a predicate of the group.
+    fn alive_in_group(&mut self, group: usize, nodes: Vec<NodeId>, layer: LayerId, above: Above) -> Value {
+        let bits = self.b.read(self.groups[group].either_way);
+        let (some, alive) = (self.b.truth(bits), self.b.variable(Type::Bool));
+        let none = self.b.bool(false);
+        self.b.write(alive, none);
+        let [inside, after] = [(); 2].map(|()| self.b.block());
+        self.b.branch(some, inside, after);
+        self.b.seal(inside);
+        self.b.switch_to(inside);
+        let mut any = Some(none);
+        for node in nodes {
+            let one = self.alive_below(node, layer, above);
+            any = self.either(any, one);
+        }
+        let any = any.unwrap_or_else(|| self.b.bool(true));
+        self.b.write(alive, any);
+        self.b.jump(after);
+        self.b.seal(after);
+        self.b.switch_to(after);
+        self.b.read(alive)
+    }
+
     /// The disjunction of two conditions; `None` is true.
     fn either(&mut self, a: Option<Value>, b: Option<Value>) -> Option<Value> {
         Some(self.b.binary(BinaryOp::Or, a?, b?))
     }
 
-    /// The constraint of predicate `p` before `layer` is parsed.
+    /// The constraint of predicate `p` before `layer` is parsed, as a value; `None` is true.
     fn constraint(&mut self, p: usize, mode: Decides, layer: LayerId, above: Above) -> Option<Value> {
+        Some(match self.constraint_of(p, mode, layer, above) {
+            Constraint::None => return None,
+            Constraint::False => self.b.bool(false),
+            Constraint::Any => self.any(p),
+            Constraint::NotAny => {
+                let any = self.any(p);
+                self.b.one(Op::Not(any))
+            }
+            Constraint::Final => self.predicate_value(p),
+            Constraint::EitherWay => self.either_way(p),
+            Constraint::Seen(layer) => self.b.read(self.seen[usize::from(layer.0)]),
+        })
+    }
+
+    fn constraint_of(&self, p: usize, mode: Decides, layer: LayerId, above: Above) -> Constraint {
         let predicate = &self.trie.predicates[p];
         let key = self.catalog.key(predicate.field);
         let (op, negated) = (predicate.op, predicate.negated);
         let may_come = key.layer().is_some_and(|l| self.may_come(layer, l, above));
-        let vars = self.predicates[p];
         if mode == Decides::Packets {
             if op == FilterOp::Ne {
-                return if may_come { None } else { Some(self.predicate_value(p)) };
+                return if may_come { Constraint::None } else { Constraint::Final };
             }
             // A predicate that held once stays true, so a negated one can exclude the packet at once.
             return match (negated, may_come) {
-                (false, true) => None,
-                (false, false) => Some(self.b.read(vars.any)),
-                (true, _) => {
-                    let any = self.b.read(vars.any);
-                    Some(self.b.one(Op::Not(any)))
-                }
+                (false, true) => Constraint::None,
+                (false, false) => Constraint::Any,
+                (true, _) => Constraint::NotAny,
             };
         }
-        let target = key.layer().filter(|_| !negated && !may_come)?;
+        let Some(target) = key.layer().filter(|_| !negated && !may_come) else { return Constraint::None };
         if target != layer && !self.may_follow(target, layer) {
-            return Some(self.b.bool(false));
+            return Constraint::False;
         }
         // Fields of the layer's key are the same in all packets of a connection; all others may differ.
         let fields: Vec<FieldId> = self.key_fields[usize::from(layer.0)]
@@ -131,7 +242,7 @@ impl Lower<'_> {
             .map(|(_, f)| *f)
             .collect();
         if fields.is_empty() {
-            return None;
+            return Constraint::None;
         }
         let is_key = |alias: u16| {
             self.layer(target).protocol.aliases[usize::from(alias)].fields.iter().all(|f| fields.contains(f))
@@ -141,13 +252,13 @@ impl Lower<'_> {
             FieldKey::Alias(_, alias) => is_key(alias),
             _ => false,
         };
-        Some(if either_way && op != FilterOp::Ne {
-            self.b.read(vars.any)
+        if either_way && op != FilterOp::Ne {
+            Constraint::Any
         } else if self.alias_of(key).is_some_and(is_key) && op != FilterOp::Ne {
-            self.b.read(vars.either_way)
+            Constraint::EitherWay
         } else {
-            self.b.read(self.seen[target.0 as usize])
-        })
+            Constraint::Seen(target)
+        }
     }
 
     /// Whether `other` is the current layer, which is yet to be parsed, or may follow it.
@@ -162,7 +273,7 @@ impl Lower<'_> {
     }
 
     /// The alias that combines the two directions of this field.
-    fn alias_of(&self, key: FieldKey) -> Option<u16> {
+    pub(super) fn alias_of(&self, key: FieldKey) -> Option<u16> {
         let FieldKey::Field(layer, field) = key else { return None };
         let aliases = &self.layer(layer).protocol.aliases;
         aliases.iter().position(|a| a.fields.contains(&field)).map(|a| a as u16)
@@ -200,15 +311,17 @@ impl Lower<'_> {
             let predicate = &self.trie.predicates[p];
             let key = self.catalog.key(predicate.field);
             let is_event = matches!(key, FieldKey::Event(..) | FieldKey::EventColumn(..));
-            if key.layer() == Some(id) && !is_event {
+            let is_own = matches!(self.predicates[p], PredicateVars::Own { .. });
+            if key.layer() == Some(id) && !is_event && is_own {
                 let [exists, holds, either_way] = self.predicate_on(id, &vars, key, predicate);
                 self.record(p, exists, holds, either_way);
             }
         }
+        self.lower_groups(id, &vars);
     }
 
     /// Whether there is a value, whether the predicate holds, and whether it holds in either direction.
-    fn predicate_on(
+    pub(super) fn predicate_on(
         &mut self,
         id: LayerId,
         vars: &LayerVars,
@@ -303,8 +416,10 @@ impl Lower<'_> {
     }
 
     pub(super) fn record(&mut self, p: usize, exists: Value, holds: Value, either_way: Value) {
-        let vars = self.predicates[p];
-        for (variable, value) in [(vars.exists, exists), (vars.any, holds), (vars.either_way, either_way)] {
+        let PredicateVars::Own { exists: has_value, any, either_way: both } = self.predicates[p] else {
+            unreachable!("groups record their predicates themselves")
+        };
+        for (variable, value) in [(has_value, exists), (any, holds), (both, either_way)] {
             let before = self.b.read(variable);
             let value = self.b.binary(BinaryOp::Or, before, value);
             self.b.write(variable, value);
@@ -479,7 +594,7 @@ pub(crate) fn compare_words(b: &mut Builder, predicate: &Predicate, high: Value,
 }
 
 /// Whether (high, low) is in an inclusive range of 128-bit numbers.
-fn within(b: &mut Builder, high: Value, low: Value, from: u128, to: u128) -> Value {
+pub(super) fn within(b: &mut Builder, high: Value, low: Value, from: u128, to: u128) -> Value {
     let word = |b: &mut Builder, value: Value, from: u64, to: u64| {
         if from == 0 && to == u64::MAX {
             return b.bool(true);
@@ -552,7 +667,7 @@ pub(crate) fn compare_bytes(
 }
 
 /// A literal as an inclusive range of numbers.
-fn literal_range(literal: &Literal) -> Option<(u128, u128)> {
+pub(super) fn literal_range(literal: &Literal) -> Option<(u128, u128)> {
     let prefix = |address: u128, bits: u32, prefix: u8| {
         let host = bits - u32::from(prefix).min(bits);
         let mask = if host >= 128 { u128::MAX } else { (1u128 << host) - 1 };
@@ -573,7 +688,7 @@ fn literal_range(literal: &Literal) -> Option<(u128, u128)> {
 }
 
 /// Sorts ranges and merges overlapping ones.
-fn merge_ranges(mut ranges: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
+pub(super) fn merge_ranges(mut ranges: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     ranges.sort_unstable();
     let mut merged: Vec<(u128, u128)> = vec![];
     for (from, to) in ranges {

@@ -18,7 +18,7 @@ use weir_lang::model::{FieldId, LayerId};
 
 /// The state of the layer that carries the current messages.
 #[derive(Debug, Clone)]
-pub(super) struct BearerVars {
+pub(super) struct CarrierVars {
     /// Number of the layer plus one.
     layer: Variable,
     /// The state for continuing after the layer: each variable, and its saved value.
@@ -29,7 +29,7 @@ pub(super) struct BearerVars {
 
 impl Lower<'_> {
     /// The layers whose messages are wanted.
-    fn bearers(&self) -> impl Iterator<Item = LayerId> {
+    fn carriers(&self) -> impl Iterator<Item = LayerId> {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
         layers.filter(|&id| self.are_messages_wanted(id))
     }
@@ -41,7 +41,7 @@ impl Lower<'_> {
 
     /// Whether, for some messages, parsing of the packet continues after them.
     pub(super) fn is_any_beside(&self) -> bool {
-        self.bearers().any(|id| self.is_beside(id))
+        self.carriers().any(|id| self.is_beside(id))
     }
 
     /// The values that messages of a layer read of their chunks; `None` if they are not chunked messages.
@@ -94,19 +94,19 @@ impl Lower<'_> {
         values
     }
 
-    pub(super) fn declare_bearer(&mut self) -> BearerVars {
+    pub(super) fn declare_carrier(&mut self) -> CarrierVars {
         let layer = self.b.variable(Type::Int);
         let now = [(self.buf, Type::Buf), (self.end, Type::Int), (self.quoted, Type::Bool)];
         let kept = now.map(|(now, ty)| (now, self.b.variable(ty)));
-        BearerVars { layer, kept: kept.into(), behind: vec![] }
+        CarrierVars { layer, kept: kept.into(), behind: vec![] }
     }
 
     /// Sets this layer as the carrier of the current messages.
-    pub(super) fn lower_bearer(&mut self, id: LayerId, bearer: &BearerVars) {
+    pub(super) fn lower_carrier(&mut self, id: LayerId, carrier: &CarrierVars) {
         let layer = self.b.int(u64::from(id.0) + 1);
-        self.b.write(bearer.layer, layer);
+        self.b.write(carrier.layer, layer);
         if self.is_beside(id) {
-            self.copy(bearer.kept.iter().copied());
+            self.copy(carrier.kept.iter().copied());
         }
     }
 
@@ -114,7 +114,7 @@ impl Lower<'_> {
     /// messages.
     pub(super) fn lower_behind(&mut self, id: LayerId, others: Block) {
         match self.is_beside(id) {
-            true => self.messages.iter_mut().for_each(|vars| vars.bearer.behind.push((id, others))),
+            true => self.messages.iter_mut().for_each(|vars| vars.carrier.behind.push((id, others))),
             false => self.b.seal(others),
         }
     }
@@ -122,27 +122,27 @@ impl Lower<'_> {
     /// After the messages: if they are not the carrier's payload, continues with its payload, as if there had been
     /// none.
     pub(super) fn lower_back(&mut self, vars: &MessageVars) {
-        let bearer = &vars.bearer;
-        if bearer.behind.is_empty() {
+        let carrier = &vars.carrier;
+        if carrier.behind.is_empty() {
             return;
         }
-        let blocks: Vec<Block> = bearer.behind.iter().map(|_| self.b.block()).collect();
+        let blocks: Vec<Block> = carrier.behind.iter().map(|_| self.b.block()).collect();
         let (back, rest) = (self.b.block(), self.b.block());
         // Each layer continues after its own messages, but all pass through this block, so the graph has a cycle and
         // needs a bound. No packet reaches it: each of 62 layers occurs at most 64 times.
         self.b.again(MESSAGES_MAX, back, rest);
         self.b.seal(back);
         self.b.switch_to(back);
-        let layer = self.b.read(bearer.layer);
-        let layers = bearer.behind.iter().map(|(id, _)| u64::from(id.0) + 1);
+        let layer = self.b.read(carrier.layer);
+        let layers = carrier.behind.iter().map(|(id, _)| u64::from(id.0) + 1);
         let cases = layers.zip(&blocks).map(|(layer, &block)| (layer, to(block))).collect();
         self.b.end(Terminator::Switch { value: layer, cases, otherwise: to(rest) });
-        for (&(_, behind), block) in bearer.behind.iter().zip(blocks) {
+        for (&(_, behind), block) in carrier.behind.iter().zip(blocks) {
             self.b.seal(block);
             self.b.switch_to(block);
             let no = self.b.bool(false);
             self.b.write(vars.active, no);
-            self.copy(bearer.kept.iter().map(|&(now, kept)| (kept, now)));
+            self.copy(carrier.kept.iter().map(|&(now, kept)| (kept, now)));
             self.copy(vars.below().map(|(now, saved)| (saved, now)));
             self.copy(vars.asked.iter().map(|&[now, below, _]| (below, now)));
             self.b.jump(behind);
@@ -153,33 +153,33 @@ impl Lower<'_> {
     }
 
     /// Whether the current run is a chunked message; `None` if no layer has any.
-    fn is_whole(&mut self, bearer: &BearerVars) -> Option<Value> {
-        let wholes: Vec<LayerId> = self.bearers().filter(|&id| self.whole_values(id).is_some()).collect();
+    fn is_whole(&mut self, carrier: &CarrierVars) -> Option<Value> {
+        let wholes: Vec<LayerId> = self.carriers().filter(|&id| self.whole_values(id).is_some()).collect();
         wholes.into_iter().fold(None, |others, id| {
-            let here = self.is_bearer(bearer, id);
+            let here = self.is_carrier(carrier, id);
             Some(others.map_or(here, |others| self.b.binary(BinaryOp::Or, others, here)))
         })
     }
 
-    fn is_bearer(&mut self, bearer: &BearerVars, id: LayerId) -> Value {
-        let (layer, number) = (self.b.read(bearer.layer), self.b.int(u64::from(id.0) + 1));
+    fn is_carrier(&mut self, carrier: &CarrierVars, id: LayerId) -> Value {
+        let (layer, number) = (self.b.read(carrier.layer), self.b.int(u64::from(id.0) + 1));
         self.b.compare(CompareOp::Eq, layer, number)
     }
 
     /// The enclosing end and the edge of the current message if it is a chunked message, and the values that its first
     /// chunk carried.
     pub(super) fn lower_whole_at_hand(&mut self, vars: &MessageVars, [end, edge]: [Value; 2]) -> [Value; 2] {
-        let Some(is_whole) = self.is_whole(&vars.bearer) else { return [end, edge] };
+        let Some(is_whole) = self.is_whole(&vars.carrier) else { return [end, edge] };
         let run = self.b.read(vars.run);
         let length = self.b.one(Op::Length(run));
         let (kind, edges) = (self.b.one(Op::WholeValue { number: 0 }), self.b.int(WHOLE_EDGE));
         let own = self.b.binary(BinaryOp::And, kind, edges);
         let known = [(length, end), (own, edge)];
         let known = known.map(|(whole, other)| self.b.one(Op::Select(is_whole, whole, other)));
-        let bearers: Vec<LayerId> = self.bearers().collect();
-        for id in bearers {
+        let carriers: Vec<LayerId> = self.carriers().collect();
+        for id in carriers {
             for (number, name) in (1..).zip(self.whole_values(id).unwrap_or_default()) {
-                let here = self.is_bearer(&vars.bearer, id);
+                let here = self.is_carrier(&vars.carrier, id);
                 let (low, high) = self.below[&name];
                 let (value, zero) = (self.b.one(Op::WholeValue { number }), self.b.int(0));
                 for (variable, own) in [(low, value), (high, zero)] {

@@ -166,12 +166,12 @@ impl StreamHandle<'_> {
         // Refused bytes that never arrived again count as lost for lack of memory.
         let refused_before = (refused_bytes - refused_behind).min(missing_bytes);
         let late = if self.state.flags & LATE != 0 { self.sequence.late_dropped_bytes } else { 0 };
-        let late_dropped = late.min(missing_bytes - refused_before);
+        let deferred_dropped = late.min(missing_bytes - refused_before);
         StreamCounts {
             delivered_bytes,
-            gap_bytes: missing_bytes - refused_before - late_dropped + (behind - refused_behind),
+            gap_bytes: missing_bytes - refused_before - deferred_dropped + (behind - refused_behind),
             cut_bytes: self.offset - delivered_bytes - missing_bytes - dropped_bytes,
-            dropped_bytes: dropped_bytes + refused_before + late_dropped + refused_behind,
+            dropped_bytes: dropped_bytes + refused_before + deferred_dropped + refused_behind,
         }
     }
 

@@ -82,11 +82,6 @@ impl CaptureWriter {
         }
     }
 
-    /// Whether the writer stores pcapng's packet options.
-    pub fn takes_options(&self) -> bool {
-        matches!(self, Self::Pcapng(_))
-    }
-
     /// Writes one packet: its metadata `meta`, and its captured bytes `data`.
     ///
     /// # Errors

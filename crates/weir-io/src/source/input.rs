@@ -71,10 +71,8 @@ fn open_file(name: &Path) -> Result<Box<dyn Read + Send>, Fault> {
     let file = File::open(name).map_err(|e| {
         Fault::io(match e.kind() {
             ErrorKind::NotFound => "no such file".to_owned(),
-            ErrorKind::PermissionDenied => {
-                "permission denied: the file is there, but not for this user to read".to_owned()
-            }
-            _ => format!("can't be opened: {e}"),
+            ErrorKind::PermissionDenied => "permission denied: this user may not read the file".to_owned(),
+            _ => format!("cannot be opened: {e}"),
         })
     })?;
     if file.metadata().is_ok_and(|about| about.is_dir()) {
@@ -121,11 +119,11 @@ pub(crate) fn explain_read(feed: &Feed, error: &io::Error) -> Fault {
     };
     if error.kind() == ErrorKind::UnexpectedEof {
         return Fault::truncated(format!(
-            "the {compression} data ends too early (was the file copied whole, its writer ended?)"
+            "the {compression} data ends too early: the file was copied in part, or is still being written"
         ));
     }
     if error.get_ref().is_some_and(|inner| inner.is::<TrailingGarbage>()) {
-        return Fault::corrupt("what follows is no gzip data, and left out: all before it was read");
+        return Fault::corrupt("the data after the gzip data is not gzip data and was not read");
     }
     Fault::corrupt(format!("the {compression} data is damaged: {error}"))
 }

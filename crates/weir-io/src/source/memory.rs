@@ -19,6 +19,21 @@ pub struct MemoryPacket {
     pub frame: Vec<u8>,
 }
 
+impl MemoryPacket {
+    /// A complete Ethernet frame, at time 0.
+    pub fn ethernet(frame: Vec<u8>) -> Self {
+        let wire_bytes = frame.len() as u32;
+        Self { time: Timestamp(0), link: LinkType::ETHERNET, wire_bytes, frame }
+    }
+
+    /// The same packet captured with this snaplen.
+    #[must_use]
+    pub fn cut(mut self, snaplen: usize) -> Self {
+        self.frame.truncate(snaplen);
+        self
+    }
+}
+
 /// The result of one poll.
 #[derive(Debug, Clone)]
 enum Step {

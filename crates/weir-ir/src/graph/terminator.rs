@@ -21,23 +21,6 @@ impl Terminator {
         }
     }
 
-    /// As [`targets`](Self::targets), mutable.
-    pub fn targets_mut(&mut self) -> SmallVec<[&mut Target; 2]> {
-        match self {
-            Terminator::Jump(t) => smallvec![t],
-            Terminator::Branch { then, otherwise, .. }
-            | Terminator::Check { then, otherwise, .. }
-            | Terminator::Again { then, otherwise, .. } => smallvec![then, otherwise],
-            Terminator::Switch { cases, otherwise, .. } => {
-                cases.iter_mut().map(|(_, t)| t).chain([otherwise]).collect()
-            }
-            Terminator::Lookup { .. }
-            | Terminator::Restart
-            | Terminator::Rejoin { .. }
-            | Terminator::Done { .. } => smallvec![],
-        }
-    }
-
     /// All successors, including the block after a lookup.
     pub fn successors(&self) -> SmallVec<[Block; 2]> {
         match self {

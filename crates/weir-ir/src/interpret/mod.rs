@@ -48,7 +48,7 @@ impl Interpreter {
     /// # Errors
     /// If a regular expression does not compile.
     pub fn new(graph: Graph) -> Result<Self, PatternError> {
-        debug_assert!(!graph.is_straight, "its whole graph is interpreted");
+        debug_assert!(!graph.is_fast_path, "its whole graph is interpreted");
         let patterns = Patterns::of(&graph)?;
         let liveness = Liveness::of(&graph);
         let mut resumes = vec![0; graph.blocks.len()];

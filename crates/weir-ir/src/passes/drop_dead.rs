@@ -20,8 +20,8 @@ mod postdominators;
 
 use super::edit::{NONE, Order, Place, places, remove_params, remove_unreachable};
 use crate::build::to;
+use crate::csr::Csr;
 use crate::graph::{Block, Graph, Op, Sequence, Table, Terminator, Value, Var};
-use crate::lists::Lists;
 use crate::liveness::{NO_LOOKUP, last_lookups};
 use postdominators::PostDominators;
 
@@ -83,7 +83,7 @@ struct Needs<'a> {
     shape: &'a PostDominators,
     last_lookup: &'a [u32],
     places: Vec<Place>,
-    predecessors: Lists<u32>,
+    predecessors: Csr<u32>,
     values: Vec<bool>,
     /// By number: instructions are numbered through, block by block.
     insts: Vec<bool>,
@@ -132,7 +132,7 @@ impl<'a> Needs<'a> {
                 restarts.push(block);
             }
         }
-        let predecessors = Lists::of(graph.blocks.len(), |add| {
+        let predecessors = Csr::of(graph.blocks.len(), |add| {
             for &block in &order.blocks {
                 graph.block(block).terminator.for_each_successor(|next| add(next.index(), block.0));
             }

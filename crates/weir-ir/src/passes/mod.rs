@@ -53,7 +53,7 @@ pub enum When {
 
 /// Every pass, in the order in which they run.
 pub const PASSES: &[Pass] = &[
-    Pass { name: "fold", doc: "computes what is constant", run: fold::run, when: When::EachRound },
+    Pass { name: "fold", doc: "computes constants", run: fold::run, when: When::EachRound },
     Pass {
         name: "copies",
         doc: "drops parameters that always hold one value",
@@ -62,27 +62,37 @@ pub const PASSES: &[Pass] = &[
     },
     Pass {
         name: "drop_dead",
-        doc: "drops what nobody needs",
+        doc: "drops unneeded instructions, variables and flows",
         run: drop_dead::run,
         when: When::EachRoundAndAfter,
     },
-    Pass { name: "thread", doc: "goes past decisions already made", run: thread::run, when: When::EachRound },
-    Pass { name: "merge", doc: "makes one block of several", run: merge::run, when: When::EachRoundAndAfter },
-    Pass { name: "share", doc: "computes nothing twice", run: share::run, when: When::EachRound },
-    Pass { name: "switch", doc: "asks a number once", run: switch::run, when: When::EachRound },
+    Pass {
+        name: "thread",
+        doc: "skips branches whose outcome is known",
+        run: thread::run,
+        when: When::EachRound,
+    },
+    Pass { name: "merge", doc: "merges blocks", run: merge::run, when: When::EachRoundAndAfter },
+    Pass { name: "share", doc: "shares equal computations", run: share::run, when: When::EachRound },
+    Pass {
+        name: "switch",
+        doc: "combines comparisons of one number into a switch",
+        run: switch::run,
+        when: When::EachRound,
+    },
     Pass {
         name: "lift_branches",
-        doc: "asks early what decides much",
+        doc: "moves decisive checks to an earlier place",
         run: lift_branches::run,
         when: When::Once,
     },
     Pass {
         name: "fast_forward",
-        doc: "passes on what is next in order",
+        doc: "delivers in-order segments without a queue",
         run: fast_forward::run,
         when: When::Once,
     },
-    Pass { name: "forward", doc: "reads flows' variables once", run: forward::run, when: When::Once },
+    Pass { name: "forward", doc: "reads each variable of a flow once", run: forward::run, when: When::Once },
     Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },
 ];
 

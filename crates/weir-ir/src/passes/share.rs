@@ -8,9 +8,9 @@
 //! other packets' lookups are in progress.
 
 use super::edit::{NONE, Order, Place, Replacements, constant_of, places};
+use crate::csr::Csr;
 use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, CompareOp, Graph, Inst, Op, Terminator, Value};
-use crate::lists::Lists;
 use crate::range::Ranges;
 use rustc_hash::FxHasher;
 use smallvec::smallvec;
@@ -22,7 +22,7 @@ pub fn run(graph: &mut Graph) -> bool {
     let flow = ControlFlow::of(graph);
     let regions = regions(graph, &order);
     let mut share = Share::of(graph, &order, &flow, regions);
-    let children = Lists::of(graph.blocks.len(), |add| {
+    let children = Csr::of(graph.blocks.len(), |add| {
         for &block in &order.blocks {
             if let Some(above) = flow.immediate_dominator(block) {
                 add(above.index(), block.0);

@@ -93,9 +93,9 @@ impl Parser {
                 line.advance();
                 self.graph.fuels = line.number()?;
             }
-            "straight" => {
+            "fast-path" => {
                 line.advance();
-                self.graph.is_straight = true;
+                self.graph.is_fast_path = true;
             }
             "usual" => {
                 line.advance();

@@ -162,8 +162,8 @@ fn print_declarations(graph: &Graph, f: &mut Formatter<'_>) -> fmt::Result {
     if graph.fuels > 0 {
         writeln!(f, "fuels {}", graph.fuels)?;
     }
-    if graph.is_straight {
-        writeln!(f, "straight")?;
+    if graph.is_fast_path {
+        writeln!(f, "fast-path")?;
     }
     if !graph.usual.is_empty() {
         write!(f, "usual")?;

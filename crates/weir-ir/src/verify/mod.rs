@@ -68,7 +68,7 @@ pub struct Verified {
 pub fn verify(graph: &Graph) -> Result<Verified, Vec<Violation>> {
     let mut report = Report { graph, violations: vec![] };
     let rejoins = |block: &Block| matches!(graph.block(*block).terminator, Terminator::Rejoin { .. });
-    for block in graph.block_ids().filter(|block| !graph.is_straight && rejoins(block)) {
+    for block in graph.block_ids().filter(|block| !graph.is_fast_path && rejoins(block)) {
         report.add(Place::Terminator(block), "there is no other graph to go on in");
     }
     structure::check(graph, &mut report);

@@ -9,11 +9,11 @@ mod transaction;
 pub use message::{Message, Options};
 pub use transaction::{DhcpTransaction, MESSAGES_MAX, kind_name};
 
+use crate::pairing::Waiting;
 use crate::{
     ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
     SessionProtocol,
 };
-use std::collections::VecDeque;
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -21,6 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "dhcp",
     log: "dhcp",
     transports: &["udp"],
+    ports: &[67, 68],
     hands_over: &[],
     doc: "DHCP for IPv4: clients and their addresses (RFC 2131)",
     probe,
@@ -60,7 +61,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
 #[derive(Debug, Default)]
 pub struct DhcpParser {
     /// Open transactions, oldest first.
-    open: VecDeque<DhcpTransaction>,
+    open: Waiting<DhcpTransaction, OPEN_MAX>,
     cut_off: CutOff,
 }
 
@@ -69,29 +70,32 @@ impl SessionParser for DhcpParser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        while self.open.front().is_some_and(|oldest| data.time.since_ns(oldest.time) > PATIENCE_NS) {
-            self.yield_at(0, sessions);
+        while let Some(old) = self.open.take_oldest_if(|old| data.time.since_ns(old.time) > PATIENCE_NS) {
+            sessions.push(Box::new(old));
         }
         let Some(message) = Message::parse(data.bytes) else { return Progress::Wanted };
-        let is_it = |open: &DhcpTransaction| open.messages[0].transaction == message.transaction;
-        let at = self.open.iter().position(is_it).unwrap_or_else(|| {
-            let (time, messages) = (data.time, Vec::new());
-            self.open.push_back(DhcpTransaction { time, last_time: time, messages });
-            self.open.len() - 1
-        });
+        let number = message.transaction;
+        let is_same = |open: &DhcpTransaction| open.messages[0].transaction == number;
         // ACK and NAK; DECLINE and RELEASE, which have no answer.
         let is_last = matches!(message.options.kind, Some(4..=7));
-        let transaction = &mut self.open[at];
-        transaction.last_time = data.time;
-        if transaction.messages.len() < MESSAGES_MAX {
-            transaction.messages.push(message);
+        let Some(open) = self.open.find(is_same) else {
+            let (time, messages) = (data.time, vec![message]);
+            let begun = DhcpTransaction { time, last_time: time, messages };
+            if is_last {
+                sessions.push(Box::new(begun));
+            } else {
+                self.open.push(begun, |oldest| sessions.push(Box::new(oldest)));
+            }
+            return Progress::Wanted;
+        };
+        open.last_time = data.time;
+        if open.messages.len() < MESSAGES_MAX {
+            open.messages.push(message);
         } else {
             self.cut_off.parts += 1;
         }
-        if is_last {
-            self.yield_at(at, sessions);
-        } else if self.open.len() > OPEN_MAX {
-            self.yield_at(0, sessions);
+        if is_last && let Some(over) = self.open.take(is_same) {
+            sessions.push(Box::new(over));
         }
         Progress::Wanted
     }
@@ -101,24 +105,14 @@ impl SessionParser for DhcpParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        while !self.open.is_empty() {
-            self.yield_at(0, sessions);
-        }
+        sessions.extend(self.open.take_all().map(|open| Box::new(open) as Box<dyn Session>));
     }
 
     fn held_bytes(&self) -> usize {
-        self.open.iter().map(DhcpTransaction::held_bytes).sum()
+        self.open.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
-    }
-}
-
-impl DhcpParser {
-    fn yield_at(&mut self, at: usize, sessions: &mut Vec<Box<dyn Session>>) {
-        if let Some(transaction) = self.open.remove(at) {
-            sessions.push(Box::new(transaction));
-        }
+        CutOff { sessions: self.open.evicted(), ..self.cut_off }
     }
 }

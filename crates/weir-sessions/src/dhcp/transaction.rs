@@ -2,6 +2,7 @@
 
 use super::message::{Message, Options};
 use crate::Session;
+use crate::pairing::Held;
 use crate::session::{Words, named, session_fields};
 use crate::values::{bytes, collect_numbers, numbers, owned_texts, text, unsigned};
 use std::any::Any;
@@ -64,9 +65,10 @@ impl DhcpTransaction {
     pub fn mac(&self) -> Option<[u8; 6]> {
         self.client(Message::client_mac).or_else(|| self.server(|message| message.mac))
     }
+}
 
-    /// Approximate bytes held.
-    pub(super) fn held_bytes(&self) -> usize {
+impl Held for DhcpTransaction {
+    fn held_bytes(&self) -> usize {
         let messages =
             self.messages.iter().map(|message| size_of::<Message>() + message.options.held_bytes());
         size_of::<Self>() + messages.sum::<usize>()

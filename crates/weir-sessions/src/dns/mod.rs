@@ -36,6 +36,8 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "dns",
     log: "dns",
     transports: &["udp", "tcp"],
+    // DNS, NetBIOS name service (RFC 1002), multicast DNS (RFC 6762), LLMNR (RFC 4795).
+    ports: &[53, 137, 5353, 5355],
     hands_over: &[],
     doc: "DNS queries with their answers (RFC 1035), including multicast DNS and LLMNR",
     probe: probe::probe,

@@ -8,8 +8,8 @@
 
 use super::message::Message;
 use super::transaction::DnsTransaction;
+use crate::pairing::Waiting;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
-use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
 /// Maximum number of unmatched messages.
@@ -38,8 +38,7 @@ struct Side {
 pub struct DnsParser {
     sides: [Side; 2],
     /// Unmatched messages, oldest first.
-    waiting: VecDeque<Box<DnsTransaction>>,
-    waiting_bytes: usize,
+    waiting: Waiting<Box<DnsTransaction>, WAITING_MAX, WAITING_BYTES_MAX>,
     /// The zone transfer that was answered last: its ID, and the direction of the answer.
     transfer: Option<(u16, Direction)>,
     cut_off: CutOff,
@@ -64,15 +63,15 @@ impl SessionParser for DnsParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        while self.yield_oldest(sessions) {}
+        sessions.extend(self.waiting.take_all().map(|waiting| waiting as Box<dyn Session>));
     }
 
     fn held_bytes(&self) -> usize {
-        self.sides.iter().map(|side| side.kept.capacity()).sum::<usize>() + self.waiting_bytes
+        self.sides.iter().map(|side| side.kept.capacity()).sum::<usize>() + self.waiting.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { sessions: self.waiting.evicted(), ..self.cut_off }
     }
 }
 
@@ -123,12 +122,11 @@ impl DnsParser {
     fn take_message(&mut self, data: &Data<'_>, bytes: &[u8], sessions: &mut Vec<Box<dyn Session>>) -> bool {
         let Some(message) = Message::parse(bytes) else { return false };
         self.cut_off.parts += message.omitted;
-        while self.waiting.front().is_some_and(|oldest| data.time.since_ns(oldest.time) > WAITING_NS) {
-            self.yield_oldest(sessions);
+        let is_overdue = |oldest: &mut Box<DnsTransaction>| data.time.since_ns(oldest.time) > WAITING_NS;
+        while let Some(overdue) = self.waiting.take_oldest_if(is_overdue) {
+            sessions.push(overdue);
         }
-        let partner = self.waiting.iter().position(|waiting| is_partner(waiting, data.from, &message));
-        if let Some(mut transaction) = partner.and_then(|at| self.waiting.remove(at)) {
-            self.waiting_bytes -= transaction.held_bytes();
+        if let Some(mut transaction) = self.waiting.take(|waiting| is_partner(waiting, data.from, &message)) {
             if message.header.is_response() {
                 transaction.rtt_ns = Some(data.time.since_ns(transaction.time));
                 transaction.response = Some(message);
@@ -138,10 +136,8 @@ impl DnsParser {
                 transaction.query = Some(message);
             }
             sessions.push(transaction);
-            if self.waiting.is_empty() {
-                // Free the queue: most flows have one transaction, but stay in the table for a minute.
-                self.waiting = VecDeque::new();
-            }
+            // Most flows have one transaction, but stay in the table for a minute.
+            self.waiting.shrink_if_empty();
             return true;
         }
         if message.header.is_response() && self.transfer == Some((message.header.id, data.from)) {
@@ -150,11 +146,7 @@ impl DnsParser {
             return true;
         }
         let transaction = self.open(data.from, data.time, data.is_datagram, message);
-        self.waiting_bytes += transaction.held_bytes();
-        self.waiting.push_back(Box::new(transaction));
-        while self.waiting.len() > WAITING_MAX || self.waiting_bytes > WAITING_BYTES_MAX {
-            self.yield_oldest(sessions);
-        }
+        self.waiting.push(Box::new(transaction), |oldest| sessions.push(oldest));
         true
     }
 
@@ -169,7 +161,7 @@ impl DnsParser {
             is_retransmission: false,
         };
         if message.header.is_response() {
-            transaction.client = other(from);
+            transaction.client = from.other();
             transaction.response = Some(message);
         } else {
             let is_same = |waiting: &DnsTransaction| {
@@ -186,13 +178,6 @@ impl DnsParser {
         transaction
     }
 
-    fn yield_oldest(&mut self, sessions: &mut Vec<Box<dyn Session>>) -> bool {
-        let Some(transaction) = self.waiting.pop_front() else { return false };
-        self.waiting_bytes -= transaction.held_bytes();
-        sessions.push(transaction);
-        true
-    }
-
     fn settle(&mut self, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         if !self.sides.iter().all(|side| side.is_lost) {
             return Progress::Wanted;
@@ -205,18 +190,11 @@ impl DnsParser {
 /// Whether a waiting message is the counterpart of `message`, which comes from `from`.
 fn is_partner(waiting: &DnsTransaction, from: Direction, message: &Message) -> bool {
     let (half, client) =
-        if message.header.is_response() { (&waiting.query, other(from)) } else { (&waiting.response, from) };
+        if message.header.is_response() { (&waiting.query, from.other()) } else { (&waiting.response, from) };
     let Some(half) = half else { return false };
     let is_same_question = match (half.questions.first(), message.questions.first()) {
         (Some(one), Some(other)) => one.name == other.name && one.kind == other.kind,
         _ => true,
     };
     waiting.client == client && half.header.id == message.header.id && is_same_question
-}
-
-fn other(side: Direction) -> Direction {
-    match side {
-        Direction::Originator => Direction::Responder,
-        Direction::Responder => Direction::Originator,
-    }
 }

@@ -1,12 +1,10 @@
 //! Detects DNS. DNS has no signature, so the first message must parse completely; on known ports, a header with a
 //! question is enough.
 
+use super::PROTOCOL;
 use super::message::{HEADER_BYTES, Header, Message};
 use super::{name, names};
 use crate::{Opening, Probe};
-
-/// Ports of DNS, multicast DNS (RFC 6762), LLMNR (RFC 4795) and NetBIOS name service (RFC 1002).
-const PORTS: [u16; 4] = [53, 5353, 5355, 137];
 
 /// Maximum number of questions in a plausible message; multicast DNS sends dozens.
 const QUESTIONS_BELIEVED: u16 = 256;
@@ -26,7 +24,7 @@ enum Fit {
 
 /// Checks the first message of either side. One that fits is enough.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
-    let is_port_known = opening.ports.iter().any(|port| PORTS.contains(port));
+    let is_port_known = opening.is_on(PROTOCOL.ports);
     let side = |bytes: &[u8]| match bytes {
         [] => Fit::Open,
         _ if opening.is_datagram => message(bytes, bytes.len(), is_port_known),

@@ -3,6 +3,7 @@
 use super::message::{Edns, Message, Question};
 use super::names;
 use super::record::{Record, RecordData};
+use crate::pairing::Held;
 use crate::session::session_fields;
 use crate::values::{collect_numbers, name, owned, owned_texts, text, unsigned};
 use crate::{Direction, Session};
@@ -86,9 +87,10 @@ impl DnsTransaction {
     fn records(&self) -> impl Iterator<Item = &Record> {
         self.messages().flat_map(Message::records)
     }
+}
 
-    /// Bytes held.
-    pub(super) fn held_bytes(&self) -> usize {
+impl Held for DnsTransaction {
+    fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.messages().map(|message| message.held_bytes).sum::<usize>()
     }
 }

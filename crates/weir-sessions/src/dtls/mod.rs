@@ -24,6 +24,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "ssl",
     log: "ssl",
     transports: &["udp"],
+    ports: &[],
     hands_over: &["rtp"],
     doc: "DTLS handshakes: 1.0 to 1.3 (RFC 9147), the unencrypted part",
     probe,

@@ -234,7 +234,7 @@ impl DtlsParser {
             }
             message::CLIENT_KEY_EXCHANGE => self.has_client_key_exchange |= from == handshake.client,
             HELLO_VERIFY_REQUEST => {
-                self.set_client(other(from));
+                self.set_client(from.other());
                 self.session.is_verified = true;
             }
             _ => {}
@@ -268,7 +268,7 @@ impl DtlsParser {
 
     fn take_server_hello(&mut self, from: Direction, body: &[u8]) {
         let Some(hello) = ServerHello::parse(body) else { return self.fail() };
-        self.set_client(other(from));
+        self.set_client(from.other());
         let handshake = &mut self.session.handshake;
         if from == handshake.client {
             return;
@@ -323,12 +323,5 @@ impl DtlsParser {
         self.kept_bytes = 0;
         // The flow may carry RTP with keys of this handshake.
         Progress::HandOver { rest_bytes: 0 }
-    }
-}
-
-fn other(side: Direction) -> Direction {
-    match side {
-        Direction::Originator => Direction::Responder,
-        Direction::Responder => Direction::Originator,
     }
 }

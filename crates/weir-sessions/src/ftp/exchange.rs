@@ -1,6 +1,7 @@
 //! [`FtpExchange`]: a command with its reply, and its filter fields.
 
 use super::address::{DataChannel, Transport};
+use crate::pairing::Held;
 use crate::session::session_fields;
 use crate::values::{text, unsigned};
 use crate::{Direction, Session};
@@ -34,9 +35,8 @@ pub struct FtpExchange {
     pub wait_ns: Option<u64>,
 }
 
-impl FtpExchange {
-    /// Bytes held.
-    pub(super) fn held_bytes(&self) -> usize {
+impl Held for FtpExchange {
+    fn held_bytes(&self) -> usize {
         let texts = [&self.user, &self.command, &self.argument, &self.reply_text];
         size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
     }

@@ -24,6 +24,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "ftp",
     log: "ftp",
     transports: &["tcp"],
+    ports: &[21],
     hands_over: &["tls"],
     doc: "FTP commands with their replies (RFC 959)",
     probe: probe::probe,

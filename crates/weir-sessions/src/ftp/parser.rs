@@ -6,8 +6,8 @@
 use super::address::{DataChannel, Transport, read_extended, read_extended_port, read_host_port};
 use super::exchange::FtpExchange;
 use crate::line::{Lines, Replies, read_code, split_word, text};
+use crate::pairing::Waiting;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
-use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
 /// Maximum bytes kept of a line.
@@ -21,7 +21,7 @@ pub struct FtpParser {
     client: Option<Direction>,
     lines: [Lines; 2],
     replies: Replies,
-    waiting: VecDeque<FtpExchange>,
+    waiting: Waiting<FtpExchange, COMMANDS_MAX>,
     user: Option<String>,
     has_password: bool,
     /// The server's greeting, or another reply, was seen.
@@ -71,16 +71,15 @@ impl SessionParser for FtpParser {
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         self.yield_waiting(sessions);
-        *self = Self { cut_off: self.cut_off, ..Self::default() };
+        *self = Self { cut_off: self.cut_off(), ..Self::default() };
     }
 
     fn held_bytes(&self) -> usize {
-        self.lines.iter().map(Lines::held_bytes).sum::<usize>()
-            + self.waiting.iter().map(FtpExchange::held_bytes).sum::<usize>()
+        self.lines.iter().map(Lines::held_bytes).sum::<usize>() + self.waiting.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { sessions: self.cut_off.sessions + self.waiting.evicted(), ..self.cut_off }
     }
 }
 
@@ -88,7 +87,7 @@ impl FtpParser {
     /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) after AUTH, or after a
     /// gap that may contain AUTH.
     fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
-        let is_asked = self.waiting.back().is_some_and(|last| last.command.as_deref() == Some("AUTH"));
+        let is_asked = self.waiting.newest().is_some_and(|last| last.command.as_deref() == Some("AUTH"));
         rest[0] == 22
             && self.client == Some(from)
             && self.lines[from as usize].is_between()
@@ -140,13 +139,11 @@ impl FtpParser {
     }
 
     fn wait(&mut self, exchange: FtpExchange, sessions: &mut Vec<Box<dyn Session>>) {
-        if self.waiting.len() >= COMMANDS_MAX {
-            // If no reply was ever seen, the server is not captured, and nothing is lost.
-            self.cut_off.sessions += u64::from(self.has_replies);
-            let first = self.waiting.pop_front().filter(|first| first.command.is_some());
-            sessions.extend(first.map(|first| Box::new(first) as Box<dyn Session>));
-        }
-        self.waiting.push_back(exchange);
+        self.waiting.push(exchange, |oldest| {
+            if oldest.command.is_some() {
+                sessions.push(Box::new(oldest));
+            }
+        });
     }
 
     /// Takes a line of the server; returns whether TLS follows.
@@ -154,7 +151,7 @@ impl FtpParser {
         let Some(reply) = self.replies.read(line) else {
             // An invalid code (`99 …`) also answers a command.
             if line.first().is_some_and(u8::is_ascii_digit)
-                && let Some(mut exchange) = self.waiting.pop_front()
+                && let Some(mut exchange) = self.waiting.take_oldest()
             {
                 exchange.reply_text = Some(text(line.trim_ascii(), LINE_BYTES_MAX));
                 sessions.push(Box::new(exchange));
@@ -166,21 +163,17 @@ impl FtpParser {
         }
         let is_greeting = !std::mem::replace(&mut self.has_replies, true) && reply.code == 220;
         if reply.code < 200 {
-            if let Some(first) = self.waiting.front_mut() {
+            if let Some(first) = self.waiting.oldest_mut() {
                 first.file_bytes = first.file_bytes.or(read_size(reply.text));
             }
             return false;
         }
-        let mut exchange = match self.waiting.pop_front() {
-            Some(exchange) => exchange,
-            None if is_greeting => return false,
-            None => self.exchange(time),
-        };
-        if is_greeting && !matches!(exchange.command.as_deref(), Some("REIN")) {
-            // The client did not wait for the greeting, or its bytes were delivered first.
-            self.waiting.push_front(exchange);
+        let is_renewal = |oldest: &FtpExchange| oldest.command.as_deref() == Some("REIN");
+        if is_greeting && !self.waiting.oldest().is_some_and(is_renewal) {
+            // If commands wait, the client did not wait for the greeting, or its bytes were delivered first.
             return false;
         }
+        let mut exchange = self.waiting.take_oldest().unwrap_or_else(|| self.exchange(time));
         let passive = match reply.code {
             227 => read_host_port(reply.text).map(|(address, port)| (Some(address), port)),
             229 => read_extended_port(reply.text).map(|port| (None, port)),
@@ -226,7 +219,7 @@ impl FtpParser {
     }
 
     fn yield_waiting(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        let known = self.waiting.drain(..).filter(|exchange| exchange.command.is_some());
+        let known = self.waiting.take_all().filter(|exchange| exchange.command.is_some());
         sessions.extend(known.map(|exchange| Box::new(exchange) as Box<dyn Session>));
     }
 }

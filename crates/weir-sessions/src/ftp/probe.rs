@@ -1,12 +1,10 @@
 //! Detects FTP: a greeting that names it, or commands of FTP alone. SMTP greets with the same code, and POP3 also has
 //! USER.
 
+use super::PROTOCOL;
 use crate::smtp::probe::{Says, says};
 use crate::{Opening, Probe};
 use memchr::memchr;
-
-/// The server port, on which weaker signs are enough.
-const PORT: u16 = 21;
 
 /// First commands of clients.
 const COMMANDS: &[&[u8]] = &[
@@ -31,7 +29,8 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     // come too late.
     let said = memchr(b'\n', server).is_some_and(|end| says(&server[..end]) == Says::Nothing);
     let is_known = memchr(b'\n', client).is_some() && !is_common(client);
-    if asks == Probe::Certain || (said && is_known) || ((said || is_known) && port == PORT) {
+    if asks == Probe::Certain || (said && is_known) || ((said || is_known) && PROTOCOL.ports.contains(&port))
+    {
         return Probe::Certain;
     }
     greeting(server)

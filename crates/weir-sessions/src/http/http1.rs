@@ -3,7 +3,7 @@
 use super::chunked::Chunked;
 use super::exchange::{HttpMessage, read_content_length};
 use super::head::Head;
-use super::pairing::Pairing;
+use super::open_exchanges::OpenExchanges;
 use super::stream::{Flaw, Framing, Piece, Stream};
 use crate::{CutOff, Data, Direction, Progress, Session};
 use weir_packet::Timestamp;
@@ -17,7 +17,7 @@ pub(super) struct Http1 {
     streams: [Stream; 2],
     /// The client's direction, once known.
     client: Option<Direction>,
-    pairing: Pairing,
+    exchanges: OpenExchanges,
     /// Whether bytes of the server are missing since its last response. They may contain whole responses.
     is_behind_loss: bool,
     /// Number of bytes skipped since the last message of either side.
@@ -50,7 +50,7 @@ impl Http1 {
         if was_lost && self.streams[data.from as usize].is_lost() {
             self.lost_bytes += data.bytes.len() as u64;
             if self.lost_bytes > LOST_BYTES_MAX {
-                self.pairing.cut_off.sessions += 1;
+                self.exchanges.cut_off.sessions += 1;
                 self.finish(sessions);
                 return Progress::Done;
             }
@@ -93,22 +93,22 @@ impl Http1 {
                 self.take_head(from, HttpMessage::new(head, time, Some(Flaw::Unfinished)), sessions);
             }
             if let Some(client) = self.client {
-                self.pairing.end_message(from == client, flaw, sessions);
+                self.exchanges.end_message(from == client, flaw, sessions);
             }
         }
-        self.pairing.yield_all(sessions);
+        self.exchanges.yield_all(sessions);
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.pairing.held_bytes() + self.streams.iter().map(Stream::held_bytes).sum::<usize>()
+        self.exchanges.held_bytes() + self.streams.iter().map(Stream::held_bytes).sum::<usize>()
     }
 
     pub(super) fn cut_off(&self) -> CutOff {
-        self.pairing.cut_off
+        self.exchanges.cut_off
     }
 
     fn hand_over(&mut self, rest_bytes: usize, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
-        self.pairing.yield_all(sessions);
+        self.exchanges.yield_all(sessions);
         self.streams = <[Stream; 2]>::default();
         Progress::HandOver { rest_bytes }
     }
@@ -127,7 +127,7 @@ impl Http1 {
                 match next {
                     _ if flaw == Some(Flaw::Gap) => {
                         let is_request = Some(from) == self.client;
-                        self.pairing.end_message(is_request, flaw, sessions);
+                        self.exchanges.end_message(is_request, flaw, sessions);
                     }
                     Some(Next::Body(framing)) => self.streams[from as usize].expect(framing),
                     Some(Next::Tunnel) => return Progress::Done,
@@ -139,20 +139,20 @@ impl Http1 {
                 }
             }
             Piece::Body(bytes) => {
-                if let Some(message) = self.pairing.open_message(is_request) {
+                if let Some(message) = self.exchanges.open_message(is_request) {
                     message.take_body(bytes, time);
                 }
             }
             Piece::BodyLost(length_bytes) => {
-                if let Some(message) = self.pairing.open_message(is_request) {
+                if let Some(message) = self.exchanges.open_message(is_request) {
                     message.lose_body(length_bytes);
                 }
             }
-            Piece::End => self.pairing.end_message(is_request, None, sessions),
+            Piece::End => self.exchanges.end_message(is_request, None, sessions),
             Piece::Lost(flaw) => {
                 self.is_behind_loss |= !is_request;
                 if self.client.is_some() {
-                    self.pairing.end_message(is_request, Some(flaw), sessions);
+                    self.exchanges.end_message(is_request, Some(flaw), sessions);
                 }
             }
         }
@@ -177,19 +177,19 @@ impl Http1 {
         self.lost_bytes = 0;
         if is_request {
             let framing = request_framing(&message.head);
-            self.pairing.begin_request(client, message, sessions);
+            self.exchanges.begin_request(client, message, sessions);
             return Some(Next::Body(framing));
         }
         let code = message.head.code();
         if (100..200).contains(&code) && code != 101 {
-            self.pairing.inform(code, message.head.phrase());
+            self.exchanges.inform(code, message.head.phrase());
             return Some(Next::Body(Framing::Length(0)));
         }
-        let method = self.pairing.awaited_method();
+        let method = self.exchanges.awaited_method();
         let is_tunnel = code == 101 || (method == Some(b"CONNECT") && (200..300).contains(&code));
         let next = if is_tunnel { Next::Tunnel } else { Next::Body(response_framing(&message.head, method)) };
         let is_behind_loss = std::mem::take(&mut self.is_behind_loss);
-        self.pairing.begin_response(client, message, is_behind_loss, sessions);
+        self.exchanges.begin_response(client, message, is_behind_loss, sessions);
         Some(next)
     }
 }

@@ -8,7 +8,7 @@
 //! | `probe` | detection |
 //! | `parser` | selection of the HTTP version |
 //! | `stream`, `chunked` | HTTP/1: bytes of one direction → heads, bodies, ends of messages |
-//! | `http1`, `pairing` | HTTP/1: client, length of bodies, matching of responses and requests |
+//! | `http1`, `open_exchanges` | HTTP/1: client, length of bodies, matching of responses and requests |
 //! | `http2/` | HTTP/2: frames, header compression, streams |
 //! | `head` | start line and header lines of a message |
 //! | `exchange`, `fields`, `media` | the session, its filter fields, its media types |
@@ -25,7 +25,7 @@ mod head;
 mod http1;
 mod http2;
 mod media;
-mod pairing;
+mod open_exchanges;
 mod parser;
 mod probe;
 mod stream;
@@ -39,7 +39,7 @@ pub use exchange::{BODY_START_BYTES_MAX, HttpExchange, HttpMessage};
 pub use head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, Head, Version};
 pub use http1::LOST_BYTES_MAX;
 pub use http2::{STREAMS_BYTES_MAX, STREAMS_MAX};
-pub use pairing::{UNANSWERED_BYTES_MAX, UNANSWERED_MAX};
+pub use open_exchanges::{UNANSWERED_BYTES_MAX, UNANSWERED_MAX};
 pub use parser::HttpParser;
 pub use stream::Flaw;
 pub use tunnel::TunnelWatch;
@@ -52,6 +52,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "http",
     log: "http",
     transports: &["tcp"],
+    ports: &[80, 8000, 8008, 8080],
     hands_over: &["tls", "ssh", "http"],
     doc: "HTTP requests with their responses: HTTP/1.0 and 1.1 (RFC 9112), HTTP/2 in clear text (RFC 9113)",
     probe: probe::probe,

@@ -24,6 +24,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "imap",
     log: "imap",
     transports: &["tcp"],
+    ports: &[143],
     hands_over: &["tls"],
     doc: "IMAP connections: user, commands and their results (RFC 9051)",
     probe: probe::probe,

@@ -5,12 +5,14 @@
 use super::connection::ImapConnection;
 use super::stream::{Piece, Stream, read_literal};
 use crate::line::{note, read_plain_user, split_word, text};
+use crate::pairing::{Held, Waiting};
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
-use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
 /// Maximum number of commands without a result.
 const WAITING_MAX: usize = 64;
+/// Maximum bytes kept of a tag.
+const TAG_BYTES_MAX: usize = 64;
 /// Maximum number of entries per list.
 const LIST_MAX: usize = 64;
 /// Maximum bytes kept of a text.
@@ -65,9 +67,15 @@ pub(super) const VERBS: &[&str] = &[
 
 /// A command without its result.
 #[derive(Debug)]
-struct Waiting {
+struct Command {
     tag: Vec<u8>,
     verb: String,
+}
+
+impl Held for Command {
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.tag.len() + self.verb.len()
+    }
 }
 
 /// How parsing continues after a line of the server.
@@ -84,7 +92,7 @@ enum Next {
 pub struct ImapParser {
     client: Option<Direction>,
     streams: [Stream; 2],
-    waiting: VecDeque<Waiting>,
+    waiting: Waiting<Command, WAITING_MAX>,
     /// The client's next literal is the user name.
     is_user_next: bool,
     connection: Option<Box<ImapConnection>>,
@@ -129,21 +137,18 @@ impl SessionParser for ImapParser {
         if let Some(connection) = self.connection.take() {
             sessions.push(connection);
         }
-        *self = Self { cut_off: self.cut_off, ..Self::default() };
+        *self = Self { cut_off: self.cut_off(), ..Self::default() };
     }
 
     fn held_bytes(&self) -> usize {
         self.streams.iter().map(Stream::held_bytes).sum::<usize>()
-            + self
-                .waiting
-                .iter()
-                .map(|waiting| size_of::<Waiting>() + waiting.tag.len() + waiting.verb.len())
-                .sum::<usize>()
+            + self.waiting.held_bytes()
             + self.connection.as_ref().map_or(0, |connection| connection.held_bytes())
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        // Of evicted commands, only the result is missing.
+        CutOff { parts: self.cut_off.parts + self.waiting.evicted(), ..self.cut_off }
     }
 }
 
@@ -153,7 +158,7 @@ impl ImapParser {
         rest.first() == Some(&22)
             && self.client == Some(from)
             && self.streams[from as usize].is_between()
-            && self.waiting.back().is_some_and(|last| last.verb == "STARTTLS")
+            && self.waiting.newest().is_some_and(|last| last.verb == "STARTTLS")
     }
 
     fn go_over_to_tls(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
@@ -197,7 +202,7 @@ impl ImapParser {
         let (verb, arguments) = split_word(rest);
         if verb.is_empty() {
             // The answer to a challenge, or DONE (RFC 2177).
-            let is_answer = self.waiting.back().is_some_and(|last| last.verb == "AUTHENTICATE");
+            let is_answer = self.waiting.newest().is_some_and(|last| last.verb == "AUTHENTICATE");
             if is_answer && connection.user.is_none() {
                 connection.user = read_plain_user(connection.auth_mechanism.as_deref(), tag);
             }
@@ -228,11 +233,7 @@ impl ImapParser {
             "ID" => connection.client_id = Some(text(arguments, TEXT_BYTES_MAX)),
             _ => {}
         }
-        if self.waiting.len() >= WAITING_MAX {
-            // If the server is not captured, no result removes commands: drop the oldest.
-            self.waiting.pop_front();
-        }
-        self.waiting.push_back(Waiting { tag: tag[..tag.len().min(64)].to_vec(), verb });
+        self.waiting.push(Command { tag: tag[..tag.len().min(TAG_BYTES_MAX)].to_vec(), verb }, drop);
     }
 
     fn take_response(&mut self, line: &[u8]) -> Next {
@@ -269,10 +270,10 @@ impl ImapParser {
                 self.streams[client as usize].refuse_literal();
             }
         }
-        let found = self.waiting.iter().position(|waiting| waiting.tag == tag[..tag.len().min(64)]);
-        let Some(waiting) = found.and_then(|index| self.waiting.remove(index)) else { return Next::GoOn };
-        note(&mut connection.results, format!("{} {word}", waiting.verb), LIST_MAX);
-        match &*waiting.verb {
+        let tag = &tag[..tag.len().min(TAG_BYTES_MAX)];
+        let Some(command) = self.waiting.take(|command| command.tag == tag) else { return Next::GoOn };
+        note(&mut connection.results, format!("{} {word}", command.verb), LIST_MAX);
+        match &*command.verb {
             "LOGIN" | "AUTHENTICATE" => connection.is_logged_in = Some(is_good),
             "STARTTLS" if is_good => return Next::Tls,
             "COMPRESS" if is_good => return Next::Compressed,

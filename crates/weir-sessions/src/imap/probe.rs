@@ -1,10 +1,8 @@
 //! Detects IMAP: the server's `* OK`, or a client's command after a tag.
 
+use super::PROTOCOL;
 use crate::{Opening, Probe};
 use memchr::memchr;
-
-/// The server port, on which commands shared with other protocols are enough.
-const PORT: u16 = 143;
 
 /// Maximum length of a tag.
 const TAG_BYTES_MAX: usize = 32;
@@ -69,7 +67,7 @@ fn command(bytes: &[u8], port: u16) -> Probe {
         {
             let is_others = OF_OTHERS.iter().any(|command| tag.eq_ignore_ascii_case(command));
             let tells = TELLING.contains(&&*upper) && !is_others;
-            if port == PORT || tells { Probe::Certain } else { Probe::Unsure }
+            if PROTOCOL.ports.contains(&port) || tells { Probe::Certain } else { Probe::Unsure }
         }
         _ => Probe::NotForUs,
     }

@@ -2,6 +2,7 @@
 
 use crate::der::{BITS, Elements, GENERAL_STRING, GENERALIZED_TIME, INTEGER, OCTETS, SEQUENCE, integer};
 use crate::line::text;
+use crate::pairing::Held;
 use weir_packet::Timestamp;
 
 /// Maximum bytes kept of a name or a text.
@@ -253,8 +254,10 @@ impl Message {
     pub fn is_renewable(&self) -> Option<bool> {
         self.options.map(|options| options & RENEWABLE != 0)
     }
+}
 
-    pub(super) fn held_bytes(&self) -> usize {
+impl Held for Message {
+    fn held_bytes(&self) -> usize {
         let texts = [&self.client, &self.client_realm, &self.service, &self.service_realm, &self.error_text];
         size_of::<Self>()
             + texts.into_iter().flatten().map(String::capacity).sum::<usize>()

@@ -28,6 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "krb",
     log: "kerberos",
     transports: &["udp", "tcp"],
+    ports: &[88],
     hands_over: &[],
     doc: "Kerberos: requests for tickets, with their results (RFC 4120)",
     probe: parser::probe,

@@ -130,12 +130,11 @@ impl SessionParser for KerberosParser {
     }
 
     fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>()
-            + self.pairing.held_bytes(Message::held_bytes)
+        self.sides.iter().map(Frames::held_bytes).sum::<usize>() + self.pairing.held_bytes()
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { sessions: self.pairing.cut_off().sessions, ..self.cut_off }
     }
 }
 

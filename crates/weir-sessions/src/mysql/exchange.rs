@@ -3,6 +3,7 @@
 use super::command;
 use super::packet::capability;
 use crate::Session;
+use crate::pairing::Held;
 use crate::session::{Words, session_fields};
 use crate::values::{name, text, unsigned};
 use std::any::Any;
@@ -117,8 +118,10 @@ impl MysqlExchange {
             None => self.command.map(command::name),
         }
     }
+}
 
-    pub(super) fn held_bytes(&self) -> usize {
+impl Held for MysqlExchange {
+    fn held_bytes(&self) -> usize {
         let texts = [&self.response, &self.sql_state].into_iter().flatten().map(String::capacity);
         // Shared data is counted once per exchange nevertheless.
         size_of::<Self>()

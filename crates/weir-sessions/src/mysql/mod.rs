@@ -35,6 +35,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "mysql",
     log: "mysql",
     transports: &["tcp"],
+    ports: &[3306],
     hands_over: &["tls"],
     doc: "MySQL and MariaDB: logins, databases, and commands with their results",
     probe: probe::probe,

@@ -6,7 +6,7 @@ use super::compressed::{Unpacked, Unpacker};
 use super::exchange::{Asked, MysqlConnection, MysqlExchange, ZLIB};
 use super::packet::{Greeting, HEADER_BYTES, LONG_BYTES, Login, capability, measure};
 use crate::frames::{Frame, Frames, Head, Next};
-use crate::waiting::Waiting;
+use crate::pairing::Waiting;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl SessionParser for MysqlParser {
         self.sides.iter().map(|side| side.frames.held_bytes()).sum::<usize>()
             + self.unpackers.iter().flatten().map(Unpacker::held_bytes).sum::<usize>()
             + self.connection.held_bytes()
-            + self.waiting.iter().map(MysqlExchange::held_bytes).sum::<usize>()
+            + self.waiting.held_bytes()
             + self
                 .statements
                 .iter()
@@ -127,7 +127,7 @@ impl SessionParser for MysqlParser {
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { sessions: self.cut_off.sessions + self.waiting.evicted(), ..self.cut_off }
     }
 }
 
@@ -273,7 +273,7 @@ impl MysqlParser {
         connection.program = login.program;
         connection.plugin = login.plugin.or(connection.plugin.take());
         exchange.connection = Arc::clone(&self.connection);
-        let _ = self.waiting.push(exchange);
+        self.waiting.push(exchange, drop);
         if login.is_tls {
             return Progress::HandOver { rest_bytes };
         }
@@ -311,7 +311,10 @@ impl MysqlParser {
         let over = match *command {
             // The data is an argument of a later execution.
             command::STATEMENT_LONG_DATA => None,
-            command if command::is_answered(command) => self.waiting.push(exchange),
+            command if command::is_answered(command) => {
+                self.waiting.push(exchange, |oldest| sessions.push(Box::new(oldest)));
+                None
+            }
             _ => Some(exchange),
         };
         sessions.extend(over.map(|over| Box::new(over) as Box<dyn Session>));
@@ -323,9 +326,9 @@ impl MysqlParser {
         }
         if self.answer.is_cut_by(packet) {
             self.answer.reset();
-            sessions.extend(self.waiting.take(|_| true).map(|cut| Box::new(cut) as Box<dyn Session>));
+            sessions.extend(self.waiting.take_oldest().map(|cut| Box::new(cut) as Box<dyn Session>));
         }
-        let is_login = self.waiting.find(|_| true).is_some_and(|front| front.asked.is_some());
+        let is_login = self.waiting.oldest().is_some_and(|front| front.asked.is_some());
         if is_login {
             return self.take_login_answer(packet, sessions);
         }
@@ -334,20 +337,20 @@ impl MysqlParser {
         }
         if !self.answer.is_begun() && self.is_client_late {
             // Clients seldom pipeline: the answer belongs to the last command.
-            while self.waiting.iter().count() > 1 {
+            while self.waiting.iter().len() > 1 {
                 self.is_client_late = false;
-                sessions.extend(self.waiting.take(|_| true).map(|late| Box::new(late) as Box<dyn Session>));
+                sessions.extend(self.waiting.take_oldest().map(|late| Box::new(late) as Box<dyn Session>));
             }
         }
-        if self.waiting.find(|_| true).is_none() {
-            let _ = self.waiting.push(MysqlExchange::new(frame.time, &self.connection));
+        if self.waiting.is_empty() {
+            self.waiting.push(MysqlExchange::new(frame.time, &self.connection), drop);
         }
-        let Some(exchange) = self.waiting.find(|_| true) else { return Progress::Wanted };
+        let Some(exchange) = self.waiting.oldest_mut() else { return Progress::Wanted };
         match self.answer.take(packet, exchange) {
             Taken::More => {}
             Taken::WantsFile => self.sends_file = true,
             Taken::Over => {
-                if let Some(over) = self.waiting.take(|_| true) {
+                if let Some(over) = self.waiting.take_oldest() {
                     self.conclude(&over);
                     sessions.push(Box::new(over));
                 }
@@ -374,16 +377,16 @@ impl MysqlParser {
     }
 
     fn expect_login(&mut self, frame: &Frame<'_>) {
-        if self.waiting.find(|_| true).is_none() {
+        if self.waiting.is_empty() {
             let mut exchange = MysqlExchange::new(frame.time, &self.connection);
             exchange.asked = Some(Asked::Login);
-            let _ = self.waiting.push(exchange);
+            self.waiting.push(exchange, drop);
         }
     }
 
     /// Takes an answer to the login, which may request more authentication data several times.
     fn take_login_answer(&mut self, packet: &Packet<'_>, sessions: &mut Sessions) -> Progress {
-        let Some(exchange) = self.waiting.find(|_| true) else { return Progress::Wanted };
+        let Some(exchange) = self.waiting.oldest_mut() else { return Progress::Wanted };
         match packet.payload.split_first() {
             Some((0, _)) => {
                 take_ok(packet.payload, exchange);
@@ -400,7 +403,7 @@ impl MysqlParser {
         }
         self.is_in = true;
         let compression = exchange.connection.compression().filter(|_| exchange.is_good == Some(true));
-        sessions.extend(self.waiting.take(|_| true).map(|over| Box::new(over) as Box<dyn Session>));
+        sessions.extend(self.waiting.take_oldest().map(|over| Box::new(over) as Box<dyn Session>));
         match compression {
             Some(ZLIB) => self.unpackers = Some(Default::default()),
             Some(_) => {
@@ -416,7 +419,7 @@ impl MysqlParser {
     fn conclude(&mut self, over: &MysqlExchange) {
         let client = self.client.unwrap_or(Direction::Originator);
         let side = &mut self.sides[client as usize];
-        if side.is_lost && self.waiting.find(|_| true).is_none() {
+        if side.is_lost && self.waiting.is_empty() {
             // The client's next bytes are a command.
             *side = Side { is_doubtful: true, ..Side::default() };
         }

@@ -21,6 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "pop3",
     log: "pop3",
     transports: &["tcp"],
+    ports: &[110],
     hands_over: &["tls"],
     doc: "POP3 connections: user, commands and their results (RFC 1939)",
     probe: probe::probe,

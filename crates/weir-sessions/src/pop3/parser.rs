@@ -5,8 +5,8 @@
 
 use super::connection::Pop3Connection;
 use crate::line::{Lines, UntilDot, note, read_plain_user, split_word, text};
+use crate::pairing::{Held, Waiting};
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
-use std::collections::VecDeque;
 
 /// Most bytes kept of a line (RFC 2449 §4 allows 512).
 pub const LINE_BYTES_MAX: usize = 2048;
@@ -48,9 +48,16 @@ enum Many {
 
 /// A command that waits for its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Waiting {
-    command: &'static str,
+struct Command {
+    /// Empty if the command is unknown.
+    verb: &'static str,
     has_many_lines: bool,
+}
+
+impl Held for Command {
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
 }
 
 /// What the server's next lines are.
@@ -69,7 +76,7 @@ pub struct Pop3Parser {
     client: Option<Direction>,
     lines: [Lines; 2],
     mode: Mode,
-    waiting: VecDeque<Waiting>,
+    waiting: Waiting<Command, WAITING_MAX>,
     connection: Option<Box<Pop3Connection>>,
     cut_off: CutOff,
 }
@@ -118,7 +125,7 @@ impl SessionParser for Pop3Parser {
                 _ => {
                     // Pending commands can no longer be matched to replies.
                     self.mode = Mode::Replies;
-                    self.waiting.clear();
+                    drop(self.waiting.take_all());
                 }
             }
         }
@@ -129,17 +136,18 @@ impl SessionParser for Pop3Parser {
         if let Some(connection) = self.connection.take() {
             sessions.push(connection);
         }
-        *self = Self { cut_off: self.cut_off, ..Self::default() };
+        *self = Self { cut_off: self.cut_off(), ..Self::default() };
     }
 
     fn held_bytes(&self) -> usize {
         self.lines.iter().map(Lines::held_bytes).sum::<usize>()
-            + self.waiting.capacity() * size_of::<Waiting>()
+            + self.waiting.held_bytes()
             + self.connection.as_ref().map_or(0, |connection| connection.held_bytes())
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        // Of evicted commands, only the result is missing.
+        CutOff { parts: self.cut_off.parts + self.waiting.evicted(), ..self.cut_off }
     }
 }
 
@@ -150,7 +158,7 @@ impl Pop3Parser {
         rest[0] == 22
             && self.client == Some(from)
             && self.lines[from as usize].is_between()
-            && self.waiting.back().is_some_and(|last| last.command == "STLS")
+            && self.waiting.newest().is_some_and(|last| last.verb == "STLS")
     }
 
     fn go_over_to_tls(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
@@ -166,11 +174,11 @@ impl Pop3Parser {
         let known = COMMANDS.iter().find(|(name, _)| verb.eq_ignore_ascii_case(name.as_bytes()));
         let Some((command, many)) = known else {
             // A line of the AUTH exchange, or an unknown command.
-            let is_auth = self.waiting.back().is_some_and(|last| last.command == "AUTH");
+            let is_auth = self.waiting.newest().is_some_and(|last| last.verb == "AUTH");
             if is_auth && connection.user.is_none() {
                 connection.user = read_plain_user(connection.auth_mechanism.as_deref(), line);
             } else if !is_auth {
-                self.wait(Waiting { command: "", has_many_lines: false });
+                self.waiting.push(Command { verb: "", has_many_lines: false }, drop);
             }
             return;
         };
@@ -196,14 +204,7 @@ impl Pop3Parser {
             Many::Always => true,
             Many::Bare => argument.is_empty(),
         };
-        self.wait(Waiting { command, has_many_lines });
-    }
-
-    fn wait(&mut self, waiting: Waiting) {
-        if self.waiting.len() >= WAITING_MAX {
-            self.waiting.pop_front();
-        }
-        self.waiting.push_back(waiting);
+        self.waiting.push(Command { verb: command, has_many_lines }, drop);
     }
 
     /// Handles a line of the server. Returns whether TLS follows.
@@ -223,27 +224,27 @@ impl Pop3Parser {
         if !is_good {
             connection.last_error = Some(reply.clone());
         }
-        let Some(waiting) = self.waiting.pop_front() else {
+        let Some(command) = self.waiting.take_oldest() else {
             if connection.greeting.is_none() && connection.commands.is_empty() {
                 connection.greeting = Some(reply);
             }
             return false;
         };
-        if !waiting.command.is_empty() {
-            let result = format!("{} {}", waiting.command, if is_good { "OK" } else { "ERR" });
+        if !command.verb.is_empty() {
+            let result = format!("{} {}", command.verb, if is_good { "OK" } else { "ERR" });
             note(&mut connection.results, result, LIST_MAX);
         }
-        match (waiting.command, is_good) {
+        match (command.verb, is_good) {
             ("PASS" | "APOP", _) => connection.is_logged_in = Some(is_good),
-            ("AUTH", _) if !waiting.has_many_lines => connection.is_logged_in = Some(is_good),
+            ("AUTH", _) if !command.has_many_lines => connection.is_logged_in = Some(is_good),
             ("RETR", true) => connection.fetched += 1,
             ("DELE", true) => connection.deleted += 1,
             ("STLS", true) => return true,
             _ => {}
         }
-        if is_good && waiting.has_many_lines {
+        if is_good && command.has_many_lines {
             self.mode =
-                if waiting.command == "CAPA" { Mode::Capabilities } else { Mode::Lines(UntilDot::default()) };
+                if command.verb == "CAPA" { Mode::Capabilities } else { Mode::Lines(UntilDot::default()) };
         }
         false
     }

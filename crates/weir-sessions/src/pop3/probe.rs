@@ -1,10 +1,8 @@
 //! Detects POP3. A server's `+OK` with text identifies it, unless the client has sent anything but a POP3
 //! command. A bare `+OK` is also Redis's most frequent reply, so it needs a client's POP3 command as well.
 
+use super::PROTOCOL;
 use crate::{Opening, Probe};
-
-/// Port of servers. There a client's command is enough.
-const PORT: u16 = 110;
 
 /// Commands that a client may send first.
 const COMMANDS: &[&[u8]] = &[b"USER", b"CAPA", b"STLS", b"AUTH", b"APOP", b"QUIT", b"NOOP", b"UTF8", b"LANG"];
@@ -21,8 +19,10 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     match (greeting(server), command(client)) {
         (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
         (Probe::Certain, _) => Probe::Certain,
-        (_, Probe::Certain) if port == PORT || (is_bare(server) && !is_common(client)) => Probe::Certain,
-        _ if port == PORT && is_bare(server) => Probe::Certain,
+        (_, Probe::Certain) if PROTOCOL.ports.contains(&port) || (is_bare(server) && !is_common(client)) => {
+            Probe::Certain
+        }
+        _ if PROTOCOL.ports.contains(&port) && is_bare(server) => Probe::Certain,
         _ => Probe::Unsure,
     }
 }

@@ -37,6 +37,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "quic",
     log: "quic",
     transports: &["udp"],
+    ports: &[443],
     hands_over: &[],
     doc: "QUIC handshakes: the hellos in Initial packets (RFC 9000, RFC 9369)",
     probe: probe::probe,

@@ -85,7 +85,7 @@ fn a_line_is_a_command_where_the_reply_is_one() {
     assert_eq!(probe(b"GET / HTTP/1.1\r\n", b""), Probe::NotForUs);
     assert_eq!(probe(b"MULTI\r\n", b"+OK\r\n"), Probe::NotForUs);
     let opening =
-        Opening { originator: b"MULTI\r\n", responder: b"+OK\r\n", ports: [5, PORT], ..Opening::default() };
+        Opening { originator: b"MULTI\r\n", responder: b"+OK\r\n", ports: [5, 6379], ..Opening::default() };
     assert_eq!((PROTOCOL.probe)(&opening), Probe::Certain);
 }
 
@@ -160,12 +160,12 @@ fn what_servers_say_is_no_command() {
     let probe = |originator: &[u8], responder: &[u8], ports| {
         (PROTOCOL.probe)(&Opening { originator, responder, ports, ..Opening::default() })
     };
-    assert_eq!(probe(command, b"", [PORT, 40_000]), Probe::NotForUs);
-    assert_eq!(probe(b"", command, [40_000, PORT]), Probe::NotForUs);
-    assert_eq!(probe(command, b"", [40_000, PORT]), Probe::Certain);
-    assert_eq!(probe(command, b"*1\r\n", [40_000, PORT]), Probe::Certain);
-    assert_eq!(probe(b"KEYS a\r\n", b"*0\r\n", [40_000, PORT]), Probe::Certain);
-    assert_eq!(probe(b"", command, [PORT, 40_000]), Probe::Certain);
+    assert_eq!(probe(command, b"", [6379, 40_000]), Probe::NotForUs);
+    assert_eq!(probe(b"", command, [40_000, 6379]), Probe::NotForUs);
+    assert_eq!(probe(command, b"", [40_000, 6379]), Probe::Certain);
+    assert_eq!(probe(command, b"*1\r\n", [40_000, 6379]), Probe::Certain);
+    assert_eq!(probe(b"KEYS a\r\n", b"*0\r\n", [40_000, 6379]), Probe::Certain);
+    assert_eq!(probe(b"", command, [6379, 40_000]), Probe::Certain);
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "rtp",
     log: "rtp",
     transports: &["udp"],
+    ports: &[],
     hands_over: &["stun", "dtls"],
     doc: "RTP streams: payload types, losses and jitter, with the reports of RTCP (RFC 3550)",
     probe: parser::probe,

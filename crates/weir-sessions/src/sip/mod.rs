@@ -22,6 +22,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "sip",
     log: "sip",
     transports: &["udp", "tcp"],
+    ports: &[5060],
     hands_over: &[],
     doc: "SIP transactions: caller, callee and result (RFC 3261)",
     probe: parser::probe,

@@ -3,7 +3,7 @@
 use super::message::{Message, Start};
 use super::transaction::SipTransaction;
 use crate::line::Lines;
-use crate::waiting::Waiting;
+use crate::pairing::Waiting;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -108,12 +108,12 @@ impl SessionParser for SipParser {
             side.lines.held_bytes() + side.message.as_ref().map_or(0, |message| message.held_bytes())
         };
         self.sides.iter().map(side).sum::<usize>()
-            + self.waiting.iter().map(|waiting| waiting.held_bytes()).sum::<usize>()
+            + self.waiting.held_bytes()
             + self.over.len() * size_of::<u64>()
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { sessions: self.waiting.evicted(), ..self.cut_off }
     }
 }
 
@@ -135,8 +135,12 @@ impl SipParser {
                 let transaction = self.begin(from, Some(message), None);
                 if is_ack {
                     self.yield_over(transaction, sessions);
-                } else if let Some(oldest) = self.waiting.push(transaction) {
-                    self.yield_over(oldest, sessions);
+                } else {
+                    let mut evicted = None;
+                    self.waiting.push(transaction, |oldest| evicted = Some(oldest));
+                    if let Some(oldest) = evicted {
+                        self.yield_over(oldest, sessions);
+                    }
                 }
             }
             Start::Response { code: 0..200, .. } => {

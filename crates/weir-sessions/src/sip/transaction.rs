@@ -1,6 +1,7 @@
 //! [`SipTransaction`]: a request with its response, and its fields.
 
 use super::message::{Message, Start};
+use crate::pairing::Held;
 use crate::session::session_fields;
 use crate::values::{owned_texts, text, unsigned};
 use crate::{Direction, Session};
@@ -63,8 +64,10 @@ impl SipTransaction {
             Start::Request { .. } => None,
         })
     }
+}
 
-    pub(super) fn held_bytes(&self) -> usize {
+impl Held for SipTransaction {
+    fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.messages().map(Message::held_bytes).sum::<usize>()
     }
 }

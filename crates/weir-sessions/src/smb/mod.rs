@@ -44,6 +44,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "smb",
     log: "smb",
     transports: &["tcp"],
+    ports: &[445],
     hands_over: &[],
     doc: "SMB 2 and 3: logins, shares, files, and operations on files (MS-SMB2)",
     probe: probe::probe,

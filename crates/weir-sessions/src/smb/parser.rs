@@ -128,7 +128,7 @@ impl SessionParser for SmbParser {
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { parts: self.cut_off.parts + self.tables.evicted(), ..self.cut_off }
     }
 }
 
@@ -225,20 +225,20 @@ impl SmbParser {
                 None => return,
             },
         };
-        let oldest = self.tables.waiting.push(Pending {
+        let pending = Pending {
             number: request.number,
             command: request.command,
             time,
             session: request.session,
             tree: request.tree,
             asked,
-        });
-        match oldest {
-            Some(Pending { asked: Asked::Row(row), .. }) => sessions.push(row),
+        };
+        self.tables.waiting.push(pending, |oldest| {
             // The outcome of an evicted file operation is unknown.
-            Some(_) => self.cut_off.parts += 1,
-            None => {}
-        }
+            if let Asked::Row(row) = oldest.asked {
+                sessions.push(row);
+            }
+        });
     }
 
     fn take_response(&mut self, time: Timestamp, response: &Message<'_>, sessions: &mut Sessions) {
@@ -351,10 +351,10 @@ impl SmbParser {
             file.size_bytes = Some(created.size_bytes);
         }
         self.last_opened = Some(created.handle);
-        if let Some((_, oldest)) = self.tables.files.push((created.handle, row)) {
+        self.tables.files.push((created.handle, row), |(_, oldest)| {
             self.cut_off.sessions += 1;
             sessions.push(oldest);
-        }
+        });
     }
 
     /// Resolves a file id. In compounded requests it may stand for the file opened before.

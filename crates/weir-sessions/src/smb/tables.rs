@@ -3,7 +3,7 @@
 
 use super::action::{SmbAction, SmbLogin, SmbShare};
 use super::body::{Change, Handle};
-use crate::waiting::Waiting;
+use crate::pairing::{Held, Waiting};
 use std::sync::Arc;
 use weir_packet::Timestamp;
 
@@ -41,7 +41,7 @@ pub(super) struct Pending {
     pub(super) asked: Asked,
 }
 
-impl Pending {
+impl Held for Pending {
     fn held_bytes(&self) -> usize {
         let more = match &self.asked {
             Asked::Row(row) => row.held_bytes() + row.login.as_ref().map_or(0, |login| login.held_bytes()),
@@ -62,6 +62,26 @@ pub(super) struct Tables {
     pub(super) logins: Waiting<(u64, Arc<SmbLogin>), LOGINS_MAX>,
     pub(super) shares: Waiting<((u64, u32), Arc<SmbShare>), SHARES_MAX>,
     pub(super) files: Waiting<(Handle, Box<SmbAction>), FILES_MAX>,
+    /// Evicted logins and shares.
+    evicted: u64,
+}
+
+impl Held for (u64, Arc<SmbLogin>) {
+    fn held_bytes(&self) -> usize {
+        size_of::<u64>() + self.1.held_bytes()
+    }
+}
+
+impl Held for ((u64, u32), Arc<SmbShare>) {
+    fn held_bytes(&self) -> usize {
+        2 * size_of::<u64>() + self.1.held_bytes()
+    }
+}
+
+impl Held for (Handle, Box<SmbAction>) {
+    fn held_bytes(&self) -> usize {
+        size_of::<Handle>() + self.1.held_bytes()
+    }
 }
 
 impl Tables {
@@ -73,7 +93,7 @@ impl Tables {
     /// Stores the login of a session.
     pub(super) fn set_login(&mut self, session: u64, login: &Arc<SmbLogin>) {
         self.logins.take(|(key, _)| *key == session);
-        let _ = self.logins.push((session, Arc::clone(login)));
+        self.logins.push((session, Arc::clone(login)), |_| self.evicted += 1);
     }
 
     /// The share with this session and tree id.
@@ -85,7 +105,7 @@ impl Tables {
     /// Stores a share.
     pub(super) fn set_share(&mut self, session: u64, tree: u32, share: &Arc<SmbShare>) {
         self.shares.take(|(key, _)| *key == (session, tree));
-        let _ = self.shares.push(((session, tree), Arc::clone(share)));
+        self.shares.push(((session, tree), Arc::clone(share)), |_| self.evicted += 1);
     }
 
     /// The open file with this id.
@@ -94,9 +114,14 @@ impl Tables {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.waiting.iter().map(Pending::held_bytes).sum::<usize>()
-            + self.logins.iter().map(|(_, login)| size_of::<u64>() + login.held_bytes()).sum::<usize>()
-            + self.shares.iter().map(|(_, share)| 2 * size_of::<u64>() + share.held_bytes()).sum::<usize>()
-            + self.files.iter().map(|(_, file)| size_of::<Handle>() + file.held_bytes()).sum::<usize>()
+        self.waiting.held_bytes()
+            + self.logins.held_bytes()
+            + self.shares.held_bytes()
+            + self.files.held_bytes()
+    }
+
+    /// Evicted requests, logins and shares.
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted + self.waiting.evicted()
     }
 }

@@ -28,6 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "smtp",
     log: "smtp",
     transports: &["tcp"],
+    ports: &[25, 587, 2525],
     hands_over: &["tls"],
     doc: "Mails with their envelopes: SMTP (RFC 5321), LMTP (RFC 2033)",
     probe: probe::probe,

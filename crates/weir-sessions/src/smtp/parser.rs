@@ -7,8 +7,8 @@
 use super::mail::{ADDRESSES_MAX, Mail};
 use super::transaction::SmtpTransaction;
 use crate::line::{Lines, Replies, note, read_code, read_plain_user, split_word, text};
+use crate::pairing::{Held, Waiting};
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
-use std::collections::VecDeque;
 use weir_packet::Timestamp;
 
 /// Maximum number of bytes kept of a command or reply line (RFC 5321 §4.5.3.1 requires 512).
@@ -48,7 +48,7 @@ const VERBS: &[&[u8]] = &[
 
 /// A command that waits for its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waiting {
+enum Command {
     Auth,
     Rcpt,
     Data,
@@ -56,6 +56,12 @@ enum Waiting {
     Mail,
     StartTls,
     Other,
+}
+
+impl Held for Command {
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
 }
 
 /// The meaning of the client's next bytes.
@@ -82,7 +88,7 @@ pub struct SmtpParser {
     lines: [Lines; 2],
     replies: Replies,
     mode: Mode,
-    waiting: VecDeque<Waiting>,
+    waiting: Waiting<Command, WAITING_MAX>,
     mail: Option<Box<Mail>>,
     current: Option<Box<SmtpTransaction>>,
     /// Whether the server has sent a reply.
@@ -140,7 +146,7 @@ impl SessionParser for SmtpParser {
         if self.client != Some(from) {
             self.replies.lose();
             // Pending commands can no longer be matched to replies.
-            self.waiting.clear();
+            drop(self.waiting.take_all());
             return Progress::Wanted;
         }
         let lost_mail = match self.mode {
@@ -164,17 +170,19 @@ impl SessionParser for SmtpParser {
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         self.yield_current(sessions);
-        *self = Self { cut_off: self.cut_off, ..Self::default() };
+        *self = Self { cut_off: self.cut_off(), ..Self::default() };
     }
 
     fn held_bytes(&self) -> usize {
         self.lines.iter().map(Lines::held_bytes).sum::<usize>()
+            + self.waiting.held_bytes()
             + self.mail.as_ref().map_or(0, |mail| mail.held_bytes())
             + self.current.as_ref().map_or(0, |current| current.held_bytes())
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        // Of evicted commands, only the result is missing.
+        CutOff { parts: self.cut_off.parts + self.waiting.evicted(), ..self.cut_off }
     }
 }
 
@@ -185,7 +193,7 @@ impl SmtpParser {
     fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
         rest[0] == 22
             && self.mode == Mode::Commands
-            && self.waiting.back() == Some(&Waiting::StartTls)
+            && self.waiting.newest() == Some(&Command::StartTls)
             && self.lines[from as usize].is_between()
     }
 
@@ -228,9 +236,9 @@ impl SmtpParser {
     fn end_mail(&mut self) {
         // For a chunk, BDAT itself waits for the reply.
         if self.mode == Mode::Mail {
-            self.wait(Waiting::Mail);
+            self.wait(Command::Mail);
             let more = if self.is_lmtp { self.receivers_taken.saturating_sub(1) } else { 0 };
-            (0..more.min(WAITING_MAX)).for_each(|_| self.wait(Waiting::Other));
+            (0..more.min(WAITING_MAX)).for_each(|_| self.wait(Command::Other));
         }
         self.mode = Mode::Commands;
         self.keep_mail();
@@ -257,7 +265,7 @@ impl SmtpParser {
         let (verb, argument) = split_word(line);
         let mut upper = [0; 16];
         let Some(upper) = upper.get_mut(..verb.len()).filter(|upper| !upper.is_empty()) else {
-            return self.wait(Waiting::Other);
+            return self.wait(Command::Other);
         };
         upper.copy_from_slice(verb);
         upper.make_ascii_uppercase();
@@ -274,48 +282,48 @@ impl SmtpParser {
         if VERBS.contains(&&*upper) {
             note(&mut current.commands, text(upper, 16), VERBS.len());
         }
-        let waiting = match &*upper {
+        let command = match &*upper {
             b"HELO" | b"EHLO" | b"LHLO" => {
                 current.helo = Some(text(argument, LINE_BYTES_MAX));
                 self.is_lmtp = upper == b"LHLO";
-                Waiting::Other
+                Command::Other
             }
             b"MAIL" => {
                 current.mail_from = path(argument);
                 self.receivers_taken = 0;
-                Waiting::Other
+                Command::Other
             }
             b"RCPT" => {
                 match path(argument) {
                     Some(path) if current.recipients.len() < ADDRESSES_MAX => current.recipients.push(path),
                     _ => self.cut_off.parts += 1,
                 }
-                Waiting::Rcpt
+                Command::Rcpt
             }
             b"AUTH" => {
                 let (mechanism, initial) = split_word(argument);
                 current.auth_mechanism = Some(text(mechanism, 32));
                 current.auth_user = None;
-                self.wait(Waiting::Auth);
+                self.wait(Command::Auth);
                 return self.take_auth(initial);
             }
-            b"STARTTLS" | b"X-ANONYMOUSTLS" => Waiting::StartTls,
+            b"STARTTLS" | b"X-ANONYMOUSTLS" => Command::StartTls,
             b"DATA" => {
                 self.mode = Mode::DataAsked;
-                Waiting::Data
+                Command::Data
             }
             b"BDAT" => return self.begin_chunk(argument),
-            _ => Waiting::Other,
+            _ => Command::Other,
         };
-        self.wait(waiting);
+        self.wait(command);
     }
 
     fn begin_chunk(&mut self, argument: &[u8]) {
         let (length, last) = split_word(argument);
         let length = std::str::from_utf8(length).ok().and_then(|length| length.parse().ok());
-        let Some(left_bytes) = length else { return self.wait(Waiting::Other) };
+        let Some(left_bytes) = length else { return self.wait(Command::Other) };
         let is_last = last.eq_ignore_ascii_case(b"LAST");
-        self.wait(if is_last { Waiting::Mail } else { Waiting::Other });
+        self.wait(if is_last { Command::Mail } else { Command::Other });
         self.mode = Mode::Chunk { left_bytes, is_last };
         self.end_chunk();
     }
@@ -329,12 +337,8 @@ impl SmtpParser {
         current.auth_user = read_plain_user(current.auth_mechanism.as_deref(), line);
     }
 
-    fn wait(&mut self, waiting: Waiting) {
-        if self.waiting.len() >= WAITING_MAX {
-            // If the server's side was not captured, commands accumulate.
-            self.waiting.pop_front();
-        }
-        self.waiting.push_back(waiting);
+    fn wait(&mut self, command: Command) {
+        self.waiting.push(command, drop);
     }
 }
 
@@ -349,7 +353,7 @@ impl SmtpParser {
         let is_first = !std::mem::replace(&mut self.has_replies, true);
         let is_greeting = is_first
             && reply.code == 220
-            && self.waiting.front().is_none_or(|first| *first != Waiting::StartTls);
+            && self.waiting.oldest().is_none_or(|first| *first != Command::StartTls);
         let current = self.current();
         if is_greeting {
             current.greeting = Some(reply_text.clone());
@@ -359,23 +363,24 @@ impl SmtpParser {
             // The greeting answers no command, but pipelined or reordered commands may already wait.
             return Next::GoOn;
         }
-        match (self.waiting.pop_front(), reply.code) {
-            (Some(Waiting::Auth), 334) => {
-                self.waiting.push_front(Waiting::Auth);
-                self.mode = Mode::Auth;
-            }
-            (Some(Waiting::Auth), _) if self.mode == Mode::Auth => self.mode = Mode::Commands,
-            (Some(Waiting::Rcpt), 200..=299) => self.receivers_taken += 1,
-            (Some(Waiting::Data), 354) => self.mode = Mode::Mail,
-            (Some(Waiting::Data), 400..) if matches!(self.mode, Mode::DataAsked | Mode::Mail) => {
+        if reply.code == 334 && self.waiting.oldest() == Some(&Command::Auth) {
+            // A challenge; AUTH still waits for its reply.
+            self.mode = Mode::Auth;
+            return Next::GoOn;
+        }
+        match (self.waiting.take_oldest(), reply.code) {
+            (Some(Command::Auth), _) if self.mode == Mode::Auth => self.mode = Mode::Commands,
+            (Some(Command::Rcpt), 200..=299) => self.receivers_taken += 1,
+            (Some(Command::Data), 354) => self.mode = Mode::Mail,
+            (Some(Command::Data), 400..) if matches!(self.mode, Mode::DataAsked | Mode::Mail) => {
                 self.mode = Mode::Commands;
                 self.mail = None;
             }
-            (Some(Waiting::StartTls), 220) => {
+            (Some(Command::StartTls), 220) => {
                 self.go_over_to_tls(sessions);
                 return Next::HandOver;
             }
-            (Some(Waiting::Mail), 200..) => self.yield_current(sessions),
+            (Some(Command::Mail), 200..) => self.yield_current(sessions),
             // The end of the mail was lost, but the server has received it.
             (None, 200..=353 | 355..) if self.mode == Mode::Mail && self.has_gap() => {
                 self.mode = Mode::Commands;
@@ -394,7 +399,7 @@ impl SmtpParser {
     fn go_over_to_tls(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         self.current().is_tls = true;
         self.yield_current(sessions);
-        *self = Self { cut_off: self.cut_off, ..Self::default() };
+        *self = Self { cut_off: self.cut_off(), ..Self::default() };
     }
 
     fn current(&mut self) -> &mut SmtpTransaction {

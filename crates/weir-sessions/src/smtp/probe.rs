@@ -1,13 +1,9 @@
 //! Detects SMTP by a greeting that names SMTP, or a client's HELO. FTP's greeting has the same
 //! code.
 
+use super::PROTOCOL;
 use crate::{Opening, Probe};
 use memchr::{memchr, memmem};
-
-/// Ports of servers. There a greeting that names no protocol is SMTP.
-const PORTS: &[u16] = &[25, 587, 2525];
-/// FTP's port. Its greeting has the same code.
-const FTP_PORT: u16 = 21;
 
 /// Checks the first bytes of both directions.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
@@ -43,9 +39,9 @@ fn greeting(bytes: &[u8], port: u16) -> Probe {
         return if says(bytes) == Says::Ftp { Probe::NotForUs } else { Probe::Unsure };
     };
     match (says(&bytes[..newline]), says(bytes)) {
-        (Says::Nothing, _) if PORTS.contains(&port) => Probe::Certain,
+        (Says::Nothing, _) if PROTOCOL.ports.contains(&port) => Probe::Certain,
         // On this port FTP's probe is certain after the first line, so later lines must not decide for SMTP.
-        (Says::Nothing, _) if port == FTP_PORT => Probe::Unsure,
+        (Says::Nothing, _) if crate::ftp::PROTOCOL.ports.contains(&port) => Probe::Unsure,
         (_, Says::Nothing) => Probe::Unsure,
         (_, Says::Smtp) => Probe::Certain,
         (_, Says::Ftp) => Probe::NotForUs,

@@ -20,6 +20,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "snmp",
     log: "snmp",
     transports: &["udp"],
+    ports: &[161, 162],
     hands_over: &[],
     doc: "SNMP versions 1, 2c and 3: requests, variables and communities (RFC 3416, RFC 3412)",
     probe,

@@ -21,6 +21,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "ssh",
     log: "ssh",
     transports: &["tcp"],
+    ports: &[22],
     hands_over: &[],
     doc: "SSH: version banners, offered algorithms and host keys (RFC 4253)",
     probe,

@@ -206,7 +206,7 @@ impl SshParser {
         let is_from_client = number.is_multiple_of(2);
         if !self.is_client_known {
             self.is_client_known = true;
-            self.handshake.client = if is_from_client { from } else { other(from) };
+            self.handshake.client = if is_from_client { from } else { from.other() };
         }
         let is_group_exchange = self.offers_agree_on("diffie-hellman-group-exchange");
         // In a group exchange 31 is the group, and 33 the reply.
@@ -223,7 +223,7 @@ impl SshParser {
     }
 
     fn offers_agree_on(&self, prefix: &str) -> bool {
-        let [client, server] = [self.handshake.client, other(self.handshake.client)]
+        let [client, server] = [self.handshake.client, self.handshake.client.other()]
             .map(|side| &self.sides[side as usize].offer);
         let (Some(client), Some(server)) = (client, server) else { return false };
         super::kex::agreed(&client.kex, &server.kex).is_some_and(|name| name.starts_with(prefix))
@@ -263,12 +263,5 @@ impl SshParser {
         }
         self.kept_bytes = 0;
         Progress::Done
-    }
-}
-
-fn other(side: Direction) -> Direction {
-    match side {
-        Direction::Originator => Direction::Responder,
-        Direction::Responder => Direction::Originator,
     }
 }

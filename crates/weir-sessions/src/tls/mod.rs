@@ -39,6 +39,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "ssl",
     log: "ssl",
     transports: &["tcp"],
+    ports: &[443, 465, 636, 853, 993, 995, 8443],
     hands_over: &[],
     doc: "TLS handshakes: SSLv3 to TLS 1.3 (RFC 8446), the unencrypted part",
     probe: probe::probe,

@@ -296,10 +296,7 @@ impl TlsParser {
 
     fn take_server_hello(&mut self, from: Direction, hello: Option<ServerHello>, length_bytes: usize) {
         let Some(hello) = hello else { return self.end(Some(Incomplete::Malformed)) };
-        let client = match from {
-            Direction::Originator => Direction::Responder,
-            Direction::Responder => Direction::Originator,
-        };
+        let client = from.other();
         self.set_client(client);
         if from == self.handshake.client {
             return;

@@ -1,7 +1,7 @@
 //! The types of callback parameters, and the needs of each.
 
 use super::bundle::{Bundle, EventRow, Frame};
-use super::track::{Every, MakeTrack, Track, Tracked, track_sink};
+use super::track::{Every, MakeTrack, Track, Tracked, track_store};
 use crate::connection::Connection;
 use crate::item::{Bytes, Flow, Item};
 use crate::stream_handler::{Stream, StreamHandler};
@@ -53,18 +53,18 @@ impl Needs {
         let of_connections = self.connections || !self.sessions.is_empty();
         let alone = [self.packets, self.events, self.bytes.is_some(), of_connections];
         match alone.iter().filter(|&&one| one).count() {
-            0 => Some("a connection's name alone is given to nobody"),
+            0 => Some("a callback needs another parameter beside the connection"),
             2.. => Some(
-                "packets, events, bytes of streams, and what is known of connections come at different times",
+                "packets, events, bytes of streams and records of connections are delivered at different times",
             ),
             _ if self.flow && (self.packets || self.events) => {
-                Some("packets and events come without their connection")
+                Some("packets and events are delivered without their connection")
             }
-            _ if self.each_session > 1 => Some("sessions of several types come one at a time"),
-            _ if self.kinds > 1 => Some("one type is tracked, and bytes come in one way, by a callback"),
-            _ if every != Every::Connection && !self.connections => {
-                Some("only records of connections, and what is tracked of them, are given every so often")
-            }
+            _ if self.each_session > 1 => Some("sessions of several types are delivered one at a time"),
+            _ if self.kinds > 1 => Some("a callback can track one type, and receive bytes in one form"),
+            _ if every != Every::Connection && !self.connections => Some(
+                "only records of connections, and tracked data of connections, can be delivered at intervals",
+            ),
             _ => None,
         }
     }
@@ -259,7 +259,7 @@ impl<T: Track> Datum for Tracked<T> {
     fn needs(needs: &mut Needs) {
         needs.connections();
         needs.track_sessions |= needs.registry.where_(|protocol| T::PROTOCOLS.contains(&protocol.name));
-        needs.track = Some(Arc::new(|every| track_sink::<T>(every)));
+        needs.track = Some(Arc::new(|every| track_store::<T>(every)));
         needs.kinds += 1;
     }
 

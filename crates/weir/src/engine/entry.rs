@@ -3,11 +3,11 @@
 use super::bundle::Bundle;
 use super::callback::{Deliver, Next, RunEnd, TakeItems};
 use super::datum::{Needs, Passing};
-use super::track::{Every, MakeTrack, track_sink};
+use super::track::{Every, MakeTrack, track_store};
 use crate::item::Item;
 use crate::outcome::Outcome;
 use crate::question::Question;
-use crate::worker_sink::{MakeWorkerSink, WorkerSink};
+use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_compile::events::EventSet;
@@ -91,12 +91,12 @@ impl<'c> Entry<'c> {
         }
         if needs.connections {
             let is_tracked = needs.track.is_some() || every != Every::Connection;
-            let nothing: MakeTrack = Arc::new(track_sink::<()>);
+            let nothing: MakeTrack = Arc::new(track_store::<()>);
             let make = needs.track.unwrap_or(nothing);
-            let sink: MakeWorkerSink = Arc::new(move || WorkerSink::Track(make(every)));
+            let worker: MakeQuestionWorker = Arc::new(move || QuestionWorker::Track(make(every)));
             parts.push(match is_tracked {
                 true => Question {
-                    make: Some(sink),
+                    make: Some(worker),
                     ..Question::whole(filter, Want::Tracked(needs.track_sessions))
                 },
                 false => Question::whole(filter, Want::Connections),
@@ -117,10 +117,10 @@ impl<'c> Entry<'c> {
     }
 
     /// A subscription with a handler, which receives everything.
-    pub fn of_handler(filter: &str, needs: Needs, make: MakeWorkerSink) -> Self {
+    pub fn of_handler(filter: &str, needs: Needs, make: MakeQuestionWorker) -> Self {
         let callback = Self::of_callback(filter, needs, Every::Connection, Box::new(Nobody));
         let parts = callback.parts.into_iter().enumerate().map(|(index, part)| {
-            let behind: MakeWorkerSink = Arc::new(move || WorkerSink::Behind(index));
+            let behind: MakeQuestionWorker = Arc::new(move || QuestionWorker::Behind(index));
             Question { make: Some(if index == 0 { Arc::clone(&make) } else { behind }), ..part }
         });
         Self { parts: parts.collect(), deliver: None, ..Self::of_parts(vec![]) }

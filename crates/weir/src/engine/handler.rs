@@ -48,14 +48,14 @@ pub trait Handler: Send + 'static {
 }
 
 /// A handler with its type erased.
-pub(crate) trait HandlerSink: Send {
+pub(crate) trait ErasedHandler: Send {
     fn packet(&mut self, packet: &PacketMeta, frame: &[u8]);
     fn session(&mut self, flow: &Flow, session: &dyn Session);
     fn connection(&mut self, connection: &Connection);
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
-impl<H: Handler> HandlerSink for H {
+impl<H: Handler> ErasedHandler for H {
     fn packet(&mut self, packet: &PacketMeta, frame: &[u8]) {
         Handler::packet(self, packet, frame);
     }

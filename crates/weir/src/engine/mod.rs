@@ -52,17 +52,17 @@ pub use handler::Handler;
 pub use of_program::run;
 pub use track::{Every, Track, TrackPacket, Tracked};
 
-pub(crate) use handler::HandlerSink;
-pub(crate) use track::TrackSink;
+pub(crate) use handler::ErasedHandler;
+pub(crate) use track::TrackStore;
 
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::item::Shape;
 use crate::outcome::Outcome;
 use crate::question::Question;
+use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::run::run_changing;
 use crate::stream_handler::StreamHandler;
 use crate::subscription::Subscription;
-use crate::worker_sink::{MakeWorkerSink, WorkerSink};
 use control::Requests;
 use entry::Entry;
 use running::Running;
@@ -220,7 +220,11 @@ impl<'c> Engine<'c> {
             // Packets are delivered to handlers as they arrive, so the filter cannot depend on later data.
             self.compiler.check_at_once(filter, self.options.bpf)?;
         }
-        self.add(Entry::of_handler(filter, needs, Arc::new(move || WorkerSink::Handler(Box::new(make())))))
+        self.add(Entry::of_handler(
+            filter,
+            needs,
+            Arc::new(move || QuestionWorker::Handler(Box::new(make()))),
+        ))
     }
 
     /// Adds a handler of streams: `make` creates one for each worker. The handlers are in the
@@ -346,7 +350,7 @@ impl<'c> Engine<'c> {
             compiler: self.compiler.clone(),
             options: self.options.clone(),
             asks: self.parts().map(|(_, part)| part.ask.clone()).collect(),
-            sinks: self.parts().map(|(_, part)| part.make.clone()).collect(),
+            make_workers: self.parts().map(|(_, part)| part.make.clone()).collect(),
         }
     }
 
@@ -469,12 +473,12 @@ struct Work {
     compiler: Compiler,
     options: Options,
     asks: Vec<Ask>,
-    sinks: Vec<Option<MakeWorkerSink>>,
+    make_workers: Vec<Option<MakeQuestionWorker>>,
 }
 
 impl Work {
     fn compile(self) -> Result<Compiled, Diagnostics> {
         let compiled = self.compiler.compile(&self.asks, &self.options)?;
-        Ok(Compiled { sinks: self.sinks, ..compiled })
+        Ok(Compiled { make_workers: self.make_workers, ..compiled })
     }
 }

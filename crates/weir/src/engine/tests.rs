@@ -5,7 +5,7 @@ use crate::compile::QUESTIONS_MAX;
 use crate::io::CaptureReader;
 use crate::item::{Flow, Item};
 use crate::outcome::Changes;
-use crate::stream_handler::typed_sink;
+use crate::stream_handler::erased;
 use std::cell::RefCell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,11 +150,12 @@ fn questions_that_share_predicates_with_others_do_not_notice_either() {
 #[test]
 fn a_number_used_again_has_nothing_of_its_former_question() {
     let streams = |port| (port, Want::Streams(StreamParams::default()));
-    let passing: MakeWorkerSink = Arc::new(|| WorkerSink::Stream(typed_sink(datum::Passing)));
+    let passing: MakeQuestionWorker = Arc::new(|| QuestionWorker::Stream(erased(datum::Passing)));
     let program = |questions: &[(&str, Want)]| {
         let is_stream = |want: &Want| matches!(want, Want::Streams(_));
-        let sinks = questions.iter().map(|(_, want)| is_stream(want).then(|| Arc::clone(&passing))).collect();
-        Compiled { sinks, ..compile(questions) }
+        let make_workers =
+            questions.iter().map(|(_, want)| is_stream(want).then(|| Arc::clone(&passing))).collect();
+        Compiled { make_workers, ..compile(questions) }
     };
     let both = program(&[streams("tcp"), streams("tcp")]);
     let one = program(&[streams("tcp"), ("", Want::Nothing)]);
@@ -633,6 +634,44 @@ fn handlers_run_on_the_workers_and_are_there_at_the_end() {
     assert_eq!(outcome.handlers.of::<Count>(tcp).len(), 2);
     assert_eq!([sum(tcp), sum(udp)], [outcome.matched[0], outcome.matched[1]]);
     assert!(sum(tcp) > 1000);
+}
+
+/// Panics on every thread but the one that calls `run`.
+struct Broken(std::thread::ThreadId, Arc<AtomicBool>);
+
+impl Handler for Broken {
+    fn needs(needs: &mut Needs) {
+        needs.packets();
+    }
+
+    fn packet(&mut self, _: &PacketMeta, _: &[u8]) {
+        if std::thread::current().id() != self.0 {
+            self.1.store(true, Ordering::SeqCst);
+            panic!("a broken handler");
+        }
+    }
+}
+
+#[test]
+fn a_panic_of_a_handler_on_another_thread_ends_the_run() {
+    for workers in [2, 5] {
+        let has_panicked = Arc::new(AtomicBool::default());
+        let (caller, told) = (std::thread::current().id(), Arc::clone(&has_panicked));
+        let mut engine = Engine::new();
+        engine.subscribe_handler("", move || Broken(caller, Arc::clone(&told))).unwrap();
+        let mut polls = 0;
+        // The first batches are dispatched before the source waits.
+        let before = || {
+            polls += 1;
+            while polls > 100 && !has_panicked.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        };
+        let run = std::panic::AssertUnwindSafe(|| engine.run(&mut slow(1, before), workers));
+        let panic = std::panic::catch_unwind(run).expect_err("the handler panics");
+        assert_eq!(panic.downcast_ref(), Some(&"a broken handler"));
+        assert!(polls < 1000, "the run went on");
+    }
 }
 
 #[test]

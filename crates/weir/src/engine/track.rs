@@ -95,10 +95,10 @@ pub enum Every {
 }
 
 /// Creates the store of connection states.
-pub(super) type MakeTrack = Arc<dyn Fn(Every) -> Box<dyn TrackSink> + Send + Sync>;
+pub(super) type MakeTrack = Arc<dyn Fn(Every) -> Box<dyn TrackStore> + Send + Sync>;
 
 /// The states of a question's connections on a worker, with their type erased.
-pub(crate) trait TrackSink: Send {
+pub(crate) trait TrackStore: Send {
     /// Processes a packet. Returns a state to deliver now, if one is due.
     fn packet(&mut self, packet: &TrackedPacket<'_>) -> Option<Arc<dyn Any + Send + Sync>>;
     fn session(&mut self, flow: FlowRef, session: &dyn Session);
@@ -117,11 +117,11 @@ struct Typed<T> {
     every: Every,
 }
 
-pub(super) fn track_sink<T: Track>(every: Every) -> Box<dyn TrackSink> {
+pub(super) fn track_store<T: Track>(every: Every) -> Box<dyn TrackStore> {
     Box::new(Typed::<T> { states: HashMap::new(), every })
 }
 
-impl<T: Track> TrackSink for Typed<T> {
+impl<T: Track> TrackStore for Typed<T> {
     fn packet(&mut self, packet: &TrackedPacket<'_>) -> Option<Arc<dyn Any + Send + Sync>> {
         let Timestamp(first) = packet.flow.first_time();
         let every = self.every;

@@ -3,7 +3,7 @@
 //! The answers come from small programs, compiled like any question: the layers of the packet, whether a predicate
 //! holds, the values of fields and their positions (`Need::places`).
 
-use super::line;
+use super::{line, predicates};
 use crate::compile::Compiled;
 use crate::format_packet::Path;
 use std::collections::VecDeque;
@@ -59,7 +59,7 @@ pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number
     let mut text = String::new();
     line(&mut text, "packet", &format!("{number}, {} of {} bytes", meta.captured_bytes, meta.wire_bytes));
     line(&mut text, "layers", &asked.layers());
-    for predicate in &compiled.questions[0].filter.predicates {
+    for predicate in predicates(compiled) {
         line(&mut text, "predicate", &asked.verdict(predicate));
         if let Some(why) = asked.why(predicate) {
             line(&mut text, "", &format!("  {why}"));

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use weir::io::CaptureReader;
 use weir::packet::Value;
 use weir::sessions::SessionRegistry;
-use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams, Streams, Subscription};
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams};
 use weir::{
-    Ask, Compiled, Compiler, Connection, Item, Limits, Log, Need, Options, Shape, Stats, Want, path_need,
+    Ask, Compiled, Compiler, Connection, Engine, Item, Limits, Log, Need, Options, Shape, Stats,
+    Subscription, Want, path_need,
 };
 
 /// Keeps the digest of every stream with bytes.
@@ -86,9 +87,10 @@ impl Questions {
         let limits = Limits { idle_timeout_ms: Some(0), ..Limits::default() };
         let options = Options { limits, ..Options::default() };
         let compiled = compiler.compile(&asks, &options).expect("they are right");
-        let mut streams = Streams::new();
-        let digests = streams.subscribe("tcp", StreamParams::default(), Digests::default);
-        let streams = streams.compile(&compiler, &options).expect("it is right");
+        let mut streams = Engine::with(compiler.clone(), options);
+        let digests = streams.subscribe_streams("tcp", StreamParams::default(), Digests::default);
+        let digests = digests.expect("the filter is right");
+        let streams = streams.compile().expect("it is right");
         Self { compiler, compiled, streams, digests }
     }
 

@@ -1,30 +1,33 @@
 //! Filters on layers above a connection: a packet's layers count for its innermost connection in full, and
 //! for an outer connection up to the next inner one.
 
-use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
-use crate::filters::filter;
-use crate::frames::{V4, arp, ethernet, ipv4, noise, udp, whole_within};
+use crate::drive::{
+    FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, in_memory, read_capture, rows, seeds,
+};
 use crate::streams::{CALM, streams_of};
-use crate::traffic::conversation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use weir::packet::Timestamp;
 use weir::{Compiler, Executor, Options, Want};
 use weir_engine::stream::{Chunk, StreamHandle, StreamParams, StreamSubscriber};
 use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_packet::{Burst, Poll, Source};
 use weir_testing::Random;
+use weir_testing::filters::filter;
+use weir_testing::frames::{V4, arp, ethernet, ipv4, noise, udp, whole_within};
+use weir_testing::traffic::conversation;
 
 const CLIENT: u16 = 40_000;
 
 /// A datagram between two hosts, at `number` milliseconds.
-fn datagram(number: i64, port: u16, back: bool, payload: &[u8]) -> Packet {
+fn datagram(number: i64, port: u16, back: bool, payload: &[u8]) -> MemoryPacket {
     let (ports, ends) = match back {
         true => ((port, CLIENT), (V4[1], V4[0])),
         false => ((CLIENT, port), (V4[0], V4[1])),
     };
     let bytes = ethernet(0x0800, &ipv4(ends, 17, 1, 0, &[], &udp(ports, payload)));
-    Packet { time_ns: number * 1_000_000, ..Packet::ethernet(bytes) }
+    MemoryPacket { time: Timestamp(number * 1_000_000), ..MemoryPacket::ethernet(bytes) }
 }
 
 /// A frame in VXLAN (RFC 7348 §5).
@@ -33,7 +36,7 @@ fn vxlan(vni: u8, frame: &[u8]) -> Vec<u8> {
 }
 
 /// Packets of one connection without inner connections, and the payload bytes of each.
-fn one_connection(random: &mut Random) -> Vec<(Packet, usize)> {
+fn one_connection(random: &mut Random) -> Vec<(MemoryPacket, usize)> {
     let port = random.pick(&[4789, 4789, 4789, 5000]);
     let packets = (0..1 + random.below(6) as i64).map(|number| {
         let payload = match random.below(4) {
@@ -86,7 +89,7 @@ fn a_connection_is_asked_for_if_one_of_its_packets_is_and_its_streams_from_there
             wants.map(|want| compile(&compiler, &[ask(filter, want)], &options(index)));
         for seed in seeds(0..150) {
             let sent = one_connection(&mut Random::new(seed));
-            let packets: Vec<Packet> = sent.iter().map(|(packet, _)| packet.clone()).collect();
+            let packets: Vec<MemoryPacket> = sent.iter().map(|(packet, _)| packet.clone()).collect();
             let (matching, _) = rows(&compiler, &of_packets, &packets, 1);
             let first = matching.first().map(|row| row["0 packet ".len()..].parse::<usize>().unwrap() - 1);
             let (connections, _) = rows(&compiler, &of_connections, &packets, 1);
@@ -113,7 +116,7 @@ fn a_connection_is_asked_for_if_one_of_its_packets_is_whatever_the_filter() {
     let mut found = [0; 2];
     for seed in seeds(0..150) {
         let mut random = Random::new(seed);
-        let packets: Vec<Packet> = match random.below(3) {
+        let packets: Vec<MemoryPacket> = match random.below(3) {
             0 => one_connection(&mut random).into_iter().map(|(packet, _)| packet).collect(),
             1 => conversation(&mut random, (40_000, 443), CALM).packets,
             _ => vec![whole_within(&mut random, 0)],
@@ -126,7 +129,7 @@ fn a_connection_is_asked_for_if_one_of_its_packets_is_whatever_the_filter() {
         let text = filter(&mut random, compiler.catalog(), depth);
         let [of_packets, of_connections] = [Want::Packets, Want::Connections].map(|want| {
             let compiled = compiler.compile(&[ask(&text, want)], &options(seed as usize)).ok()?;
-            (compiled.plan().plain_bits() == compiled.plan().bits_of(|_| true)).then_some(compiled)
+            (compiled.plan().immediate_bits() == compiled.plan().bits_of(|_| true)).then_some(compiled)
         });
         let (Some(of_packets), Some(of_connections)) = (of_packets, of_connections) else { continue };
         let is_met = !rows(&compiler, &of_packets, &packets, 1).0.is_empty();
@@ -183,9 +186,9 @@ fn of_classes_that_layers_above_decide_the_first_has_the_stream() {
         [([&of_arp, &of_none], 0), ([&of_none, &of_arp], 1), ([&b"no tunnel".to_vec(), &of_arp], 2)]
     {
         let mut worker = Worker::new(Arc::clone(compiled.plan()), Bytes::default());
-        let packets: Vec<Packet> =
+        let packets: Vec<MemoryPacket> =
             (0..).zip(payloads).map(|(number, payload)| datagram(number, 4789, false, payload)).collect();
-        let mut source = crate::drive::Memory::new(&packets);
+        let mut source = in_memory(&packets);
         let mut burst = Burst::default();
         while source.poll(&mut burst).unwrap() != Poll::End {
             worker.take(&burst, 0);

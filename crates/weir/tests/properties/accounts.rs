@@ -1,13 +1,13 @@
 //! Every packet that a source yields is counted exactly once, by its outcome.
 
-use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
-use crate::frames::{ACK, V4, ethernet, ipv4, tcp};
+use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, read_capture, rows, seeds};
 use crate::hostile::{FLOWS_MAX, attack};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use weir::io::CaptureReader;
 use weir::stream::StreamParams;
 use weir::{Ask, Compiled, Compiler, Counters, Item, Limits, Need, Options, Outcome, Shape, Want};
+use weir_testing::frames::{ACK, V4, ethernet, ipv4, tcp};
 
 /// Questions whose packets are decided in every way: at once, by their connection, by their session, or by a
 /// limit; and questions for other things than packets.
@@ -120,7 +120,7 @@ fn what_bounds_cut_off_sessions() {
     let compiled = compile(&compiler, &[ask("", all_sessions())], &options);
     let segment = |port: u16, seq: u32, payload: &[u8]| {
         let segment = tcp((port, 443), seq, 1, ACK, &[], payload);
-        Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
     };
     let packets = [
         // The beginning could be TLS, but more bytes follow than the probe keeps.

@@ -1,8 +1,8 @@
 //! TCP anomaly events: each is reported for the segment that causes it, and none for a correct conversation.
 
-use crate::drive::{Packet, compile, rows};
-use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, tcp};
+use crate::drive::{MemoryPacket, compile, rows};
 use weir::{Ask, Compiler, EventRows, Need, Options, Want};
+use weir_testing::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, tcp};
 
 const RST: u8 = 4;
 const URG: u8 = 32;
@@ -11,7 +11,7 @@ const URG: u8 = 32;
 #[derive(Clone, Copy)]
 struct Segment(usize, u32, u32, u8, Option<u32>, &'static [u8], u8);
 
-fn packet(segment: &Segment) -> Packet {
+fn packet(segment: &Segment) -> MemoryPacket {
     let Segment(side, seq, ack, flags, clock, payload, ttl) = *segment;
     let ports = if side == 0 { (40_000, 80) } else { (80, 40_000) };
     let stamp = |clock: u32| [&[1, 1, 8, 10][..], &clock.to_be_bytes(), &[0; 4]].concat();
@@ -19,7 +19,7 @@ fn packet(segment: &Segment) -> Packet {
     let ends = if side == 0 { (V4[0], V4[1]) } else { (V4[1], V4[0]) };
     let mut datagram = ipv4(ends, 6, 1, 0x4000, &[], &tcp(ports, seq, ack, flags, &options, payload));
     datagram[8] = ttl;
-    Packet::ethernet(ethernet(0x0800, &datagram))
+    MemoryPacket::ethernet(ethernet(0x0800, &datagram))
 }
 
 /// The events of these segments after a handshake (sequence numbers 100 and 500, window 65 535 unscaled),
@@ -30,7 +30,7 @@ fn events(segments: &[Segment]) -> Vec<(String, u64)> {
         Segment(1, 500, 101, SYN | ACK, Some(7000), b"", 60),
         Segment(0, 101, 501, ACK, Some(1001), b"", 64),
     ];
-    let packets: Vec<Packet> = handshake.iter().chain(segments).map(packet).collect();
+    let packets: Vec<MemoryPacket> = handshake.iter().chain(segments).map(packet).collect();
     let compiler = Compiler::default();
     let names = ["inconsistent", "data_in_syn", "urgent", "stray", "old_clock", "new_hops", "beyond_window"];
     let names: Vec<String> = names.iter().map(|name| format!("tcp.{name}")).collect();

@@ -1,14 +1,14 @@
 //! Originators, responders and request pairs in captures with missing packets.
 
-use crate::drive::{Packet, all_sessions, ask, compile, rows, seeds};
-use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
+use crate::drive::{MemoryPacket, all_sessions, ask, compile, rows, seeds};
 use weir::{Compiler, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 
 /// Builds a conversation; tracks the bytes sent by each side.
 struct Talk {
     sent: [u32; 2],
-    packets: Vec<Packet>,
+    packets: Vec<MemoryPacket>,
 }
 
 impl Talk {
@@ -26,7 +26,7 @@ impl Talk {
         let segment = tcp(ports, self.sent[side], ack, flags, &[], payload);
         let packet = ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment);
         self.sent[side] += payload.len() as u32 + u32::from(flags & SYN != 0);
-        self.packets.push(Packet::ethernet(ethernet(0x0800, &packet)));
+        self.packets.push(MemoryPacket::ethernet(ethernet(0x0800, &packet)));
     }
 
     fn exchange(&mut self, path: &str, status: u16) {
@@ -81,8 +81,9 @@ fn answers_belong_to_their_requests_whichever_direction_the_capture_has_first() 
     for seed in seeds(0..40) {
         let (mut random, mut talk) = (Random::new(seed), conversation());
         let packets = talk.packets.split_off(3);
-        let is_client = |packet: &Packet| packet.bytes[26..30] == V4[0];
-        let (client, server): (Vec<Packet>, Vec<Packet>) = packets.into_iter().partition(is_client);
+        let is_client = |packet: &MemoryPacket| packet.frame[26..30] == V4[0];
+        let (client, server): (Vec<MemoryPacket>, Vec<MemoryPacket>) =
+            packets.into_iter().partition(is_client);
         let mut sides = [client, server].map(|side| side.into_iter().peekable());
         let ahead = random.below(4) as usize;
         while sides.iter_mut().any(|side| side.peek().is_some()) {
@@ -106,7 +107,7 @@ fn a_connection_lasts_until_its_own_last_packet() {
     talk.say(1, SYN | ACK, b"");
     for (number, packet) in talk.packets.iter_mut().enumerate() {
         let seconds = if number < 4 { 0 } else { 200 };
-        packet.time_ns = 1_700_000_000_000_000_000 + seconds * 1_000_000_000 + number as i64 * 1_000_000;
+        packet.time.0 = 1_700_000_000_000_000_000 + seconds * 1_000_000_000 + number as i64 * 1_000_000;
     }
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("tcp", Want::Connections)], &Options::default());
@@ -154,7 +155,7 @@ fn who_alone_has_a_port_of_servers_is_the_responder_though_it_is_seen_first() {
             [(17, udp((from, to), b"x")), (6, tcp((from, to), 5000, 1000, ACK | PSH, &[], b"x"))]
         {
             let packet = ethernet(0x0800, &ipv4((V4[1], V4[0]), protocol, 1, 0, &[], &segment));
-            let talk = Talk { sent: [0; 2], packets: vec![Packet::ethernet(packet)] };
+            let talk = Talk { sent: [0; 2], packets: vec![MemoryPacket::ethernet(packet)] };
             let [row] = &talk.rows("", Want::Connections)[..] else { panic!("one flow") };
             let place = |end: usize| {
                 let [a, b, c, d] = V4[end];

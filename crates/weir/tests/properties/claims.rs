@@ -1,14 +1,14 @@
 //! Packets with false claims: headers longer than their packet, and payload on a tunnel's port that is no
 //! tunnel.
 
-use crate::drive::{Packet, ask, compile, read_capture, rows, seeds};
-use crate::frames::{
-    ACK, PSH, V4, V6, damage, ethernet, give_times, ipv4, ipv6, noise, tcp, udp, vlan, whole_within,
-};
+use crate::drive::{MemoryPacket, ask, compile, read_capture, rows, seeds};
 use weir::{Compiler, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames::{
+    ACK, PSH, V4, V6, damage, ethernet, give_times, ipv4, ipv6, noise, tcp, udp, vlan, whole_within,
+};
 
-fn rows_of(random: &mut Random, mut packets: Vec<Packet>, filter: &str, want: Want) -> Vec<String> {
+fn rows_of(random: &mut Random, mut packets: Vec<MemoryPacket>, filter: &str, want: Want) -> Vec<String> {
     give_times(random, &mut packets);
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask(filter, want)], &Options::default());
@@ -29,7 +29,8 @@ fn bytes_of_connections_are_those_of_their_datagrams() {
         ];
         let bytes = [40, 60, 52];
         for (packet, bytes) in packets.into_iter().zip(bytes) {
-            let rows = rows_of(&mut Random::new(1), vec![Packet::ethernet(packet)], "", Want::Connections);
+            let rows =
+                rows_of(&mut Random::new(1), vec![MemoryPacket::ethernet(packet)], "", Want::Connections);
             assert!(rows[0].contains(&format!("ip_bytes: [{bytes},")), "{words} words: {rows:#?}");
         }
     }
@@ -41,9 +42,12 @@ fn noise_on_the_port_of_teredo_and_vxlan_is_no_tunnel() {
     let carried = ipv6((V6[0], V6[1]), 17, &udp((1000, 2000), b"inside"));
     let frame = ethernet(0x86dd, &carried);
     let over = |port: u16, payload: &[u8]| {
-        Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 17, 1, 0, &[], &udp((port, port), payload))))
+        MemoryPacket::ethernet(ethernet(
+            0x0800,
+            &ipv4((V4[0], V4[1]), 17, 1, 0, &[], &udp((port, port), payload)),
+        ))
     };
-    let inside = |packets: Vec<Packet>| {
+    let inside = |packets: Vec<MemoryPacket>| {
         rows_of(
             &mut Random::new(1),
             packets,
@@ -79,12 +83,13 @@ fn noise_on_the_port_of_teredo_and_vxlan_is_no_tunnel() {
 #[test]
 fn connections_are_the_same_whatever_else_is_asked() {
     let compiler = Compiler::default();
-    let mut captures: Vec<Vec<Packet>> = ["gtp", "vxlan", "geneve", "teredo", "l2tp", "pptp", "internet"]
-        .map(|name| read_capture(&format!("{}/../../protocols/{name}.pcap", env!("CARGO_MANIFEST_DIR"))))
-        .into();
+    let mut captures: Vec<Vec<MemoryPacket>> =
+        ["gtp", "vxlan", "geneve", "teredo", "l2tp", "pptp", "internet"]
+            .map(|name| read_capture(&format!("{}/../../protocols/{name}.pcap", env!("CARGO_MANIFEST_DIR"))))
+            .into();
     captures.extend(seeds(0..6).map(|seed| {
         let mut random = Random::new(seed);
-        let mut packets: Vec<Packet> = vec![];
+        let mut packets: Vec<MemoryPacket> = vec![];
         for _ in 0..300 {
             let packet = whole_within(&mut random, 2);
             // Some packets are put into a tunnel over UDP, in either direction.
@@ -94,10 +99,10 @@ fn connections_are_the_same_whatever_else_is_asked() {
                     false => ((40_000, port), (V4[0], V4[1])),
                 };
                 let datagram = udp(ports, &[head, frame].concat());
-                Packet::ethernet(ethernet(0x0800, &ipv4(ends, 17, 1, 0, &[], &datagram)))
+                MemoryPacket::ethernet(ethernet(0x0800, &ipv4(ends, 17, 1, 0, &[], &datagram)))
             };
             let back = random.once_in(3);
-            let frame = &packet.bytes[..packet.bytes.len().min(1400)];
+            let frame = &packet.frame[..packet.frame.len().min(1400)];
             let packet = match random.below(6) {
                 0 => tunnel(4789, &[8, 0, 0, 0, 0, 0, 7, 0], frame, back),
                 1 => tunnel(6081, &[0, 0, 0x65, 0x58, 0, 0, 7, 0], frame, back),
@@ -137,7 +142,7 @@ fn connections_are_the_same_whatever_else_is_asked() {
 /// bytes, match the connection and exclude none of its packets.
 #[test]
 fn a_packet_that_fulfils_a_filter_has_its_whole_connection() {
-    let packets: Vec<Packet> = (0..4u8)
+    let packets: Vec<MemoryPacket> = (0..4u8)
         .map(|number| {
             let (ports, ends) = match number % 2 {
                 0 => ((40_000, 80), (V4[0], V4[1])),
@@ -146,7 +151,7 @@ fn a_packet_that_fulfils_a_filter_has_its_whole_connection() {
             let segment = tcp(ports, 1, 1, ACK, &[], b"");
             let mut datagram = ipv4(ends, 6, 1, 0, &[], &segment);
             datagram[8] = 64 + number % 2;
-            Packet::ethernet(match number % 2 {
+            MemoryPacket::ethernet(match number % 2 {
                 0 => ethernet(0x8100, &vlan(5, 0x0800, &datagram)),
                 _ => ethernet(0x0800, &datagram),
             })

@@ -3,13 +3,13 @@
 //! `WEIR_BLESS=1` rewrites the seeds, from our own texts and the capture in `examples/`. Files with other
 //! names (found by a fuzzer, and named after the fault) are kept.
 
-use crate::drive::{FIRST_LIGHT, Packet, read_capture};
-use crate::filters::filter;
-use crate::frames;
+use crate::drive::{FIRST_LIGHT, MemoryPacket, read_capture};
 use std::fs;
 use std::path::PathBuf;
 use weir::Compiler;
 use weir_testing::Random;
+use weir_testing::filters::filter;
+use weir_testing::frames;
 
 fn folder(target: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus")).join(target)
@@ -108,9 +108,9 @@ fn captures() -> Vec<Named> {
         file.extend([half(2), half(4)].concat());
         file.extend([word(0), word(0), word(65_535), word(1)].concat());
         for (n, packet) in packets.iter().enumerate() {
-            let length = packet.bytes.len() as u32;
+            let length = packet.frame.len() as u32;
             file.extend([word(1_700_000_000), word(n as u32), word(length), word(length)].concat());
-            file.extend(&packet.bytes);
+            file.extend(&packet.frame);
         }
         let cut = file[..file.len() - 9].to_vec();
         list.push((name.to_string(), file));
@@ -129,9 +129,9 @@ fn captures() -> Vec<Named> {
     file.extend(block(1, &[1, 0, 0, 0, 0xff, 0xff, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]));
     file.extend(block(5, &[0; 12]));
     for packet in packets {
-        let length = (packet.bytes.len() as u32).to_le_bytes();
-        file.extend(block(6, &[&[0; 12], &length[..], &length, &packet.bytes].concat()));
-        file.extend(block(3, &[&length[..], &packet.bytes].concat()));
+        let length = (packet.frame.len() as u32).to_le_bytes();
+        file.extend(block(6, &[&[0; 12], &length[..], &length, &packet.frame].concat()));
+        file.extend(block(3, &[&length[..], &packet.frame].concat()));
     }
     let cut = file[..file.len() - 5].to_vec();
     list.push(("pcapng".into(), file));
@@ -162,12 +162,12 @@ fn programs(random: &mut Random) -> Vec<Named> {
             let mut bytes = filter(random, catalog, n as u32 % 3).into_bytes();
             bytes.push(b'\n');
             let start = random.below(shipped.len() as u64 - 6) as usize;
-            let made: Vec<Packet> = (0..6).map(|_| frames::any(random)).collect();
+            let made: Vec<MemoryPacket> = (0..6).map(|_| frames::any(random)).collect();
             for packet in shipped[start..start + 4].iter().chain(&made) {
-                let length = packet.bytes.len().min(0x7ff);
-                let more = packet.wire_bytes as usize - packet.bytes.len();
+                let length = packet.frame.len().min(0x7ff);
+                let more = packet.wire_bytes as usize - packet.frame.len();
                 bytes.extend((length as u16 | (more.min(31) as u16) << 11).to_be_bytes());
-                bytes.extend(&packet.bytes[..length]);
+                bytes.extend(&packet.frame[..length]);
             }
             (format!("program-{n:02}"), bytes)
         })
@@ -187,7 +187,7 @@ fn handshakes() -> Vec<Named> {
     let mut flows: Vec<(u16, Vec<u8>)> = vec![];
     for packet in &packets {
         // IPv4 without options suffices here.
-        let frame = &packet.bytes;
+        let frame = &packet.frame;
         if frame.len() < 54 || frame[12..15] != [8, 0, 0x45] || frame[23] != 6 {
             continue;
         }

@@ -1,69 +1,23 @@
 //! Runs questions over packets in memory, and checks the accounts of every run.
 
 use std::convert::Infallible;
-use std::sync::Arc;
-use weir::packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
+pub use weir::io::MemoryPacket;
+use weir::io::MemorySource;
+use weir::packet::{Burst, Poll, Source};
 use weir::sessions::{ProtocolSet, SessionRegistry};
-use weir::stream::Streams;
-use weir::{Ask, Compiled, Compiler, Item, Need, Options, Outcome, Shape, Want};
+use weir::{Ask, Compiled, Compiler, Engine, Item, Need, Options, Outcome, Shape, Want};
 
-/// A packet of a capture.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Packet {
-    pub time_ns: i64,
-    pub link: LinkType,
-    pub wire_bytes: u32,
-    pub bytes: Vec<u8>,
-}
-
-impl Packet {
-    /// A complete frame. Its time is set later.
-    pub fn ethernet(bytes: Vec<u8>) -> Self {
-        Self { time_ns: 0, link: LinkType::ETHERNET, wire_bytes: bytes.len() as u32, bytes }
-    }
-
-    /// The same packet captured with this snaplen.
-    pub fn cut(mut self, snaplen: usize) -> Self {
-        self.bytes.truncate(snaplen);
-        self
-    }
-}
-
-/// A source of packets in memory. Burst sizes vary.
-pub struct Memory<'a> {
-    packets: &'a [Packet],
-    at: usize,
-    bursts: usize,
-}
-
-impl<'a> Memory<'a> {
-    pub fn new(packets: &'a [Packet]) -> Self {
-        Self { packets, at: 0, bursts: 0 }
-    }
-}
-
-impl Source for Memory<'_> {
-    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
-        self.bursts += 1;
-        let count = [64, 1, 7, 33][self.bursts % 4].min(self.packets.len() - self.at);
-        let mut bytes = vec![];
-        burst.packets.clear();
-        for packet in &self.packets[self.at..self.at + count] {
-            self.at += 1;
-            burst.packets.push(PacketMeta {
-                time: Timestamp(packet.time_ns),
-                number: self.at as u64,
-                offset: bytes.len() as u32,
-                captured_bytes: packet.bytes.len() as u32,
-                wire_bytes: packet.wire_bytes.max(packet.bytes.len() as u32),
-                link: packet.link,
-                interface: 0,
-            });
-            bytes.extend_from_slice(&packet.bytes);
+/// A source of these packets. Burst sizes vary.
+pub fn in_memory(packets: &[MemoryPacket]) -> MemorySource {
+    let mut packets = packets.iter().cloned().peekable();
+    let mut source = MemorySource::new();
+    for size in [1, 7, 33, 64].into_iter().cycle() {
+        if packets.peek().is_none() {
+            break;
         }
-        burst.block = Arc::new(Block::shared(bytes));
-        Ok(if count > 0 { Poll::Packets } else { Poll::End })
+        source = source.then_packets(packets.by_ref().take(size));
     }
+    source
 }
 
 /// A question with this filter.
@@ -87,7 +41,7 @@ pub fn all_sessions() -> Want {
 pub fn rows(
     compiler: &Compiler,
     compiled: &Compiled,
-    packets: &[Packet],
+    packets: &[MemoryPacket],
     workers: usize,
 ) -> (Vec<String>, Outcome) {
     let shapes = vec![Shape::default(); compiled.question_count()];
@@ -99,7 +53,7 @@ pub fn rows(
         });
         Ok::<(), Infallible>(())
     };
-    let mut source = Memory::new(packets);
+    let mut source = in_memory(packets);
     let Ok(outcome) = weir::run(compiler, compiled, &mut source, &shapes, workers, &mut each, &mut |_| {});
     assert_eq!(outcome.counters.packet.packets, packets.len() as u64, "every packet was counted");
     assert_eq!(outcome.counters.adds_up(0), Ok(()), "{:?}", outcome.counters);
@@ -109,10 +63,10 @@ pub fn rows(
 /// Runs subscriptions to streams on one worker; rows are dropped.
 ///
 /// # Panics
-/// If their filters are invalid, or the accounts do not balance.
-pub fn run_streams(compiler: &Compiler, streams: &Streams, packets: &[Packet], options: &Options) -> Outcome {
-    let compiled = streams.compile(compiler, options).unwrap_or_else(|wrong| panic!("{wrong}"));
-    rows(compiler, &compiled, packets, 1).1
+/// If the accounts do not balance.
+pub fn run_streams(engine: &Engine<'_>, packets: &[MemoryPacket]) -> Outcome {
+    let compiled = engine.compile().unwrap_or_else(|wrong| panic!("{wrong}"));
+    rows(engine.compiler(), &compiled, packets, 1).1
 }
 
 /// The seeds of a property, printed; `WEIR_SEEDS=93` or `WEIR_SEEDS=1000..2000` overrides them.
@@ -144,17 +98,17 @@ pub fn compile(compiler: &Compiler, asks: &[Ask], options: &Options) -> Compiled
 ///
 /// # Panics
 /// If it cannot be read.
-pub fn read_capture(path: &str) -> Vec<Packet> {
+pub fn read_capture(path: &str) -> Vec<MemoryPacket> {
     let mut source = weir::io::source::CaptureReader::open(&[path]);
     let mut burst = Burst::default();
     let mut packets = vec![];
     while source.poll(&mut burst).unwrap_or_else(|e| panic!("{e}")) != Poll::End {
         for (index, meta) in burst.packets.iter().enumerate() {
-            packets.push(Packet {
-                time_ns: meta.time.0,
+            packets.push(MemoryPacket {
+                time: meta.time,
                 link: meta.link,
                 wire_bytes: meta.wire_bytes,
-                bytes: burst.data(index).to_vec(),
+                frame: burst.data(index).to_vec(),
             });
         }
     }

@@ -1,17 +1,17 @@
 //! Native code gives the same results as the interpreter, with and without passes, for any filter.
 
-use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, read_capture, rows, seeds};
-use crate::filters::filter;
-use crate::frames;
-use crate::traffic::{Network, conversation, mix};
+use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, read_capture, rows, seeds};
 use weir::{Ask, Compiler, Executor, Options, Want};
 use weir_testing::Random;
+use weir_testing::filters::filter;
+use weir_testing::frames;
+use weir_testing::traffic::{Network, conversation, mix};
 
 const SEEDS: u64 = 240;
 
 /// Packets that random filters are likely to match.
-fn packets(random: &mut Random, shipped: &[Packet]) -> Vec<Packet> {
-    let mut list: Vec<Packet> = (0..60).map(|_| frames::any(random)).collect();
+fn packets(random: &mut Random, shipped: &[MemoryPacket]) -> Vec<MemoryPacket> {
+    let mut list: Vec<MemoryPacket> = (0..60).map(|_| frames::any(random)).collect();
     let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: false };
     let ports = (random.pick(&frames::PORTS), 443);
     let talk = conversation(random, ports, network);
@@ -22,8 +22,8 @@ fn packets(random: &mut Random, shipped: &[Packet]) -> Vec<Packet> {
     // Consecutive packets of the capture in `examples/`, with their own intervals.
     let start = random.below(shipped.len() as u64 - 90) as usize;
     let mut all = shipped[start..start + 90].to_vec();
-    let shift = 1_690_000_000_000_000_000 - all[0].time_ns;
-    all.iter_mut().for_each(|p| p.time_ns += shift);
+    let shift = 1_690_000_000_000_000_000 - all[0].time.0;
+    all.iter_mut().for_each(|p| p.time.0 += shift);
     all.append(&mut list);
     all
 }
@@ -33,7 +33,12 @@ fn options(engine: Executor, passes: bool) -> Options {
 }
 
 /// The passes that cause a difference: without any one of them the rows are correct.
-fn guilty(compiler: &Compiler, asks: &[Ask], packets: &[Packet], expected: &[String]) -> Vec<&'static str> {
+fn guilty(
+    compiler: &Compiler,
+    asks: &[Ask],
+    packets: &[MemoryPacket],
+    expected: &[String],
+) -> Vec<&'static str> {
     let is_right = |name: &&str| {
         let without = vec![name.to_string()];
         let options =
@@ -107,7 +112,7 @@ fn a_fragment_that_waits_does_not_hold_what_comes_after_it() {
     let datagram = frames::udp((53, 53), b"sixteen bytes ok");
     let ip = |fragment, bytes: &[u8]| {
         let packet = frames::ipv4(ends, 17, 1, fragment, &[], bytes);
-        Packet::ethernet(frames::ethernet(0x0800, &packet))
+        MemoryPacket::ethernet(frames::ethernet(0x0800, &packet))
     };
     let packets = [ip(0x2000, &datagram[..16]), ip(0, &datagram)];
     let compiler = Compiler::default();

@@ -1,13 +1,13 @@
 //! Filters on events: a row is delivered if it matches the event terms itself, and its packet the other
 //! terms.
 
-use crate::drive::{Memory, Packet, ask, compile, rows, seeds};
-use crate::frames::{ACK, V4, ethernet, ipv4, tcp};
+use crate::drive::{MemoryPacket, ask, compile, in_memory, rows, seeds};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
-use weir::packet::Value;
+use weir::packet::{Timestamp, Value};
 use weir::{Ask, Compiled, Compiler, EventRows, EventSet, Executor, Item, Need, Options, Shape, Want};
 use weir_testing::Random;
+use weir_testing::frames::{ACK, V4, ethernet, ipv4, tcp};
 
 const TALK: &str = "
 //! What is said
@@ -56,7 +56,7 @@ fn message(random: &mut Random) -> Vec<u8> {
 }
 
 /// Both sides send, up to six messages at a time.
-fn talk(random: &mut Random) -> Vec<Packet> {
+fn talk(random: &mut Random) -> Vec<MemoryPacket> {
     let mut next = [100_u32, 900];
     let mut packets = vec![];
     for number in 1..=20 {
@@ -66,7 +66,7 @@ fn talk(random: &mut Random) -> Vec<Packet> {
         let segment = tcp(ports, next[side], next[1 - side], ACK, &[], &payload);
         next[side] += payload.len() as u32;
         let frame = ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment));
-        packets.push(Packet { time_ns: number * 1_000_000, ..Packet::ethernet(frame) });
+        packets.push(MemoryPacket { time: Timestamp(number * 1_000_000), ..MemoryPacket::ethernet(frame) });
     }
     packets
 }
@@ -82,7 +82,7 @@ fn told(
     compiler: &Compiler,
     compiled: &Compiled,
     asked: EventSet,
-    packets: &[Packet],
+    packets: &[MemoryPacket],
     workers: usize,
 ) -> Vec<Row> {
     let columns = EventRows::of_set(compiler.stack(), asked).columns;
@@ -120,7 +120,7 @@ fn told(
         });
         Ok::<(), Infallible>(())
     };
-    let (shapes, mut source) = (vec![Shape::default(); compiled.question_count()], Memory::new(packets));
+    let (shapes, mut source) = (vec![Shape::default(); compiled.question_count()], in_memory(packets));
     let Ok(_) = weir::run(compiler, compiled, &mut source, &shapes, workers, &mut each, &mut |_| {});
     told
 }
@@ -128,7 +128,7 @@ fn told(
 /// Context of a row: all rows, and the packets.
 struct Said<'a> {
     rows: &'a [Row],
-    packets: &'a [Packet],
+    packets: &'a [MemoryPacket],
 }
 
 impl Said<'_> {
@@ -177,9 +177,9 @@ const TERMS: &[(&str, Holds)] = &[
     // Terms on the packet are satisfied by any of its messages.
     ("talk.kind == 3", |row, said| said.is_in_packet_of(row, 3)),
     ("talk.ended", |row, said| said.is_in_packet_of(row, 7)),
-    ("frame.len > 70", |row, said| said.packets[row.packet as usize - 1].bytes.len() > 70),
+    ("frame.len > 70", |row, said| said.packets[row.packet as usize - 1].frame.len() > 70),
     ("frame.number < 11", |row, _| row.packet < 11),
-    ("ip.src == 10.0.0.1", |row, said| said.packets[row.packet as usize - 1].bytes[26..30] == V4[0]),
+    ("ip.src == 10.0.0.1", |row, said| said.packets[row.packet as usize - 1].frame[26..30] == V4[0]),
 ];
 
 /// A random filter as a tree.
@@ -272,7 +272,7 @@ fn columns_have_the_bytes_of_their_own_message() {
         let packets = talk(&mut Random::new(seed));
         let mut sent = vec![];
         for packet in &packets {
-            let mut rest = &packet.bytes[14 + 20 + 20..];
+            let mut rest = &packet.frame[14 + 20 + 20..];
             while let [kind, tail @ ..] = rest {
                 let tail = &tail[usize::from(*kind == 1)..];
                 let (words, behind) = tail[1..].split_at(usize::from(tail[0]));
@@ -303,7 +303,7 @@ fn of_packets_and_connections_any_row_will_do() {
     compiler.add("talk.weir", TALK).unwrap_or_else(|wrong| panic!("{wrong}"));
     let said = [2, 0, 5, 1, b'x', 3, 0];
     let segment = tcp((40_000, 7777), 1, 1, ACK, &[], &said);
-    let packets = [Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))];
+    let packets = [MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))];
     let filter = "talk.said.kind == 2 and talk.said.length == 1";
     let asks = [
         ask(filter, Want::Packets),

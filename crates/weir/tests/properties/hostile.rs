@@ -1,10 +1,10 @@
 //! Malicious traffic: no panics, bounded memory, and every packet accounted for.
 
-use crate::drive::{Packet, all_sessions, ask, compile, rows, seeds};
-use crate::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
+use crate::drive::{MemoryPacket, all_sessions, ask, compile, rows, seeds};
 use weir::stream::StreamParams;
 use weir::{Compiler, Counters, Executor, Limits, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
 
 pub const FLOWS_MAX: usize = 64;
 /// Largest address space of a table for this few flows, bytes.
@@ -15,13 +15,13 @@ fn any_v4(random: &mut Random) -> [u8; 4] {
 }
 
 /// SYNs from random addresses.
-fn flood(random: &mut Random) -> Packet {
+fn flood(random: &mut Random) -> MemoryPacket {
     let segment = tcp((random.bits() as u16, 80), random.bits() as u32, 0, SYN, &[], &[]);
-    Packet::ethernet(ethernet(0x0800, &ipv4((any_v4(random), V4[0]), 6, 1, 0, &[], &segment)))
+    MemoryPacket::ethernet(ethernet(0x0800, &ipv4((any_v4(random), V4[0]), 6, 1, 0, &[], &segment)))
 }
 
 /// Deeply nested layers.
-fn nest(random: &mut Random) -> Packet {
+fn nest(random: &mut Random) -> MemoryPacket {
     let segment = tcp((1, 2), 3, 4, ACK, &[], b"deep");
     let mut bytes = ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment);
     let mut ethertype = 0x0800;
@@ -49,56 +49,56 @@ fn nest(random: &mut Random) -> Packet {
             ethertype = 0x8100;
         }
     }
-    Packet::ethernet(ethernet(ethertype, &bytes))
+    MemoryPacket::ethernet(ethernet(ethertype, &bytes))
 }
 
 /// Fragments that overlap, never complete, or exceed the largest datagram.
-fn fragment(random: &mut Random) -> Packet {
+fn fragment(random: &mut Random) -> MemoryPacket {
     let payload = noise(random, 40);
     let (offset, more) = (random.below(8192) as u16, !random.once_in(5));
     let offset = if random.once_in(3) { offset } else { offset % 8 };
     if random.once_in(2) {
         let place = offset | if more { 0x2000 } else { 0 };
         let ends = (random.pick(&V4), V4[0]);
-        return Packet::ethernet(ethernet(
+        return MemoryPacket::ethernet(ethernet(
             0x0800,
             &ipv4(ends, 6, random.below(500) as u16, place, &[], &payload),
         ));
     }
     let fragment = ipv6_fragment(6, offset << 3, more, random.below(500) as u32, &payload);
-    Packet::ethernet(ethernet(0x86dd, &ipv6((random.pick(&frames::V6), frames::V6[0]), 44, &fragment)))
+    MemoryPacket::ethernet(ethernet(0x86dd, &ipv6((random.pick(&frames::V6), frames::V6[0]), 44, &fragment)))
 }
 
 /// Segments of a few connections, with random sequence numbers.
-fn hole(random: &mut Random) -> Packet {
+fn hole(random: &mut Random) -> MemoryPacket {
     let payload = noise(random, 1_400);
     let segment =
         tcp((random.below(20) as u16, 443), random.bits() as u32 >> random.below(32), 1, ACK, &[], &payload);
-    Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
+    MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
 }
 
 /// TLS records that announce long messages.
-fn promise(random: &mut Random) -> Packet {
+fn promise(random: &mut Random) -> MemoryPacket {
     let hello = [&[0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff, 3, 3][..], &noise(random, 900)].concat();
     let segment = tcp((random.bits() as u16, 443), 1, 1, ACK, &[], &hello);
-    Packet::ethernet(ethernet(0x0800, &ipv4((any_v4(random), V4[1]), 6, 1, 0, &[], &segment)))
+    MemoryPacket::ethernet(ethernet(0x0800, &ipv4((any_v4(random), V4[1]), 6, 1, 0, &[], &segment)))
 }
 
 /// Wrong lengths.
-fn lie(random: &mut Random) -> Packet {
+fn lie(random: &mut Random) -> MemoryPacket {
     let mut packet = frames::whole(random);
     for _ in 0..1 + random.below(4) {
-        let at = random.below((packet.bytes.len() as u64).min(70)) as usize;
-        packet.bytes[at] = random.pick(&[0, 1, 4, 0x0f, 0x40, 0x4f, 0x60, 0x7f, 0x80, 0xf0, 0xff]);
+        let at = random.below((packet.frame.len() as u64).min(70)) as usize;
+        packet.frame[at] = random.pick(&[0, 1, 4, 0x0f, 0x40, 0x4f, 0x60, 0x7f, 0x80, 0xf0, 0xff]);
     }
     packet
 }
 
 /// Attacks of all kinds, in runs of one kind each.
-pub fn attack(random: &mut Random, packets: usize) -> Vec<Packet> {
-    let kinds: [fn(&mut Random) -> Packet; 8] =
+pub fn attack(random: &mut Random, packets: usize) -> Vec<MemoryPacket> {
+    let kinds: [fn(&mut Random) -> MemoryPacket; 8] =
         [flood, nest, fragment, hole, promise, lie, frames::any, |random| {
-            Packet::ethernet(noise(random, 200))
+            MemoryPacket::ethernet(noise(random, 200))
         }];
     let mut list = vec![];
     while list.len() < packets {
@@ -111,7 +111,7 @@ pub fn attack(random: &mut Random, packets: usize) -> Vec<Packet> {
     for packet in &mut list {
         // Time may stand still or go backwards.
         now += random.below(1_000_000) as i64 - if random.once_in(50) { 5_000_000 } else { 0 };
-        packet.time_ns = now;
+        packet.time.0 = now;
     }
     list
 }

@@ -2,13 +2,13 @@
 //! workers.
 
 use crate::drive::{ask, compile};
-use crate::frames::{ethernet, ipv4, tcp};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::rc::Rc;
 use weir::io::source::{MemoryPacket, MemorySource};
 use weir::packet::{Burst, LinkType, Poll, Source, SourceError, Timestamp};
 use weir::{Compiler, Connection, Counters, Item, Options, Shape, Want};
+use weir_testing::frames::{ethernet, ipv4, tcp};
 
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_700_000_000 * SECOND;

@@ -1,13 +1,13 @@
 //! Flows keyed by something other than two addresses and two ports: the packets of each key form one flow, and the
 //! interpreter and native code agree.
 
-use crate::drive::{Memory, Packet, ask, compile, rows, seeds};
-use crate::frames::{V4, ethernet, ipv4, udp};
+use crate::drive::{MemoryPacket, ask, compile, in_memory, rows, seeds};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use weir::packet::Value;
+use weir::packet::{Timestamp, Value};
 use weir::{Ask, Compiler, Connection, EventRows, Executor, Hosts, Item, Need, Options, Shape, Want};
 use weir_testing::Random;
+use weir_testing::frames::{V4, ethernet, ipv4, udp};
 
 const PORT: u16 = 7777;
 
@@ -81,14 +81,14 @@ fn engines() -> [Options; 2] {
 }
 
 /// A datagram, a millisecond after the one before.
-fn datagram(number: i64, from: [u8; 4], payload: &[u8]) -> Packet {
+fn datagram(number: i64, from: [u8; 4], payload: &[u8]) -> MemoryPacket {
     let bytes = ethernet(0x0800, &ipv4((from, V4[1]), 17, 1, 0, &[], &udp((40_000, PORT), payload)));
-    Packet { time_ns: number * 1_000_000, ..Packet::ethernet(bytes) }
+    MemoryPacket { time: Timestamp(number * 1_000_000), ..MemoryPacket::ethernet(bytes) }
 }
 
 /// For each packet, the number of packets of its instance so far, computed by both engines. The column `packets` of
 /// `event` contains that number.
-fn counts(text: &str, event: &str, packets: &[Packet]) -> Vec<u64> {
+fn counts(text: &str, event: &str, packets: &[MemoryPacket]) -> Vec<u64> {
     let compiler = compiler(text);
     let EventRows { asked, columns, .. } =
         EventRows::of(compiler.stack(), &[event.to_owned()]).expect("it is declared");
@@ -104,7 +104,7 @@ fn counts(text: &str, event: &str, packets: &[Packet]) -> Vec<u64> {
             counts.push(count);
             Ok::<(), Infallible>(())
         };
-        let mut source = Memory::new(packets);
+        let mut source = in_memory(packets);
         let Ok(_) =
             weir::run(&compiler, &compiled, &mut source, &[Shape::default()], 1, &mut each, &mut |_| {});
         counts
@@ -114,7 +114,7 @@ fn counts(text: &str, event: &str, packets: &[Packet]) -> Vec<u64> {
 }
 
 /// The connections of a run, by both engines.
-fn connections(text: &str, packets: &[Packet]) -> Vec<Connection> {
+fn connections(text: &str, packets: &[MemoryPacket]) -> Vec<Connection> {
     let compiler = compiler(text);
     let [interpreted, native] = engines().map(|options| {
         let compiled = compile(&compiler, &[ask("", Want::Connections)], &options);
@@ -125,7 +125,7 @@ fn connections(text: &str, packets: &[Packet]) -> Vec<Connection> {
             }
             Ok::<(), Infallible>(())
         };
-        let mut source = Memory::new(packets);
+        let mut source = in_memory(packets);
         let Ok(_) =
             weir::run(&compiler, &compiled, &mut source, &[Shape::default()], 1, &mut each, &mut |_| {});
         // `rows` also checks the counters' sums.
@@ -152,7 +152,7 @@ fn a_flow_can_be_keyed_by_one_host() {
     for seed in seeds(0..5) {
         let mut random = Random::new(seed);
         let hosts: Vec<[u8; 4]> = (0..100).map(|_| [10, 0, 0, random.below(7) as u8]).collect();
-        let packets: Vec<Packet> =
+        let packets: Vec<MemoryPacket> =
             (0..).zip(&hosts).map(|(number, &host)| datagram(number, host, &[0])).collect();
         assert_eq!(counts(HOST, "host.seen", &packets), counted(hosts.iter()));
     }
@@ -171,7 +171,7 @@ fn a_flow_can_be_keyed_by_a_connection_id_of_twenty_bytes() {
             })
             .collect();
         let packet = |(number, id): (i64, &[u8; 20])| datagram(number, V4[0], &[&[0], &id[..]].concat());
-        let packets: Vec<Packet> = (0..).zip(&ids).map(packet).collect();
+        let packets: Vec<MemoryPacket> = (0..).zip(&ids).map(packet).collect();
         assert_eq!(counts(CONNECTION_ID, "tagged.seen", &packets), counted(ids.iter()));
     }
 }

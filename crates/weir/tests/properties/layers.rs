@@ -1,11 +1,11 @@
 //! Layers give the same results in the interpreter, with passes and in native code, even for damaged packets:
 //! the captures beside the protocols, damaged and truncated, with their stacks and filters.
 
-use crate::drive::{Packet, all_sessions, ask, compile, read_capture, rows, seeds};
-use crate::frames::{damage, give_times};
+use crate::drive::{MemoryPacket, all_sessions, ask, compile, read_capture, rows, seeds};
 use std::path::Path;
 use weir::{Ask, Compiler, Executor, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames::{damage, give_times};
 
 /// Packets derived from one capture.
 const PACKETS: usize = 300;
@@ -23,12 +23,12 @@ fn questions(path: &Path) -> (String, Vec<Ask>) {
     (stack, asks)
 }
 
-fn damaged(random: &mut Random, whole: &[Packet]) -> Vec<Packet> {
-    let mut packets: Vec<Packet> = (0..PACKETS)
+fn damaged(random: &mut Random, whole: &[MemoryPacket]) -> Vec<MemoryPacket> {
+    let mut packets: Vec<MemoryPacket> = (0..PACKETS)
         .map(|_| {
             let mut packet = whole[random.below(whole.len() as u64) as usize].clone();
             for _ in 0..random.below(3) {
-                if !packet.bytes.is_empty() {
+                if !packet.frame.is_empty() {
                     packet = damage(random, packet);
                 }
             }

@@ -2,18 +2,18 @@
 //! IP header, no tags, no tunnels (see `compile_bpf` for the differences beyond), no truncation (libpcap
 //! rejects a packet that is too short for one part of a filter, even under `not`).
 
-use crate::drive::{Packet, ask, rows, seeds};
-use crate::frames::{self, V4, V6, ethernet};
+use crate::drive::{MemoryPacket, ask, rows, seeds};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 use weir::{Compiler, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames::{self, V4, V6, ethernet};
 
 const SEEDS: u64 = 250;
 
 /// A frame whose layers both support.
-fn frame(random: &mut Random) -> Packet {
+fn frame(random: &mut Random) -> MemoryPacket {
     let (mut number, mut payload) = frames::transport(random);
     if number == 1 {
         payload = vec![random.pick(&[0, 8, 13]), 0, 0, 0, 0, 1, 0, 2];
@@ -23,10 +23,10 @@ fn frame(random: &mut Random) -> Packet {
         number = 50;
     }
     if random.once_in(12) {
-        return Packet::ethernet(ethernet(0x0806, &frames::arp(random)));
+        return MemoryPacket::ethernet(ethernet(0x0806, &frames::arp(random)));
     }
     if random.once_in(20) {
-        return Packet::ethernet(ethernet(0x88cc, &frames::noise(random, 60)));
+        return MemoryPacket::ethernet(ethernet(0x88cc, &frames::noise(random, 60)));
     }
     if random.once_in(3) {
         if number == 1 {
@@ -34,7 +34,7 @@ fn frame(random: &mut Random) -> Packet {
             payload[0] = random.pick(&[128, 129, 135]);
         }
         let ends = (random.pick(&V6), random.pick(&V6));
-        return Packet::ethernet(ethernet(0x86dd, &frames::ipv6(ends, number, &payload)));
+        return MemoryPacket::ethernet(ethernet(0x86dd, &frames::ipv6(ends, number, &payload)));
     }
     let options: &[u8] = if random.once_in(5) { &[1, 1, 1, 0] } else { &[] };
     // Later fragments whose datagram never completes. First fragments would wait for it here, but not in
@@ -42,7 +42,7 @@ fn frame(random: &mut Random) -> Packet {
     let fragment = if random.once_in(6) { 0x2000 | (300 + random.below(9)) as u16 } else { 0x4000 };
     let ends = (random.pick(&V4), random.pick(&V4));
     let packet = frames::ipv4(ends, number, random.bits() as u16, fragment, options, &payload);
-    Packet::ethernet(ethernet(0x0800, &packet))
+    MemoryPacket::ethernet(ethernet(0x0800, &packet))
 }
 
 fn expression(random: &mut Random, depth: u32) -> String {
@@ -108,13 +108,13 @@ fn primitive(random: &mut Random) -> String {
 }
 
 /// The packets as a capture file; a packet's microseconds are its number.
-fn capture(packets: &[Packet]) -> Vec<u8> {
+fn capture(packets: &[MemoryPacket]) -> Vec<u8> {
     let word = |n: u32| n.to_le_bytes();
     let mut file = [word(0xa1b2_c3d4), [2, 0, 4, 0], word(0), word(0), word(65_535), word(1)].concat();
     for (index, packet) in packets.iter().enumerate() {
-        let length = word(packet.bytes.len() as u32);
+        let length = word(packet.frame.len() as u32);
         file.extend([word(1_700_000_000), word(index as u32 + 1), length, length].concat());
-        file.extend(&packet.bytes);
+        file.extend(&packet.frame);
     }
     file
 }
@@ -160,7 +160,7 @@ fn ours_is_libpcap_s() {
     let (mut compared, mut refused, mut found) = (0, 0, 0);
     for seed in seeds(0..SEEDS) {
         let mut random = Random::new(seed);
-        let packets: Vec<Packet> = (0..120).map(|_| frame(&mut random)).collect();
+        let packets: Vec<MemoryPacket> = (0..120).map(|_| frame(&mut random)).collect();
         let depth = random.below(4) as u32;
         let text = expression(&mut random, depth);
         let theirs = libpcap(&text, &capture(&packets));
@@ -197,7 +197,7 @@ fn ours_is_libpcap_s() {
                 "seed {seed}: {text}: ours {} packets, theirs {}; the first that differs is {number}: {:02x?}",
                 ours.len(),
                 theirs.len(),
-                packets[*number as usize - 1].bytes
+                packets[*number as usize - 1].frame
             );
         }
         compared += 1;

@@ -27,7 +27,7 @@
 //! * `texts`: randomly generated protocols give the same results in every engine.
 //! * `corpus`: seeds of fuzzers, replayed.  `shipped`: the capture in `examples/` and its servers' logs.
 //!
-//! Shared modules: `frames` builds packets, `traffic` conversations, `filters` filters, `drive` runs them.
+//! `weir_testing` generates packets (`frames`), conversations (`traffic`) and filters (`filters`); `drive` runs them.
 
 mod above;
 mod accounts;
@@ -39,8 +39,6 @@ mod corpus;
 mod drive;
 mod engines;
 mod events;
-mod filters;
-mod frames;
 mod hostile;
 mod idle;
 mod keys;
@@ -57,7 +55,6 @@ mod streams;
 mod strict;
 mod subscriptions;
 mod texts;
-mod traffic;
 mod unions;
 mod wholes;
 mod workers;

@@ -1,8 +1,7 @@
 //! Packet memory that is returned to its source after each burst, like the memory of a mapped ring, a UMEM or a device:
 //! every question gives the same rows as over a file, and no reference outlives its burst.
 
-use crate::drive::{FIRST_LIGHT, Memory, Packet, all_sessions, ask, compile, read_capture, seeds};
-use crate::traffic::{Conversation, Network, conversation, mix};
+use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, in_memory, read_capture, seeds};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -13,12 +12,13 @@ use weir::packet::{
     VlanTag, offset_in,
 };
 use weir::patterns::{EngineChoice, Pattern, Patterns, Scratch, StreamState};
-use weir::stream::{Chunk, ChunkParams, EndReason, Stream, StreamHandler, StreamParams, Streams};
+use weir::stream::{Chunk, ChunkParams, EndReason, Stream, StreamHandler, StreamParams};
 use weir::{
     Ask, Compiled, Compiler, Engine, EventRow, Every, Executor, Frame, Item, Need, Options, Outcome, Segment,
     SessionsOf, Shape, StreamBytes, Track, TrackPacket, Tracked, Want,
 };
 use weir_testing::Random;
+use weir_testing::traffic::{Conversation, Network, conversation, mix};
 
 /// The content of returned memory.
 const RETURNED: u8 = 0xdd;
@@ -177,22 +177,22 @@ impl Questions {
             asks(&compiler)
                 .iter()
                 .map(|asks| compile(&compiler, asks, &options))
-                .chain([streams().compile(&compiler, &options).unwrap_or_else(|wrong| panic!("{wrong}"))])
+                .chain([streams(&compiler, &options)])
                 .collect()
         });
         Self { compiler, programs }
     }
 
-    /// Compares the rows over a ring with those over heap memory. Returns the number of copied segments.
-    fn hold(&self, name: &str, packets: &[Packet]) -> u64 {
+    /// Holds the rows over a ring against those over the reader's memory. Segments that were copied.
+    fn hold(&self, name: &str, packets: &[MemoryPacket]) -> u64 {
         let mut copied = 0;
         for (index, reference) in self.programs[0].iter().enumerate() {
             // Connections in tunnels depend on the number of workers (ARCHITECTURE, warts).
-            let references = [1, 2].map(|workers| self.rows(reference, &mut Memory::new(packets), workers));
+            let references = [1, 2].map(|workers| self.rows(reference, &mut in_memory(packets), workers));
             for (engine, workers) in [(0, 1), (0, 2), (1, 1)] {
                 let (expected, outcome) = &references[workers - 1];
                 let compiled = &self.programs[engine][index];
-                let mut memory = Memory::new(packets);
+                let mut memory = in_memory(packets);
                 let (got, ring) = self.rows(compiled, &mut Ring::new(&mut memory), workers);
                 let named = format!("{name}, question {index}, engine {engine}, {workers} workers");
                 compare(&named, expected, &got);
@@ -244,20 +244,23 @@ fn asks(compiler: &Compiler) -> Vec<Vec<Ask>> {
     ]
 }
 
-fn streams() -> Streams {
-    let mut streams = Streams::new();
+/// Subscriptions to streams.
+fn streams(compiler: &Compiler, options: &Options) -> Compiled {
+    let mut streams = Engine::with(compiler.clone(), options.clone());
     let plain = StreamParams { packets: true, ..StreamParams::default() };
-    streams.subscribe("", plain, || Echo);
+    streams.subscribe_streams("", plain, || Echo).expect("the filter is right");
     let chunk = Some(ChunkParams { bytes: 700, overlap: 10, flush_ns: 0 });
-    streams.subscribe("", StreamParams { chunk, packets: true, ..StreamParams::default() }, || Echo);
-    streams.subscribe("http or tls", StreamParams::default(), || Echo);
+    streams
+        .subscribe_streams("", StreamParams { chunk, packets: true, ..StreamParams::default() }, || Echo)
+        .expect("the filter is right");
+    streams.subscribe_streams("http or tls", StreamParams::default(), || Echo).expect("the filter is right");
     let pattern = |text: &str| Pattern { text: text.into(), ignore_case: true, literal: false };
     let patterns =
         Patterns::compile(&[pattern("host: [a-z.]+"), pattern("server|example")], EngineChoice::Rust);
     let patterns = Arc::new(patterns.expect("they are right"));
-    streams
-        .subscribe("tcp", StreamParams::default(), move || Search(Arc::clone(&patterns), patterns.scratch()));
-    streams
+    let search = move || Search(Arc::clone(&patterns), patterns.scratch());
+    streams.subscribe_streams("tcp", StreamParams::default(), search).expect("the filter is right");
+    streams.compile().expect("the filters are right")
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -279,14 +282,14 @@ fn captures(name: &str) -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|path| (path.clone(), stack(&path))).collect()
 }
 
-/// Moves packets by a few places, so that segments and fragments are out of order.
-fn disordered(mut packets: Vec<Packet>, random: &mut Random) -> Vec<Packet> {
+/// Moves packets a few places on, so that segments and fragments come before their turn.
+fn disordered(mut packets: Vec<MemoryPacket>, random: &mut Random) -> Vec<MemoryPacket> {
     for at in 1..packets.len() {
         if random.once_in(3) {
             let to = at - (random.below(4) as usize).min(at);
-            let (a, b) = (packets[at].time_ns, packets[to].time_ns);
+            let (a, b) = (packets[at].time.0, packets[to].time.0);
             packets.swap(at, to);
-            (packets[at].time_ns, packets[to].time_ns) = (a, b);
+            (packets[at].time.0, packets[to].time.0) = (a, b);
         }
     }
     packets
@@ -383,9 +386,9 @@ fn callbacks(source: &mut dyn Source, engine: Executor, workers: usize) -> Vec<S
 #[test]
 fn callbacks_are_given_the_same() {
     let packets = disordered(read_capture(FIRST_LIGHT), &mut Random::new(3));
-    let expected = callbacks(&mut Memory::new(&packets), Executor::Native, 1);
+    let expected = callbacks(&mut in_memory(&packets), Executor::Native, 1);
     for (engine, workers) in [(Executor::Native, 1), (Executor::Native, 2), (Executor::Interpreter, 1)] {
-        let mut memory = Memory::new(&packets);
+        let mut memory = in_memory(&packets);
         let got = callbacks(&mut Ring::new(&mut memory), engine, workers);
         compare(&format!("{engine:?}, {workers} workers"), &expected, &got);
     }
@@ -421,7 +424,7 @@ fn a_tag_out_of_band_and_annotations_reach_who_writes_packets() {
             let captured = &packets[meta.number as usize - 1];
             let is_tagged = meta.number % 3 == 0;
             count[usize::from(is_tagged)] += 1;
-            let mut expected = captured.bytes.clone();
+            let mut expected = captured.frame.clone();
             if is_tagged {
                 let [high, low] = (meta.number as u16).to_be_bytes();
                 expected.splice(12..12, [0x81, 0, high, low]);
@@ -434,7 +437,7 @@ fn a_tag_out_of_band_and_annotations_reach_who_writes_packets() {
             assert_eq!(meta.wire_bytes, captured.wire_bytes + if is_tagged { 4 } else { 0 });
             Ok(())
         };
-        let mut memory = Memory::new(&packets);
+        let mut memory = in_memory(&packets);
         let mut source = Tagging(&mut memory);
         let Ok(_) = weir::run(&compiler, &compiled, &mut source, &shapes, workers, &mut each, &mut |_| {});
         assert!(count[0] > 100 && count[1] > 100, "{count:?}");

@@ -1,11 +1,11 @@
 //! Messages in streams are read as sent, for any segmentation and any network conditions.
 
-use crate::drive::{Packet, TLS_SESSIONS, ask, compile, rows, rows as rows_of, seeds};
-use crate::frames::{ACK, PSH, RST, SYN, V4, ethernet, ipv4, tcp};
+use crate::drive::{MemoryPacket, TLS_SESSIONS, ask, compile, rows, rows as rows_of, seeds};
 use std::collections::BTreeMap;
-use weir::packet::LinkType;
+use weir::packet::{LinkType, Timestamp};
 use weir::{Ask, Compiled, Compiler, Counters, EventRows, Executor, Limits, Need, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames::{ACK, PSH, RST, SYN, V4, ethernet, ipv4, tcp};
 
 const CHAT: &str = "
 //! What is said, and what it holds
@@ -86,11 +86,11 @@ const WILD: Way = Way { swaps: true, repeats: true, loses: false, snaplen: None 
 const CALM: Way = Way { swaps: false, repeats: false, loses: false, snaplen: None };
 
 /// A connection on which the client sends `said`.
-fn conversation(random: &mut Random, port: u16, said: &[u8], way: Way) -> Vec<Packet> {
+fn conversation(random: &mut Random, port: u16, said: &[u8], way: Way) -> Vec<MemoryPacket> {
     let segment = |side: usize, flags, seq: u32, ack: u32, payload: &[u8]| {
         let ports = [(40_000, port), (port, 40_000)][side];
         let segment = tcp(ports, seq, ack, flags, &[], payload);
-        Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
     };
     let first = 0_u32.wrapping_sub(random.below(5_000) as u32);
     let mut segments = vec![];
@@ -117,7 +117,7 @@ fn conversation(random: &mut Random, port: u16, said: &[u8], way: Way) -> Vec<Pa
         let seq = first.wrapping_add(from as u32);
         let mut packet = segment(0, ACK | PSH, seq, 500, &said[from..to]);
         if let Some(snaplen) = way.snaplen {
-            let bytes = packet.bytes.len().min(snaplen);
+            let bytes = packet.frame.len().min(snaplen);
             packet = packet.cut(bytes);
         }
         packets.push(packet.clone());
@@ -128,7 +128,7 @@ fn conversation(random: &mut Random, port: u16, said: &[u8], way: Way) -> Vec<Pa
     packets.push(segment(1, ACK, 500, first.wrapping_add(said.len() as u32), &[]));
     packets.push(segment(0, ACK, first.wrapping_add(said.len() as u32), 500, &[]));
     for (number, packet) in (1..).zip(&mut packets) {
-        packet.time_ns = number * 1_000_000;
+        packet.time.0 = number * 1_000_000;
     }
     packets
 }
@@ -144,7 +144,7 @@ fn of_event(compiler: &Compiler, event: &str) -> [Compiled; 2] {
 }
 
 /// Kind and length of the messages in the rows.
-fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<(u64, u64)> {
+fn told(compiler: &Compiler, compiled: &Compiled, packets: &[MemoryPacket]) -> Vec<(u64, u64)> {
     told_and_counted(compiler, compiled, packets).0
 }
 
@@ -152,7 +152,7 @@ fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<(u6
 fn told_and_counted(
     compiler: &Compiler,
     compiled: &Compiled,
-    packets: &[Packet],
+    packets: &[MemoryPacket],
 ) -> (Vec<(u64, u64)>, Counters) {
     let (rows, outcome) = rows(compiler, compiled, packets, 1);
     let rows: Vec<&String> = rows.iter().filter(|row| row.contains("Event")).collect();
@@ -220,12 +220,12 @@ fn what_the_capture_cut_off_is_no_message() {
 }
 
 /// Bytes of the client's stream that were captured, repeated ones counted once.
-fn captured_bytes(packets: &[Packet]) -> u64 {
+fn captured_bytes(packets: &[MemoryPacket]) -> u64 {
     let mut ends: BTreeMap<u32, usize> = BTreeMap::new();
-    for packet in packets.iter().filter(|packet| packet.bytes[34..36] == 40_000_u16.to_be_bytes()) {
-        let seq = u32::from_be_bytes(packet.bytes[38..42].try_into().expect("four bytes"));
+    for packet in packets.iter().filter(|packet| packet.frame[34..36] == 40_000_u16.to_be_bytes()) {
+        let seq = u32::from_be_bytes(packet.frame[38..42].try_into().expect("four bytes"));
         let bytes = ends.entry(seq).or_default();
-        *bytes = packet.bytes.len().saturating_sub(54).max(*bytes);
+        *bytes = packet.frame.len().saturating_sub(54).max(*bytes);
     }
     ends.values().sum::<usize>() as u64
 }
@@ -254,7 +254,7 @@ fn what_nobody_reads_is_counted() {
         let mut packets = conversation(&mut random, 7778, &said, way);
         let is_one_sided = random.once_in(2);
         if is_one_sided {
-            packets.retain(|packet| packet.bytes[34..36] == 40_000_u16.to_be_bytes());
+            packets.retain(|packet| packet.frame[34..36] == 40_000_u16.to_be_bytes());
         }
         let loses_first = random.once_in(3) && packets.len() > 2 + usize::from(!is_one_sided);
         if loses_first {
@@ -285,11 +285,11 @@ enum End {
 
 /// A client's packets, with one segment missing, and the number of the packet that causes the rest to be
 /// read.
-fn with_hole(end: End) -> (Vec<Packet>, u64) {
+fn with_hole(end: End) -> (Vec<MemoryPacket>, u64) {
     let segment = |side: usize, port: u16, flags, seq: u32, ack: u32, payload: &[u8]| {
         let ports = [(port, 7777), (7777, port)][side];
         let segment = tcp(ports, seq, ack, flags, &[], payload);
-        Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
     };
     let client = |flags, seq, payload: &[u8]| segment(0, 40_000, flags, seq, 0, payload);
     let mut packets = vec![
@@ -307,10 +307,10 @@ fn with_hole(end: End) -> (Vec<Packet>, u64) {
         End::Acknowledged => packets.push(segment(1, 40_000, ACK, 500, 137, &[])),
     }
     for (number, packet) in (1..).zip(&mut packets) {
-        packet.time_ns = number * 1_000_000;
+        packet.time.0 = number * 1_000_000;
     }
     if let (End::Silence, Some(last)) = (end, packets.last_mut()) {
-        last.time_ns = 3_600_000_000_000;
+        last.time.0 = 3_600_000_000_000;
     }
     (packets, if end == End::Reset { 5 } else { 4 })
 }
@@ -371,7 +371,7 @@ fn what_waits_when_its_connection_ends_is_read() {
 }
 
 /// Numbers of the packets that match.
-fn matching(compiler: &Compiler, filter: &str, packets: &[Packet]) -> Vec<usize> {
+fn matching(compiler: &Compiler, filter: &str, packets: &[MemoryPacket]) -> Vec<usize> {
     let numbers = [Executor::Native, Executor::Interpreter].map(|engine| {
         let options = Options { engine, ..Options::default() };
         let compiled = compile(compiler, &[ask(filter, Want::Packets)], &options);
@@ -392,13 +392,14 @@ fn filters_are_given_the_packet_that_makes_a_message_whole() {
     let said = [first, second].concat();
     let segment = |port: u16, from: usize, to: usize| {
         let segment = tcp((40_000, port), from as u32, 0, ACK, &[], &said[from..to]);
-        Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)))
     };
     let cut = |port: u16, ends: &[usize]| {
         let starts = [0].iter().chain(ends);
-        let mut packets: Vec<Packet> = starts.zip(ends).map(|(&from, &to)| segment(port, from, to)).collect();
+        let mut packets: Vec<MemoryPacket> =
+            starts.zip(ends).map(|(&from, &to)| segment(port, from, to)).collect();
         for (number, packet) in (1..).zip(&mut packets) {
-            packet.time_ns = number * 1_000_000;
+            packet.time.0 = number * 1_000_000;
         }
         packets
     };
@@ -543,9 +544,9 @@ stack all {
 ";
 
 /// Packets of a few connections, mostly in order, with mostly small byte values.
-fn small_packets(random: &mut Random) -> Vec<Packet> {
+fn small_packets(random: &mut Random) -> Vec<MemoryPacket> {
     let mut sent = [[0_u8; 5]; 5];
-    let mut packets: Vec<Packet> = vec![];
+    let mut packets: Vec<MemoryPacket> = vec![];
     for number in 0..120 {
         let (from, to) = (random.below(5) as usize, random.below(5) as usize);
         let length = random.pick(&[0, 1, 2, 5, 20, 60]);
@@ -566,11 +567,11 @@ fn small_packets(random: &mut Random) -> Vec<Packet> {
         let cut =
             if random.once_in(15) { random.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
         packets.push(
-            Packet {
-                time_ns: number * 1_000_000,
+            MemoryPacket {
+                time: Timestamp(number * 1_000_000),
                 link: LinkType(147),
                 wire_bytes: bytes.len() as u32,
-                bytes,
+                frame: bytes,
             }
             .cut(cut),
         );

@@ -1,14 +1,14 @@
 //! The packets of a stream: every byte of a chunk came in one packet, which is reported with the chunk, in
 //! byte order.
 
-use crate::drive::{Packet, run_streams, seeds};
-use crate::frames::{ACK, SYN, V4, ethernet, ipv4, tcp, udp};
-use crate::traffic::{Conversation, Network, conversation, mix};
+use crate::drive::{MemoryPacket, run_streams, seeds};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use weir::stream::{Chunk, ChunkParams, OverloadParams, Stream, StreamHandler, StreamParams, Streams};
-use weir::{Compiler, Options, Policies, Policy};
+use weir::stream::{Chunk, ChunkParams, OverloadParams, Stream, StreamHandler, StreamParams};
+use weir::{Compiler, Engine, Options, Policies, Policy};
 use weir_testing::Random;
+use weir_testing::frames::{ACK, SYN, V4, ethernet, ipv4, tcp, udp};
+use weir_testing::traffic::{Conversation, Network, conversation, mix};
 
 /// Parses TCP in an unfragmented frame: ports, sequence number of the first byte, offset of the payload.
 fn segment_of(frame: &[u8]) -> Option<((u32, u32), u32, usize)> {
@@ -26,7 +26,7 @@ fn segment_of(frame: &[u8]) -> Option<((u32, u32), u32, usize)> {
 
 /// Compares each chunk with the capture.
 struct Checker {
-    capture: Arc<Vec<Packet>>,
+    capture: Arc<Vec<MemoryPacket>>,
     /// Sequence number of each stream's first byte, by ports.
     first: Arc<HashMap<(u32, u32), u32>>,
     /// Memory is limited, so some packets are not reported.
@@ -51,8 +51,8 @@ impl Checker {
             let number = packet.meta.number;
             let captured = &self.capture[number as usize - 1];
             let is_it =
-                packet.meta.time.0 == captured.time_ns && packet.meta.wire_bytes == captured.wire_bytes;
-            if packet.frame != captured.bytes || !is_it {
+                packet.meta.time.0 == captured.time.0 && packet.meta.wire_bytes == captured.wire_bytes;
+            if packet.frame != captured.frame || !is_it {
                 return Err("it is another packet");
             }
             if packet.bytes.start != end || packet.bytes.is_empty() {
@@ -114,11 +114,11 @@ fn check(
         (0..4).map(|index| conversation(&mut random, (40_000 + index, 443), network)).collect();
     let capture = Arc::new(mix(&mut random, &conversations));
     let mut first = HashMap::new();
-    for (ports, seq, _) in capture.iter().filter_map(|packet| segment_of(&packet.bytes)) {
+    for (ports, seq, _) in capture.iter().filter_map(|packet| segment_of(&packet.frame)) {
         first.entry(ports).or_insert(seq);
     }
     let (packets, first) = (Arc::clone(&capture), Arc::new(first));
-    let mut streams = Streams::new();
+    let mut streams = Engine::with(Compiler::default(), options.clone());
     let is_short = options.overload.memory_max < OverloadParams::default().memory_max;
     let checker = move || Checker {
         capture: Arc::clone(&packets),
@@ -130,8 +130,8 @@ fn check(
         again: 0,
     };
     let params = StreamParams { packets: true, ..params };
-    let checked = streams.subscribe("tcp", params, checker);
-    let outcome = run_streams(&Compiler::default(), &streams, &capture, options);
+    let checked = streams.subscribe_streams("tcp", params, checker).expect("the filter is right");
+    let outcome = run_streams(&streams, &capture);
     let one = outcome.handlers.of::<Checker>(checked)[0];
     assert_eq!(one.wrong, Vec::<String>::new(), "seed {seed}, {params:?}");
     ([one.told, one.exact, one.again], outcome)
@@ -198,7 +198,7 @@ impl StreamHandler for Log {
 fn log(segments: &[(u32, &str)], params: StreamParams, policy: Policy) -> Vec<Vec<(u64, String, bool)>> {
     let frame = |orig: bool, segment: &[u8]| {
         let ends = if orig { (V4[0], V4[1]) } else { (V4[1], V4[0]) };
-        Packet::ethernet(ethernet(0x0800, &ipv4(ends, 6, 7, 0, &[], segment)))
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4(ends, 6, 7, 0, &[], segment)))
     };
     let mut capture = vec![
         frame(true, &tcp((4000, 80), 99, 0, SYN, &[], &[])),
@@ -207,10 +207,10 @@ fn log(segments: &[(u32, &str)], params: StreamParams, policy: Policy) -> Vec<Ve
     for (at, text) in segments {
         capture.push(frame(true, &tcp((4000, 80), 100 + at, 300, ACK, &[], text.as_bytes())));
     }
-    let mut streams = Streams::new();
-    let log = streams.subscribe("", params, Log::default);
     let options = Options { policies: Policies::new(policy), ..Options::default() };
-    let outcome = run_streams(&Compiler::default(), &streams, &capture, &options);
+    let mut streams = Engine::with(Compiler::default(), options);
+    let log = streams.subscribe_streams("", params, Log::default).expect("the filter is right");
+    let outcome = run_streams(&streams, &capture);
     outcome.handlers.of::<Log>(log)[0].0.clone()
 }
 
@@ -268,13 +268,15 @@ fn nothing_beyond_the_cutoff_and_nothing_unasked() {
 fn datagrams_have_packets_too() {
     let frame = |text: &str| {
         let datagram = udp((4000, 53), text.as_bytes());
-        Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 17, 7, 0, &[], &datagram)))
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 17, 7, 0, &[], &datagram)))
     };
-    let mut streams = Streams::new();
+    let mut streams = Engine::new();
     let chunk = Some(ChunkParams { bytes: 100, overlap: 0, flush_ns: 0 });
-    let log = streams.subscribe("udp", StreamParams { chunk, ..PACKETS }, Log::default);
+    let log = streams
+        .subscribe_streams("udp", StreamParams { chunk, ..PACKETS }, Log::default)
+        .expect("the filter is right");
     let capture = [frame("one"), frame(""), frame("three")];
-    let outcome = run_streams(&Compiler::default(), &streams, &capture, &Options::default());
+    let outcome = run_streams(&streams, &capture);
     let told = &outcome.handlers.of::<Log>(log)[0].0;
     assert_eq!(told[..], [vec![(1, "one".to_string(), false), (3, "three".to_string(), false)]]);
 }

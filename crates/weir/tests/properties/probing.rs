@@ -1,17 +1,17 @@
 //! The protocol of a connection is recognised from its first bytes, however they are segmented.
 
-use crate::drive::{Packet, all_sessions, ask, compile, rows};
-use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
+use crate::drive::{MemoryPacket, all_sessions, ask, compile, rows};
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir::stream::{OverloadParams, StreamParams};
 use weir::{Ask, Compiler, Counters, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 
 /// A segment of the client (0) or the server (1).
-fn segment(side: usize, flags: u8, numbers: (u32, u32), payload: &[u8]) -> Packet {
+fn segment(side: usize, flags: u8, numbers: (u32, u32), payload: &[u8]) -> MemoryPacket {
     let ports = [(40_000, 443), (443, 40_000)][side];
     let segment = tcp(ports, numbers.0, numbers.1, flags, &[], payload);
-    Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
+    MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
 }
 
 /// A hello in one record, padded to `bytes` by an extension (RFC 7685).
@@ -26,7 +26,7 @@ fn hello(kind: u8, bytes: usize) -> Vec<u8> {
 }
 
 /// Handshakes found, and the counters.
-fn found(mut packets: Vec<Packet>) -> (u64, Counters) {
+fn found(mut packets: Vec<MemoryPacket>) -> (u64, Counters) {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("", all_sessions())], &Options::default());
     give_times(&mut Random::new(1), &mut packets);
@@ -78,7 +78,7 @@ fn protocols_that_share_datagrams_are_told_apart() {
     let ports = [(50_000, 60_000), (60_000, 50_000)];
     let datagram = |side: usize, payload: &[u8]| {
         let ends = (V4[side], V4[1 - side]);
-        Packet::ethernet(ethernet(0x0800, &ipv4(ends, 17, 1, 0, &[], &udp(ports[side], payload))))
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4(ends, 17, 1, 0, &[], &udp(ports[side], payload))))
     };
     let stun =
         |kind: u16, id: u8| [&kind.to_be_bytes()[..], &[0, 0, 0x21, 0x12, 0xa4, 0x42], &[id; 12]].concat();
@@ -113,7 +113,7 @@ fn what_waits_unwanted_holds_no_bytes() {
         segment(0, ACK | PSH, (100, 500), b"this is no hello of any kind\r\n"),
     ];
     let early = (1..41).map(|n| segment(0, ACK, (1000 + 100 * n, 500), &[7; 100]));
-    let mut packets: Vec<Packet> = begun.into_iter().chain(early).collect();
+    let mut packets: Vec<MemoryPacket> = begun.into_iter().chain(early).collect();
     give_times(&mut Random::new(1), &mut packets);
     // No block may be pinned, so all kept bytes are copied and counted.
     let overload = OverloadParams { memory_max: 16 << 10, ..OverloadParams::default() };

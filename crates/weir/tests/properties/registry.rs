@@ -1,8 +1,7 @@
 //! A registry of many session protocols, most of them artificial: questions, filters and output use the right
 //! number.
 
-use crate::drive::{Packet, ask, compile, rows};
-use crate::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp};
+use crate::drive::{MemoryPacket, ask, compile, rows};
 use std::any::Any;
 use weir::packet::{Timestamp, Value, ValueType};
 use weir::sessions::{
@@ -12,6 +11,7 @@ use weir::sessions::{
 use weir::stream::OverloadParams;
 use weir::{Compiler, Log, Need, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp};
 
 /// Protocols registered in addition to the built-in ones.
 const MADE_UP: usize = 200;
@@ -79,6 +79,7 @@ fn protocol(n: usize) -> &'static SessionProtocol {
         log: name,
         doc: "made up",
         transports: &["tcp"],
+        ports: &[],
         hands_over: &[],
         probe: if n + 1 == MADE_UP { is_mine } else { |_| Probe::NotForUs },
         may_begin: |first| if first.at == 0 { ByteSet::of(|byte| byte == 0xb3) } else { ByteSet::ALL },
@@ -90,15 +91,15 @@ fn protocol(n: usize) -> &'static SessionProtocol {
 }
 
 /// A connection whose client sends these bytes.
-fn connection(payload: &[u8]) -> Vec<Packet> {
+fn connection(payload: &[u8]) -> Vec<MemoryPacket> {
     connection_from(40_000, payload)
 }
 
 /// As [`connection`], from this port.
-fn connection_from(port: u16, payload: &[u8]) -> Vec<Packet> {
+fn connection_from(port: u16, payload: &[u8]) -> Vec<MemoryPacket> {
     let segment = |side: usize, flags: u8, numbers: (u32, u32), payload: &[u8]| {
         let segment = tcp([(port, 7_000), (7_000, port)][side], numbers.0, numbers.1, flags, &[], payload);
-        Packet::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
     };
     let mut packets = vec![
         segment(0, SYN, (99, 0), &[]),
@@ -179,7 +180,7 @@ fn sessions_that_hold_more_than_the_memory_are_ended() {
     }));
     let mut compiler = Compiler::default();
     let number = compiler.register(hoarder).expect("no other has its name");
-    let mut packets: Vec<Packet> =
+    let mut packets: Vec<MemoryPacket> =
         (0..CONNECTIONS).flat_map(|n| connection_from(40_000 + n, &[0xb3; PAYLOAD_BYTES])).collect();
     give_times(&mut Random::new(2), &mut packets);
     let run = |memory_max| {

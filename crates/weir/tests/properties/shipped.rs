@@ -1,6 +1,6 @@
 //! Output for the capture in `examples/` is compared with its servers' logs.
 
-use crate::drive::{FIRST_LIGHT, TLS_SESSIONS, ask, compile, read_capture, rows};
+use crate::drive::{FIRST_LIGHT, TLS_SESSIONS, ask, compile, in_memory, read_capture, rows};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ fn items(asks: &[Ask]) -> Vec<Item> {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, asks, &Options::default());
     let packets = read_capture(FIRST_LIGHT);
-    let mut source = crate::drive::Memory::new(&packets);
+    let mut source = in_memory(&packets);
     let mut items = vec![];
     let shapes = vec![Shape::default(); asks.len()];
     let mut each = |_: usize, item: Item| {
@@ -51,8 +51,8 @@ fn a_connection_whose_ports_come_again_is_another_one() {
     let mut twice = once.clone();
     for packet in &once {
         let mut again = packet.clone();
-        again.time_ns += 60_000_000_000;
-        let bytes = &mut again.bytes;
+        again.time.0 += 60_000_000_000;
+        let bytes = &mut again.frame;
         let ip = if bytes[12..14] == [0x81, 0] { 18 } else { 14 };
         let at = match [bytes[ip - 2], bytes[ip - 1]] {
             [8, 0] if bytes[ip + 9] == 6 => ip + usize::from(bytes[ip] & 15) * 4,

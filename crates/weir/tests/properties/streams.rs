@@ -1,8 +1,6 @@
 //! Streams are delivered as sent, with gaps exactly where bytes are missing.
 
-use crate::drive::{Memory, Packet, ask, compile, seeds};
-use crate::frames::{ACK, SYN, V4, V6, ethernet, ipv4, ipv6, ipv6_fragment, tcp};
-use crate::traffic::{Conversation, Network, conversation, mix};
+use crate::drive::{MemoryPacket, ask, compile, in_memory, seeds};
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir::packet::{Burst, Poll, Source};
@@ -12,6 +10,8 @@ use weir_engine::subscriber::{Order, Subscriber};
 use weir_engine::worker::Worker;
 use weir_sessions::Direction;
 use weir_testing::Random;
+use weir_testing::frames::{ACK, SYN, V4, V6, ethernet, ipv4, ipv6, ipv6_fragment, tcp};
+use weir_testing::traffic::{Conversation, Network, conversation, mix};
 
 /// Bytes of each stream, by source and destination port; `None` for missing ones.
 #[derive(Default)]
@@ -34,9 +34,9 @@ impl StreamSubscriber for Streams {
 ///
 /// # Panics
 /// If the accounts do not balance.
-pub fn streams_of(plan: &Arc<weir_engine::plan::Plan>, packets: &[Packet]) -> Streams {
+pub fn streams_of(plan: &Arc<weir_engine::plan::Plan>, packets: &[MemoryPacket]) -> Streams {
     let mut worker = Worker::new(Arc::clone(plan), Streams::default());
-    let mut source = Memory::new(packets);
+    let mut source = in_memory(packets);
     let mut burst = Burst::default();
     let mut number = 0;
     while source.poll(&mut burst).unwrap() != Poll::End {
@@ -134,7 +134,7 @@ fn what_the_snaplen_cut_is_a_gap() {
 fn contradictions(
     ports: (u16, u16),
     packet: impl Fn(usize, Option<(u16, bool)>, &[u8]) -> Vec<u8>,
-) -> Vec<Packet> {
+) -> Vec<MemoryPacket> {
     let segment = |side, seq: u32, ack, flags, options: &[u8], text: &str| {
         let ports = if side == 0 { ports } else { (ports.1, ports.0) };
         tcp(ports, seq, ack, flags, options, text.as_bytes())
@@ -153,7 +153,7 @@ fn contradictions(
         }
         frames.push(packet(side, Some((32, false)), &[b'Y'; 16]));
     }
-    frames.into_iter().map(Packet::ethernet).collect()
+    frames.into_iter().map(MemoryPacket::ethernet).collect()
 }
 
 #[test]

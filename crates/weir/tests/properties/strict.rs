@@ -2,11 +2,11 @@
 //! injected segments; most tests also check that fast reassembly delivers them, so that no case is without
 //! effect.
 
-use crate::drive::{Packet, ask, compile, rows};
-use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, tcp, udp};
+use crate::drive::{MemoryPacket, ask, compile, rows};
 use crate::streams::streams_of;
 use weir::{Ask, Compiler, EventRows, Limits, Need, Options, Want};
 use weir_engine::stream::StreamParams;
+use weir_testing::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, tcp, udp};
 
 const RST: u8 = 4;
 const CLIENT: usize = 0;
@@ -37,7 +37,7 @@ fn sum(parts: &[&[u8]]) -> u16 {
     ((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-fn datagram(side: usize, protocol: u8, mut payload: Vec<u8>, checksum_at: usize, how: Sum) -> Packet {
+fn datagram(side: usize, protocol: u8, mut payload: Vec<u8>, checksum_at: usize, how: Sum) -> MemoryPacket {
     let ends = if side == CLIENT { (V4[0], V4[1]) } else { (V4[1], V4[0]) };
     let length = (payload.len() as u16).to_be_bytes();
     let pseudo = [&ends.0[..], &ends.1, &[0, protocol], &length].concat();
@@ -50,10 +50,10 @@ fn datagram(side: usize, protocol: u8, mut payload: Vec<u8>, checksum_at: usize,
     let mut datagram = ipv4(ends, protocol, 1, 0x4000, &[], &payload);
     let header = !sum(&[&datagram[..20]]) ^ if how == Sum::BadHeader { 0x0100 } else { 0 };
     datagram[10..12].copy_from_slice(&header.to_be_bytes());
-    Packet::ethernet(ethernet(0x0800, &datagram))
+    MemoryPacket::ethernet(ethernet(0x0800, &datagram))
 }
 
-fn packet(segment: &Segment) -> Packet {
+fn packet(segment: &Segment) -> MemoryPacket {
     let Segment(side, seq, ack, flags, clock, payload, how) = *segment;
     let ports = (PORTS[side], PORTS[1 - side]);
     let stamp = |clock: u32| [&[1, 1, 8, 10][..], &clock.to_be_bytes(), &[0; 4]].concat();
@@ -62,7 +62,7 @@ fn packet(segment: &Segment) -> Packet {
 }
 
 /// Both streams of these packets.
-fn streams(packets: &[Packet], strict: bool) -> [String; 2] {
+fn streams(packets: &[MemoryPacket], strict: bool) -> [String; 2] {
     let limits = Limits { strict, ..Limits::default() };
     let want = Want::Streams(StreamParams::default());
     let compiler = Compiler::default();
@@ -91,7 +91,7 @@ const TALK: [Segment; 4] = [
 fn with(slipped: &[Segment], behind: usize) -> [[String; 2]; 2] {
     let (before, after) = ([HANDSHAKE.as_slice(), &TALK].concat(), slipped);
     let (front, back) = before.split_at(behind);
-    let all: Vec<Packet> = front.iter().chain(after).chain(back).map(packet).collect();
+    let all: Vec<MemoryPacket> = front.iter().chain(after).chain(back).map(packet).collect();
     [true, false].map(|strict| streams(&all, strict))
 }
 
@@ -176,7 +176,7 @@ fn who_never_had_a_checksum_leaves_it_to_a_network_card() {
     let partial = |segment: &Segment| {
         packet(&Segment(segment.0, segment.1, segment.2, segment.3, segment.4, segment.5, Sum::Partial))
     };
-    let all: Vec<Packet> = HANDSHAKE.iter().chain(&TALK).map(partial).collect();
+    let all: Vec<MemoryPacket> = HANDSHAKE.iter().chain(&TALK).map(partial).collect();
     assert_eq!(streams(&all, true), ["GET /index", "200"]);
 }
 
@@ -187,7 +187,7 @@ fn who_has_no_right_checksum_and_is_answered_all_the_same_is_heard() {
         let how = if side == CLIENT { Sum::Bad } else { Sum::Good };
         packet(&Segment(side, seq, ack, flags, clock, payload, how))
     };
-    let all: Vec<Packet> = HANDSHAKE.iter().chain(&TALK).map(bad).collect();
+    let all: Vec<MemoryPacket> = HANDSHAKE.iter().chain(&TALK).map(bad).collect();
     assert_eq!(streams(&all, true), ["GET /index", "200"]);
 }
 
@@ -205,7 +205,7 @@ fn acknowledgements_that_overtake_each_other_close_no_window() {
     segments.push(Segment(CLIENT, 8_101, 501, ACK, Some(1020), text, Sum::Good));
     // This segment begins inside the window and ends beyond it.
     segments.push(Segment(CLIENT, 9_101, 501, ACK, Some(1021), text, Sum::Good));
-    let packets: Vec<Packet> = segments.iter().map(packet).collect();
+    let packets: Vec<MemoryPacket> = segments.iter().map(packet).collect();
     assert_eq!(streams(&packets, true)[0].len(), 10_000);
 }
 
@@ -213,7 +213,7 @@ fn acknowledgements_that_overtake_each_other_close_no_window() {
 fn who_tries_again_after_a_refusal_is_heard() {
     let refusal = Segment(SERVER, 0, 101, RST | ACK, None, b"", Sum::Good);
     let again: Vec<Segment> = [HANDSHAKE[0], refusal].into_iter().chain(HANDSHAKE).chain(TALK).collect();
-    let packets: Vec<Packet> = again.iter().map(packet).collect();
+    let packets: Vec<MemoryPacket> = again.iter().map(packet).collect();
     assert_eq!(streams(&packets, true), ["GET /index", "200"]);
 }
 
@@ -229,7 +229,7 @@ fn a_reset_that_takes_what_waits_for_the_end_is_none() {
     // Once the hole is filled, the reset has the expected sequence number.
     let mut filled = [HANDSHAKE.as_slice(), &TALK[..3], &slipped].concat();
     filled.push(Segment(CLIENT, 116, 501, ACK, clock, b"evil!", Sum::Good));
-    let packets: Vec<Packet> = filled.iter().map(packet).collect();
+    let packets: Vec<MemoryPacket> = filled.iter().map(packet).collect();
     assert_eq!(streams(&packets, true)[0], "GET /indexlater");
 }
 
@@ -243,7 +243,7 @@ fn before_the_server_answers_nothing_is_its_own() {
     assert_eq!(with(&[unheeded], 1)[0], ["GET /index", "200"]);
     // A refusal ends the connection.
     let refused = [HANDSHAKE[0], Segment(SERVER, 0, 101, RST | ACK, None, b"", Sum::Good), TALK[0]];
-    let packets: Vec<Packet> = refused.iter().map(packet).collect();
+    let packets: Vec<MemoryPacket> = refused.iter().map(packet).collect();
     assert_eq!(streams(&packets, true), ["", ""]);
     assert_eq!(streams(&packets, false)[0], "GET /");
 }
@@ -276,7 +276,7 @@ fn beyond_the_window_nothing_counts() {
 fn late_segments_that_fill_a_hole_are_not_stale() {
     let mut late = [HANDSHAKE.as_slice(), &TALK].concat();
     late.swap(3, 5);
-    let packets: Vec<Packet> = late.iter().map(packet).collect();
+    let packets: Vec<MemoryPacket> = late.iter().map(packet).collect();
     assert_eq!(streams(&packets, true), ["GET /index", "200"]);
 }
 
@@ -298,7 +298,7 @@ fn a_port_is_used_again_after_the_end() {
 fn damaged_datagrams_of_udp_are_in_no_stream() {
     let words =
         [(&b"one "[..], Sum::Good), (b"bad ", Sum::Bad), (b"worse ", Sum::BadHeader), (b"two", Sum::Good)];
-    let packets: Vec<Packet> = words
+    let packets: Vec<MemoryPacket> = words
         .iter()
         .map(|&(text, how)| datagram(CLIENT, 17, udp((PORTS[0], PORTS[1]), text), 6, how))
         .collect();
@@ -312,8 +312,8 @@ fn damaged_datagrams_of_udp_are_in_no_stream() {
 fn datagrams_longer_than_their_frames_are_in_no_stream() {
     let cut = |side: usize, text: &[u8], snaplen: bool| {
         let mut packet = datagram(side, 17, udp((PORTS[side], PORTS[1 - side]), text), 6, Sum::Good);
-        let captured = packet.bytes.len() - 2;
-        packet.bytes.truncate(captured);
+        let captured = packet.frame.len() - 2;
+        packet.frame.truncate(captured);
         if !snaplen {
             packet.wire_bytes = captured as u32;
         }
@@ -331,7 +331,7 @@ fn fragments_of_ipv6_that_overlap_are_no_datagram() {
     let seen = |slipped: Option<(u16, bool, Vec<u8>)>, strict: bool| {
         let fragment = |ident: u32, (offset, more, bytes): (u16, bool, Vec<u8>)| {
             let fragment = ipv6_fragment(17, offset, more, ident, &bytes);
-            Packet::ethernet(ethernet(0x86dd, &ipv6(ends, 44, &fragment)))
+            MemoryPacket::ethernet(ethernet(0x86dd, &ipv6(ends, 44, &fragment)))
         };
         let mut packets = vec![];
         for (ident, text) in [(1, b"sixteen bytes..."), (2, b"other sixteen!..")] {
@@ -369,7 +369,7 @@ fn who_is_not_taken_is_told_why() {
     let wanted = EventRows::of(compiler.stack(), &["tcp.not_taken".into()]).expect("it is declared");
     for (reason, segment) in reasons {
         let all = [HANDSHAKE.as_slice(), &TALK[..2], &[segment], &TALK[2..]].concat();
-        let packets: Vec<Packet> = all.iter().map(packet).collect();
+        let packets: Vec<MemoryPacket> = all.iter().map(packet).collect();
         for (strict, told) in [(true, 1), (false, 0)] {
             let need = Need { events: wanted.asked, ..Need::default() };
             let ask = Ask { filter: String::new(), need, want: Want::Events };
@@ -406,7 +406,7 @@ fn numbers_mean_the_same_wherever_they_begin() {
                     let ack = if flags & ACK == 0 { ack } else { ack.wrapping_add(offset[1 - side]) };
                     packet(&Segment(side, seq.wrapping_add(offset[side]), ack, flags, clock, payload, how))
                 };
-                let packets: Vec<Packet> = all[begin..].iter().map(moved).collect();
+                let packets: Vec<MemoryPacket> = all[begin..].iter().map(moved).collect();
                 [true, false].map(|strict| streams(&packets, strict))
             };
             let usual = at([10_000, 20_000]);

@@ -1,19 +1,18 @@
 //! Several subscriptions to streams share one reassembly: each receives the same bytes according to its own
 //! cutoff and chunks, and every byte of a stream is accounted for.
 
-use crate::drive::{FIRST_LIGHT, Memory, ask, compile, read_capture, run_streams, seeds};
-use crate::traffic::{Conversation, Network, conversation, mix};
+use crate::drive::{FIRST_LIGHT, ask, compile, in_memory, read_capture, run_streams, seeds};
 use std::collections::BTreeMap;
 use weir::packet::{Burst, Poll, Source};
 use weir::stream::{
     Chunk, ChunkParams, EndReason, OverloadParams, Stream, StreamCounts, StreamHandler, StreamParams,
-    Streams, Subscription,
 };
-use weir::{Compiler, Options, Outcome, Want};
+use weir::{Compiler, Engine, Options, Outcome, Subscription, Want};
 use weir_engine::stream::StreamSubscriber;
 use weir_engine::subscriber::Subscriber;
 use weir_engine::worker::Worker;
 use weir_testing::Random;
+use weir_testing::traffic::{Conversation, Network, conversation, mix};
 
 /// A capture of many protocols.
 const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");
@@ -100,8 +99,10 @@ fn each_is_given_the_same_bytes_by_its_own_cutoff_and_chunks() {
         let conversations: Vec<Conversation> =
             (0..3).map(|index| conversation(&mut random, (40_000 + index, 443), BAD)).collect();
         let packets = mix(&mut random, &conversations);
-        let mut streams = Streams::new();
-        let all = streams.subscribe("", StreamParams::default(), Keeper::default);
+        let mut streams = Engine::with(compiler.clone(), Options::default());
+        let all = streams
+            .subscribe_streams("", StreamParams::default(), Keeper::default)
+            .expect("the filter is right");
         let mut others = vec![];
         for _ in 0..3 {
             let cutoff = [0, 1].map(|_| random.pick(&[0, 1, 100, 1000, 3000, u64::MAX]));
@@ -110,9 +111,12 @@ fn each_is_given_the_same_bytes_by_its_own_cutoff_and_chunks() {
             let flush_ns = random.pick(&[0, 1, 20_000]);
             let chunk = (!random.once_in(4)).then_some(ChunkParams { bytes, overlap, flush_ns });
             let params = StreamParams { cutoff, chunk, ..StreamParams::default() };
-            others.push((streams.subscribe("tcp", params, Keeper::default), params));
+            others.push((
+                streams.subscribe_streams("tcp", params, Keeper::default).expect("the filter is right"),
+                params,
+            ));
         }
-        let outcome = run_streams(&compiler, &streams, &packets, &Options::default());
+        let outcome = run_streams(&streams, &packets);
         let whole = told(&outcome, all);
         for (key, told) in whole {
             let counts = told.counts;
@@ -122,9 +126,9 @@ fn each_is_given_the_same_bytes_by_its_own_cutoff_and_chunks() {
         }
         // With a single subscription, its cutoff becomes the program's.
         let (subscription, params) = others[0];
-        let mut alone = Streams::new();
-        let only = alone.subscribe("tcp", params, Keeper::default);
-        let by_itself = run_streams(&compiler, &alone, &packets, &Options::default());
+        let mut alone = Engine::with(compiler.clone(), Options::default());
+        let only = alone.subscribe_streams("tcp", params, Keeper::default).expect("the filter is right");
+        let by_itself = run_streams(&alone, &packets);
         let bytes = |told: &BTreeMap<Key, Told>| {
             told.iter().map(|(&key, told)| (key, told.bytes.clone())).collect::<Vec<_>>()
         };
@@ -179,7 +183,7 @@ fn streams_that_are_over_hold_no_memory() {
         let asks = [&asks[..], &[late]].concat();
         let plan = compile(&compiler, &asks, &Options::default()).plan().clone();
         let mut worker = Worker::new(plan, Nothing);
-        let (mut source, mut burst, mut number) = (Memory::new(&packets), Burst::default(), 0);
+        let (mut source, mut burst, mut number) = (in_memory(&packets), Burst::default(), 0);
         while source.poll(&mut burst).unwrap() != Poll::End {
             worker.pass_time(number, burst.packets[0].time.0);
             worker.take(&burst, number);
@@ -228,15 +232,20 @@ fn what_is_known_late_chooses_whole_streams() {
     for (at, capture) in [FIRST_LIGHT, SESSIONS].into_iter().enumerate() {
         let packets = read_capture(capture);
         for filter in filters {
-            let mut streams = Streams::new();
-            let all = streams.subscribe("", StreamParams::default(), Keeper::default);
+            let mut streams = Engine::with(compiler.clone(), Options::default());
+            let all = streams
+                .subscribe_streams("", StreamParams::default(), Keeper::default)
+                .expect("the filter is right");
             let chunk = (at > 0).then_some(ChunkParams { bytes: 700, overlap: 9, flush_ns: 50_000 });
             let params = StreamParams { chunk, ..StreamParams::default() };
             let no = format!("not ({filter})");
-            let parts = [filter, &no].map(|filter| streams.subscribe(filter, params, Keeper::default));
+            let parts = [filter, &no].map(|filter| {
+                streams.subscribe_streams(filter, params, Keeper::default).expect("the filter is right")
+            });
             let short = StreamParams { cutoff: [100; 2], ..StreamParams::default() };
-            let short = streams.subscribe(filter, short, Keeper::default);
-            let outcome = run_streams(&compiler, &streams, &packets, &Options::default());
+            let short =
+                streams.subscribe_streams(filter, short, Keeper::default).expect("the filter is right");
+            let outcome = run_streams(&streams, &packets);
             let starts = told(&outcome, short);
             let (whole, [yes, no]) = (told(&outcome, all), parts.map(|part| told(&outcome, part)));
             assert!(!yes.is_empty() && !no.is_empty(), "{filter}");
@@ -265,14 +274,18 @@ fn what_waits_for_its_filter_is_kept_as_far_as_memory_allows() {
         let conversations: Vec<Conversation> =
             (0..60).map(|index| conversation(&mut random, (40_000 + index, 443), network)).collect();
         let packets = mix(&mut random, &conversations);
-        let mut streams = Streams::new();
-        // For streams that are delivered late, the counters of the sequence are ahead.
-        let keeper = || Recorded(Keeper::default());
-        let late = streams.subscribe("conn.orig_pkts > 1", StreamParams::default(), keeper);
-        let never = streams.subscribe("conn.orig_pkts > 1000000", StreamParams::default(), keeper);
         let memory_max = random.pick(&[32 << 10, 256 << 10]);
         let overload = OverloadParams { memory_max, base_permille: 500, cutoff: 512, priorities: 1 };
-        let outcome = run_streams(&compiler, &streams, &packets, &Options { overload, ..Options::default() });
+        let mut streams = Engine::with(compiler.clone(), Options { overload, ..Options::default() });
+        // For streams that are delivered late, the counters of the sequence are ahead.
+        let keeper = || Recorded(Keeper::default());
+        let late = streams
+            .subscribe_streams("conn.orig_pkts > 1", StreamParams::default(), keeper)
+            .expect("the filter is right");
+        let never = streams
+            .subscribe_streams("conn.orig_pkts > 1000000", StreamParams::default(), keeper)
+            .expect("the filter is right");
+        let outcome = run_streams(&streams, &packets);
         let counters = outcome.counters.stream;
         assert!(counters.stream_bytes_peak <= memory_max as u64, "seed {seed}: {counters:?}");
         let [late, never] = [late, never].map(|one| &outcome.handlers.of::<Recorded>(one)[0].0.streams);
@@ -301,12 +314,11 @@ fn a_stream_s_own_cutoff_chunks_and_discard() {
         all.into_iter().find(|c| c.sides[0].len() > 2000).expect("some are long")
     };
     let packets = mix(&mut Random::new(1), &[long(40_000), long(40_001), long(40_002)]);
-    let mut streams = Streams::new();
+    let mut streams = Engine::new();
     let chunk = Some(ChunkParams { bytes: 100, overlap: 0, flush_ns: 0 });
     let params = StreamParams { chunk, ..StreamParams::default() };
-    let compiler = Compiler::default();
-    let calls = streams.subscribe("tcp", params, Calls::default);
-    let outcome = run_streams(&compiler, &streams, &packets, &Options::default());
+    let calls = streams.subscribe_streams("tcp", params, Calls::default).expect("the filter is right");
+    let outcome = run_streams(&streams, &packets);
     let calls = &outcome.handlers.of::<Calls>(calls)[0].0;
     assert_eq!(calls[&(40_000, 443)][..3], [(0, 100, 0), (0, 200, 100), (200, 100, 0)]);
     assert_eq!(calls[&(40_001, 443)], [(0, 100, 0), (100, 50, 0)]);
@@ -340,13 +352,20 @@ fn a_connection_is_of_one_class_and_late_streams_say_where_they_begin() {
         let conversations: Vec<Conversation> =
             (0..3).map(|index| conversation(&mut random, (40_000 + index, 443), BAD)).collect();
         let packets = mix(&mut random, &conversations);
-        let mut streams = Streams::new();
+        let mut streams = Engine::with(compiler.clone(), Options::default());
         let class = |cutoff| StreamParams { cutoff: [cutoff; 2], is_class: true, ..StreamParams::default() };
-        let first = streams.subscribe("tcp.srcport == 443", class(100), Keeper::default);
-        let others = streams.subscribe("tcp", class(u64::MAX), Keeper::default);
-        let whole = streams.subscribe("tcp", StreamParams::default(), Keeper::default);
-        let some = streams.subscribe("tcp.len > 500", StreamParams::default(), Keeper::default);
-        let outcome = run_streams(&compiler, &streams, &packets, &Options::default());
+        let first = streams
+            .subscribe_streams("tcp.srcport == 443", class(100), Keeper::default)
+            .expect("the filter is right");
+        let others =
+            streams.subscribe_streams("tcp", class(u64::MAX), Keeper::default).expect("the filter is right");
+        let whole = streams
+            .subscribe_streams("tcp", StreamParams::default(), Keeper::default)
+            .expect("the filter is right");
+        let some = streams
+            .subscribe_streams("tcp.len > 500", StreamParams::default(), Keeper::default)
+            .expect("the filter is right");
+        let outcome = run_streams(&streams, &packets);
         let [first, others, whole, some] = [first, others, whole, some].map(|one| told(&outcome, one));
         assert!(first.keys().all(|key| !others.contains_key(key)), "seed {seed}");
         assert_eq!(first.len() + others.len(), whole.len(), "seed {seed}");
@@ -373,15 +392,18 @@ fn where_memory_is_short_low_priorities_and_long_streams_lose() {
         let mut conversations: Vec<Conversation> = flood.collect();
         conversations.extend((0..10).map(|index| conversation(&mut random, (50_000 + index, 53), network)));
         let packets = mix(&mut random, &conversations);
-        let mut streams = Streams::new();
+        let overload = OverloadParams { memory_max: MEMORY, base_permille: 300, cutoff: 512, priorities: 3 };
+        let mut streams = Engine::with(compiler.clone(), Options { overload, ..Options::default() });
         let chunk = Some(ChunkParams { bytes: 16 << 10, overlap: 0, flush_ns: 0 });
         // The filters are decided before the first bytes, so out-of-order segments may be refused.
         let of = |priority| StreamParams { chunk, priority, ..StreamParams::default() };
         let keeper = || Recorded(Keeper::default());
-        let important = streams.subscribe("tcp.port == 53", of(2), keeper);
-        let others = streams.subscribe("tcp and not tcp.port == 53", of(0), keeper);
-        let overload = OverloadParams { memory_max: MEMORY, base_permille: 300, cutoff: 512, priorities: 3 };
-        let outcome = run_streams(&compiler, &streams, &packets, &Options { overload, ..Options::default() });
+        let important =
+            streams.subscribe_streams("tcp.port == 53", of(2), keeper).expect("the filter is right");
+        let others = streams
+            .subscribe_streams("tcp and not tcp.port == 53", of(0), keeper)
+            .expect("the filter is right");
+        let outcome = run_streams(&streams, &packets);
         let counters = outcome.counters.stream;
         assert!(counters.stream_bytes_peak <= MEMORY as u64, "seed {seed}: {counters:?}");
         let mut dropped = 0;

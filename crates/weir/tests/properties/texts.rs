@@ -3,12 +3,12 @@
 //! Texts, filters and packets are derived from random bytes, as in the fuzz target `text`. A failing case is
 //! minimised before it is printed; earlier failures are tests of their own below.
 
-use crate::drive::{Packet, ask, compile, rows, run_streams, seeds};
+use crate::drive::{MemoryPacket, ask, compile, rows, run_streams, seeds};
 use std::collections::BTreeMap;
 use std::panic;
-use weir::packet::LinkType;
-use weir::stream::{Chunk, Stream, StreamHandler, StreamParams, Streams};
-use weir::{Compiler, Executor, Options, Want};
+use weir::packet::{LinkType, Timestamp};
+use weir::stream::{Chunk, Stream, StreamHandler, StreamParams};
+use weir::{Compiler, Engine, Executor, Options, Want};
 use weir_testing::Random;
 use weir_testing::engines::Tried;
 
@@ -44,10 +44,10 @@ fn engines_agree_on_generated_protocols() {
     assert!(rows > taken as usize * 40, "most say something: {rows} rows");
 }
 
-fn packets(frames: &[&[u8]]) -> Vec<Packet> {
+fn packets(frames: &[&[u8]]) -> Vec<MemoryPacket> {
     let packet = |frame: &&[u8]| {
         let wire_bytes = frame.len() as u32;
-        Packet { time_ns: 0, link: LinkType(147), wire_bytes, bytes: frame.to_vec() }
+        MemoryPacket { time: Timestamp(0), link: LinkType(147), wire_bytes, frame: frame.to_vec() }
     };
     frames.iter().map(packet).collect()
 }
@@ -188,9 +188,11 @@ fn stream_bytes(sequence: &str, event: &str, frames: &[&[u8]]) -> [u64; 2] {
     let packets = packets(frames);
     [vec!["all".to_string()], vec![]].map(|without_passes| {
         let options = Options { without_passes, ..Options::default() };
-        let mut streams = Streams::new();
-        let count = streams.subscribe("", StreamParams::default(), Count::default);
-        let outcome = run_streams(&compiler, &streams, &packets, &options);
+        let mut streams = Engine::with(compiler.clone(), options);
+        let count = streams
+            .subscribe_streams("", StreamParams::default(), Count::default)
+            .expect("the filter is right");
+        let outcome = run_streams(&streams, &packets);
         outcome.handlers.of::<Count>(count)[0].0
     })
 }
@@ -420,7 +422,7 @@ fn chunked(timeout: &str) -> String {
 #[test]
 fn what_the_last_messages_make_anew_ends_once() {
     let mut packets = packets(&[&[1, 2, 0, 1, 7, 8, 1], &[1, 2, 0, 3, 7, 8, 2]]);
-    packets[1].time_ns = 400_000_000;
+    packets[1].time.0 = 400_000_000;
     let mut compiler = Compiler::default();
     compiler.add("mine.weir", &chunked("1m")).unwrap_or_else(|wrong| panic!("{wrong}"));
     let compiled = compile(&compiler, &[ask("", Want::Connections)], &Options::default());

@@ -1,7 +1,7 @@
 //! `A or B` matches what `A` or `B` matches, and `not A` matches the rest, for terms on packets, connections
 //! and sessions.
 
-use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
+use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, read_capture, rows, seeds};
 use std::collections::BTreeSet;
 use weir::{Ask, Compiler, Need, Options, Want};
 use weir_testing::Random;
@@ -42,7 +42,7 @@ fn filter(random: &mut Random, depth: u32) -> String {
 
 /// The end of the capture in `examples/`, which has all kinds of conversations, limited to keep the tests
 /// fast.
-fn packets() -> Vec<Packet> {
+fn packets() -> Vec<MemoryPacket> {
     let mut packets = read_capture(FIRST_LIGHT);
     packets.split_off(packets.len() - 900)
 }
@@ -53,7 +53,7 @@ fn whole(filter: &str, want: Want) -> Ask {
 }
 
 /// The rows of every question as sets: their order depends on the other questions.
-fn sets(asks: &[Ask], packets: &[Packet]) -> Option<Vec<BTreeSet<String>>> {
+fn sets(asks: &[Ask], packets: &[MemoryPacket]) -> Option<Vec<BTreeSet<String>>> {
     let compiler = Compiler::default();
     // Filters that can never match are refused.
     let compiled = compiler.compile(asks, &Options::default()).ok()?;

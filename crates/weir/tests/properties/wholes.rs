@@ -1,11 +1,11 @@
 //! Messages made of chunks are read as sent, each with its stream, for any number of chunks per message and
 //! per packet, and any network conditions.
 
-use crate::drive::{Packet, ask, compile, rows, seeds};
-use crate::frames::{V4, damage, ethernet, ipv4};
+use crate::drive::{MemoryPacket, ask, compile, rows, seeds};
 use std::collections::BTreeSet;
 use weir::{Ask, Compiled, Compiler, EventRows, Executor, Need, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames::{V4, damage, ethernet, ipv4};
 
 const TEXT: &str = "
 //! As long as the whole that it is
@@ -86,7 +86,7 @@ struct Way {
 }
 
 /// Packets of one direction that carry the messages, and the indices of messages that lost a chunk.
-fn association(random: &mut Random, messages: &[Message], way: Way) -> (Vec<Packet>, BTreeSet<usize>) {
+fn association(random: &mut Random, messages: &[Message], way: Way) -> (Vec<MemoryPacket>, BTreeSet<usize>) {
     let mut chunks = vec![];
     let mut tsn = 0_u32.wrapping_sub(random.below(100) as u32);
     for (number, message) in messages.iter().enumerate() {
@@ -99,7 +99,7 @@ fn association(random: &mut Random, messages: &[Message], way: Way) -> (Vec<Pack
     }
     let packet = |chunks: &[u8]| {
         let bytes = [&[0x0b, 0x59, 0x0b, 0x5a, 0, 0, 0, 9, 0, 0, 0, 0], chunks].concat();
-        Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 132, 1, 0, &[], &bytes)))
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 132, 1, 0, &[], &bytes)))
     };
     let mut all = vec![];
     let mut rest = &chunks[..];
@@ -130,12 +130,13 @@ fn association(random: &mut Random, messages: &[Message], way: Way) -> (Vec<Pack
         }
     }
     for (number, packet) in (1..).zip(&mut packets) {
-        packet.time_ns = number * 1_000_000;
+        packet.time.0 = number * 1_000_000;
     }
     // The association times out before the end of the capture, or ends with it.
     if random.once_in(2) {
-        let mut other = Packet::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 17, 2, 0, &[], &[0; 8])));
-        other.time_ns = 3_600_000_000_000 + packets.len() as i64 * 1_000_000;
+        let mut other =
+            MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 17, 2, 0, &[], &[0; 8])));
+        other.time.0 = 3_600_000_000_000 + packets.len() as i64 * 1_000_000;
         packets.push(other);
     }
     (packets, lost)
@@ -158,7 +159,7 @@ fn of_events(compiler: &Compiler) -> [Compiled; 2] {
 }
 
 /// Number and stream of the reported messages.
-fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> (Vec<(u64, u64)>, u64) {
+fn told(compiler: &Compiler, compiled: &Compiled, packets: &[MemoryPacket]) -> (Vec<(u64, u64)>, u64) {
     let (rows, outcome) = rows(compiler, compiled, packets, 1);
     let numbers = |row: &String| -> Vec<u64> {
         row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect()
@@ -246,7 +247,7 @@ fn damaged_chunks_mean_the_same_to_every_engine() {
         let damaged = packets
             .into_iter()
             .map(|packet| if random.once_in(3) { damage(&mut random, packet) } else { packet });
-        let packets: Vec<Packet> = damaged.collect();
+        let packets: Vec<MemoryPacket> = damaged.collect();
         let [interpreted, native] =
             compiled.each_ref().map(|compiled| rows(&compiler, compiled, &packets, 1).0);
         assert_eq!(interpreted, native, "seed {seed}");

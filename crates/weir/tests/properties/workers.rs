@@ -1,14 +1,14 @@
 //! The same items in the same order, with any number of workers.
 
-use crate::drive::{FIRST_LIGHT, Packet, all_sessions, ask, compile, read_capture, rows, seeds};
-use crate::frames;
-use crate::traffic::{Network, conversation, mix};
+use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, read_capture, rows, seeds};
 use weir::{Compiler, Counters, Limits, Options, Want};
 use weir_testing::Random;
+use weir_testing::frames;
+use weir_testing::traffic::{Network, conversation, mix};
 
 /// Many interleaved flows. No tunnels: the directions of an inner connection may use tunnels with different
 /// ends, whose packets go to different workers (ARCHITECTURE, warts).
-fn capture(random: &mut Random) -> Vec<Packet> {
+fn capture(random: &mut Random) -> Vec<MemoryPacket> {
     let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: true };
     let mut list = vec![];
     for _ in 0..400 {
@@ -28,16 +28,16 @@ fn capture(random: &mut Random) -> Vec<Packet> {
     frames::give_times(random, &mut list);
     // One packet has a wrong time.
     let at = random.below(list.len() as u64) as usize;
-    list[at].time_ns = random.pick(&[0, i64::MAX, list[at].time_ns + 1_000_000_000_000]);
+    list[at].time.0 = random.pick(&[0, i64::MAX, list[at].time.0 + 1_000_000_000_000]);
     list
 }
 
-fn hold(name: &str, packets: &[Packet], filters: &[(&str, Want)]) {
+fn hold(name: &str, packets: &[MemoryPacket], filters: &[(&str, Want)]) {
     hold_within(Limits::default(), name, packets, filters);
 }
 
 /// Tests the property within `limits`. Returns the counters of the run.
-fn hold_within(limits: Limits, name: &str, packets: &[Packet], filters: &[(&str, Want)]) -> Counters {
+fn hold_within(limits: Limits, name: &str, packets: &[MemoryPacket], filters: &[(&str, Want)]) -> Counters {
     let compiler = Compiler::default();
     let asks: Vec<_> = filters.iter().map(|(filter, want)| ask(filter, *want)).collect();
     let compiled = compile(&compiler, &asks, &Options { limits, ..Options::default() });
@@ -83,8 +83,8 @@ fn nor_do_those_that_are_moved_from_a_worker_with_too_much_to_do() {
             let ends = if random.once_in(2) { hosts } else { (hosts.1, hosts.0) };
             let ports = if ends == hosts { (4000, 53) } else { (53, 4000) };
             let datagram = frames::ipv4(ends, 17, n as u16, 0, &[], &frames::udp(ports, b"some words"));
-            let mut packet = Packet::ethernet(frames::ethernet(0x0800, &datagram));
-            packet.time_ns = 1_700_000_000_000_000_000 + n as i64 * 100_000_000;
+            let mut packet = MemoryPacket::ethernet(frames::ethernet(0x0800, &datagram));
+            packet.time.0 = 1_700_000_000_000_000_000 + n as i64 * 100_000_000;
             packets.push(packet);
         }
         let questions = [("", Want::Packets), ("", Want::Connections)];
@@ -103,8 +103,8 @@ fn nor_do_those_that_are_moved_from_a_worker_with_too_much_to_do() {
 }
 
 /// The packet in a tunnel between two routers, fragmented if it is long.
-fn tunnelled(packet: &Packet, id: u16, bytes_max: usize) -> Vec<Packet> {
-    let (etype, inner) = (&packet.bytes[12..14], &packet.bytes[14..]);
+fn tunnelled(packet: &MemoryPacket, id: u16, bytes_max: usize) -> Vec<MemoryPacket> {
+    let (etype, inner) = (&packet.frame[12..14], &packet.frame[14..]);
     let (protocol, towards) =
         if etype == [0x86, 0xdd] { (41, inner[23] == 0x10) } else { (4, inner[15] == 1) };
     let ends = [[192, 0, 2, 1], [192, 0, 2, 2]];
@@ -114,7 +114,7 @@ fn tunnelled(packet: &Packet, id: u16, bytes_max: usize) -> Vec<Packet> {
     let fragment = |(n, bytes): (usize, &&[u8])| {
         let place = (n * bytes_max / 8) as u16 | if n < last { 0x2000 } else { 0 };
         let outer = frames::ipv4(ends, protocol, id, place, &[], bytes);
-        Packet::ethernet(frames::ethernet(0x0800, &outer))
+        MemoryPacket::ethernet(frames::ethernet(0x0800, &outer))
     };
     pieces.iter().enumerate().map(fragment).collect()
 }

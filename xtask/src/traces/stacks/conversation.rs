@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 
 use super::{Filler, Received, Trouble};
-use crate::random::Random;
 use crate::traces::frame::{Ends, ipv4};
 use crate::traces::sums;
+use weir_testing::Random;
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -58,7 +58,7 @@ impl Segment {
 impl Conversation {
     pub fn new(ends: Ends, datagram_bytes_max: usize, random: &mut Random) -> Self {
         let side = |first| Side { first, sent: 1, received: Received::default(), unacked: 0 };
-        let numbers = random.next();
+        let numbers = random.bits();
         let shake = |from, flags| Segment { from, at: 0, bytes: 0, flags };
         Self {
             ends,
@@ -66,7 +66,7 @@ impl Conversation {
             queue: [shake(0, SYN), shake(1, SYN | ACK)].into(),
             exchanges_left: 1 + random.below(12),
             payload_bytes_max: datagram_bytes_max - IP_AND_TCP_BYTES - OPTIONS_BYTES,
-            ticks: random.next() as u32,
+            ticks: random.bits() as u32,
             packets: 0,
         }
     }

@@ -12,9 +12,9 @@ pub mod tunnelled;
 use std::collections::VecDeque;
 use std::path::Path;
 
-use crate::random::Random;
 use crate::shell::Result;
 use crate::traces::frame::Trace;
+use weir_testing::Random;
 
 /// Size of each trace at scale 1.
 const TRACE_BYTES: f64 = 250e6;
@@ -59,7 +59,7 @@ struct Filler(Vec<u8>);
 
 impl Filler {
     fn new(random: &mut Random) -> Self {
-        Self((0..1 << 16).flat_map(|_| random.next().to_le_bytes()).collect())
+        Self((0..1 << 16).flat_map(|_| random.bits().to_le_bytes()).collect())
     }
 
     /// `count` bytes, the same for the same position.
@@ -142,7 +142,7 @@ impl Received {
 #[cfg(test)]
 mod tests {
     use super::{Received, Trouble};
-    use crate::random::Random;
+    use weir_testing::Random;
 
     #[test]
     fn what_came_early_counts_once_the_gap_is_filled() {

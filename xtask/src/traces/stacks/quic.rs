@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::{Filler, Flow, Trouble, record};
 use crate::layers::transport::{quic_long, sealed};
-use crate::random::Random;
 use crate::shell::Result;
 use crate::traces::frame::{Ends, ethernet, ipv4, summed_udp};
+use weir_testing::Random;
 
 const PORT: u16 = 443;
 const VERSION: u32 = 1;
@@ -50,7 +50,7 @@ struct Datagram {
 
 impl Connection {
     fn new(ends: Ends, random: &mut Random) -> Self {
-        let ids = [(); 2].map(|()| random.next().to_be_bytes());
+        let ids = [(); 2].map(|()| random.bits().to_be_bytes());
         let (initial, handshake, short) = (Some(INITIAL), Some(HANDSHAKE), None);
         let shake = [
             (0, vec![(initial, INITIAL_BYTES)]),
@@ -87,7 +87,7 @@ impl Connection {
         let (me, peer) = (&self.ids[datagram.from], &self.ids[1 - datagram.from]);
         let mut payload = vec![];
         for (kind, bytes) in &datagram.packets {
-            let content = filler.bytes(random.next(), *bytes);
+            let content = filler.bytes(random.bits(), *bytes);
             match *kind {
                 Some(INITIAL) => {
                     let rest = [&[0], sealed(content).as_slice()].concat(); // no token

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::{Filler, Flow, Received, Trouble, record};
 use crate::layers::transport::{chunk, data_of, init, sctp_packet};
-use crate::random::Random;
 use crate::shell::Result;
 use crate::traces::frame::Ends;
+use weir_testing::Random;
 
 const PORT: u16 = 5000;
 const STREAMS: usize = 8;
@@ -86,7 +86,7 @@ impl Data {
 impl Association {
     fn new(ends: Ends, random: &mut Random) -> Self {
         let sides = [(); 2].map(|()| {
-            let numbers = random.next();
+            let numbers = random.bits();
             let (tag, first) = (numbers as u32 | 1, (numbers >> 32) as u32);
             Side {
                 tag,

@@ -6,11 +6,11 @@ use super::conversation::Conversation;
 use super::{FLOWS, Filler, Flow, record};
 use crate::layers::mobile::gtp_of;
 use crate::layers::tunnels::{ACK, KEY, NUMBER, gre_of};
-use crate::random::Random;
 use crate::shell::Result;
 use crate::traces::frame::{Ends, ethernet, ipv4, summed_udp};
 use std::cell::RefCell;
 use std::rc::Rc;
+use weir_testing::Random;
 
 /// The largest datagram that fits into a tunnel without fragmentation, as configured in both kinds of
 /// network.
@@ -34,7 +34,7 @@ const SERVERS_PORT: u16 = 5201;
 
 /// A user's connection to one of many servers.
 fn users_ends(user: usize, random: &mut Random) -> Ends {
-    let numbers = random.next();
+    let numbers = random.bits();
     Ends {
         src: 0x0a00_0002 + user as u32,
         dst: 0xc633_6400 + (numbers & 0xff) as u32,

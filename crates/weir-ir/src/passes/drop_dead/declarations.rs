@@ -5,8 +5,8 @@ use crate::graph::{Graph, Op, Pattern, Sequence, Set, Terminator, Var};
 /// Removes unused variables, sequences, sets and patterns, and renumbers the others. All blocks must be reachable.
 /// Returns whether anything was removed.
 pub(super) fn drop_unused(graph: &mut Graph) -> bool {
-    // A straight graph shares its whole graph's declarations.
-    if graph.is_straight {
+    // A fast path shares its whole graph's declarations.
+    if graph.is_fast_path {
         return false;
     }
     let used = Used::of(graph);

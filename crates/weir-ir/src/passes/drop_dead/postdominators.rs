@@ -4,8 +4,8 @@
 //! These are dominators of the reversed graph, whose entry is a node after all ends. A restart leads back to the block
 //! after its lookup, because the engine resumes there.
 
+use crate::csr::Csr;
 use crate::graph::{Block, Graph, Terminator};
-use crate::lists::Lists;
 use crate::passes::edit::{NONE, Order};
 
 /// The post-dominator tree and control dependence.
@@ -13,14 +13,14 @@ use crate::passes::edit::{NONE, Order};
 pub(super) struct PostDominators {
     /// The closest block that every path from a block to the end passes; the number of blocks denotes the end.
     above: Vec<u32>,
-    deciders: Lists<u32>,
+    deciders: Csr<u32>,
 }
 
 impl PostDominators {
     /// Computes the tree and the control dependence. `None` if some block has no path to an end.
     pub fn of(graph: &Graph, order: &Order, last_lookup: &[u32]) -> Option<Self> {
         let end = graph.blocks.len();
-        let successors = Lists::of(end + 1, |add| {
+        let successors = Csr::of(end + 1, |add| {
             for &block in &order.blocks {
                 let terminator = &graph.block(block).terminator;
                 match terminator {
@@ -30,7 +30,7 @@ impl PostDominators {
                 }
             }
         });
-        let predecessors = Lists::of(end + 1, |add| {
+        let predecessors = Csr::of(end + 1, |add| {
             for &block in &order.blocks {
                 successors.at(block.index()).iter().for_each(|&next| add(next as usize, block.0));
             }
@@ -40,7 +40,7 @@ impl PostDominators {
             return None;
         }
         let above = dominators(&successors, &postorder, &position, end);
-        let deciders = Lists::of(end + 1, |add| {
+        let deciders = Csr::of(end + 1, |add| {
             for &block in &order.blocks {
                 let next = successors.at(block.index());
                 if next.len() < 2 {
@@ -104,7 +104,7 @@ fn after_restart(graph: &Graph, block: Block, last_lookup: &[u32], end: usize) -
 }
 
 /// Walks back from the end: nodes in postorder, and the position of each node.
-fn walk_back(predecessors: &Lists<u32>, end: usize) -> (Vec<u32>, Vec<u32>) {
+fn walk_back(predecessors: &Csr<u32>, end: usize) -> (Vec<u32>, Vec<u32>) {
     let (mut postorder, mut position) = (vec![], vec![NONE; end + 1]);
     let mut entered = vec![false; end + 1];
     let mut stack = vec![(end as u32, false)];
@@ -122,7 +122,7 @@ fn walk_back(predecessors: &Lists<u32>, end: usize) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// Cooper, Harvey, Kennedy 2001, as in [`crate::dominators`].
-fn dominators(successors: &Lists<u32>, postorder: &[u32], position: &[u32], end: usize) -> Vec<u32> {
+fn dominators(successors: &Csr<u32>, postorder: &[u32], position: &[u32], end: usize) -> Vec<u32> {
     let mut above = vec![NONE; end + 1];
     above[end] = end as u32;
     loop {

@@ -1,13 +1,13 @@
-//! Lists indexed by number, in one allocation: predecessors by block, users by value and the like.
+//! Csr indexed by number, in one allocation: predecessors by block, users by value and the like.
 
 /// The lists.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Lists<T> {
+pub(crate) struct Csr<T> {
     start: Vec<u32>,
     items: Vec<T>,
 }
 
-impl<T: Copy + Default> Lists<T> {
+impl<T: Copy + Default> Csr<T> {
     /// Builds `count` lists from the pairs (list, item) that `each` yields. Calls `each` twice. Each list keeps the
     /// order of its items.
     pub(crate) fn of(count: usize, each: impl Fn(&mut dyn FnMut(usize, T))) -> Self {

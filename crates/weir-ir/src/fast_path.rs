@@ -1,12 +1,12 @@
-//! The straight graph: the path that most packets take, as a separate graph.
+//! The fast path: the path that most packets take, as a separate graph.
 //!
 //! A layer that may occur repeatedly is a loop in the graph. Its input is passed as parameters, because it may come
 //! from any lower layer. In the first iteration of a usual layer ([`Graph::usual`](crate::graph::Graph::usual)) almost
 //! everything about it is known: its offset, that the packet is not a quoted one, that the loop counter is 0.
-//! [`straighten`] follows the graph from its entry through usual layers, upwards, and copies the blocks on the way; the
+//! [`fast_path_of`] follows the graph from its entry through usual layers, upwards, and copies the blocks on the way; the
 //! passes then fold the constants. Edges that are left out end in [`Terminator::Rejoin`]: the whole graph processes the
 //! packet from its entry. That is correct because nothing before a lookup has an effect except on the packet's record.
-//! A lookup ends the straight graph, too: the tail belongs to the whole graph.
+//! A lookup ends the fast path, too: the tail belongs to the whole graph.
 //!
 //! The result contains no loop, no code after lookups, and only the first-named link type. It is Rubik's parse tree
 //! unfolded (Rubik §5.1) as far as it pays: the code compiled at startup is small and fast, and the whole graph's head
@@ -19,9 +19,9 @@ use crate::liveness::{Crossing, crossings};
 /// Maximum number of copied instructions; the rest is left to the whole graph.
 const INSTS_MAX: usize = 2_000;
 
-/// The straight graph of a whole one, before any pass. `None` if the stack marks nothing as usual, or if nothing is
+/// The fast path of a whole graph, before any pass. `None` if the stack marks nothing as usual, or if nothing is
 /// left out.
-pub fn straighten(graph: &Graph) -> Option<Graph> {
+pub fn fast_path_of(graph: &Graph) -> Option<Graph> {
     if graph.usual.is_empty() {
         return None;
     }
@@ -32,12 +32,12 @@ pub fn straighten(graph: &Graph) -> Option<Graph> {
         sets: graph.sets.clone(),
         patterns: graph.patterns.clone(),
         outs: graph.outs.clone(),
-        is_straight: true,
+        is_fast_path: true,
         ..Graph::default()
     };
-    let straighten = Straighten {
+    let copier = Copier {
         graph,
-        straight: declared,
+        fast_path: declared,
         crossings: crossings(graph),
         is_cold: cold(graph),
         link: link(graph),
@@ -46,7 +46,7 @@ pub fn straighten(graph: &Graph) -> Option<Graph> {
         rejoin: None,
         insts: 0,
     };
-    straighten.run()
+    copier.run()
 }
 
 /// A point in the unfolding: the layers entered so far, each by its loop.
@@ -64,9 +64,9 @@ impl Place {
     }
 }
 
-struct Straighten<'a> {
+struct Copier<'a> {
     graph: &'a Graph,
-    straight: Graph,
+    fast_path: Graph,
     crossings: Vec<Crossing>,
     is_cold: Vec<bool>,
     /// The value that holds the link type, and the first link type in the switch.
@@ -78,14 +78,14 @@ struct Straighten<'a> {
     insts: usize,
 }
 
-impl Straighten<'_> {
+impl Copier<'_> {
     fn run(mut self) -> Option<Graph> {
-        self.straight.entry = self.copy(0, self.graph.entry);
+        self.fast_path.entry = self.copy(0, self.graph.entry);
         while let Some((place, block)) = self.work.pop() {
             self.fill(place, block)?;
         }
         // Everything is usual: a separate graph gains nothing.
-        self.rejoin.is_some().then_some(self.straight)
+        self.rejoin.is_some().then_some(self.fast_path)
     }
 
     /// The copy of `block` at `place`. A new copy is queued to be filled.
@@ -102,12 +102,12 @@ impl Straighten<'_> {
     }
 
     fn push(&mut self, data: BlockData) -> Block {
-        self.straight.blocks.push(data);
-        Block(self.straight.blocks.len() as u32 - 1)
+        self.fast_path.blocks.push(data);
+        Block(self.fast_path.blocks.len() as u32 - 1)
     }
 
     fn define(&mut self, place: usize, value: Value) -> Value {
-        let copy = self.straight.value(self.graph.type_of(value));
+        let copy = self.fast_path.value(self.graph.type_of(value));
         self.places[place].values[value.index()] = Some(copy);
         copy
     }
@@ -137,13 +137,13 @@ impl Straighten<'_> {
         }
         let terminator = self.terminator(place, block)?;
         let copy = self.places[place].blocks[block.index()]?;
-        let filled = &mut self.straight.blocks[copy.index()];
+        let filled = &mut self.fast_path.blocks[copy.index()];
         (filled.insts, filled.terminator) = (insts, terminator);
         Some(())
     }
 
     /// Calls `change` with a function from values to their copies. `None` if a value has no copy, which would be a bug:
-    /// then there is no straight graph, which only costs speed.
+    /// then there is no fast path, which only costs speed.
     fn map(&self, place: usize, change: impl FnOnce(&mut dyn FnMut(Value) -> Value)) -> Option<()> {
         let mut all = true;
         change(&mut |value| {
@@ -245,7 +245,7 @@ impl Straighten<'_> {
         self.map(place, |f| values.iter_mut().for_each(|v| *v = f(*v)))?;
         let types: Vec<Type> =
             self.graph.block(then).params.iter().map(|&param| self.graph.type_of(param)).collect();
-        let params = types.into_iter().map(|ty| self.straight.value(ty)).collect();
+        let params = types.into_iter().map(|ty| self.fast_path.value(ty)).collect();
         let mut entered = vec![];
         let mut at = Some(place);
         while let Some(place) = at {

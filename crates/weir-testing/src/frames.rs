@@ -1,8 +1,8 @@
 //! Frames of every layer in the stack, and damaged frames.
 
-use crate::drive::Packet;
-use weir::packet::LinkType;
-use weir_testing::Random;
+use crate::Random;
+use weir_io::MemoryPacket;
+use weir_packet::LinkType;
 
 /// IPv4 addresses: few, so that filters match packets.
 pub const V4: [[u8; 4]; 5] =
@@ -16,11 +16,15 @@ pub const V6: [[u8; 16]; 3] = [
 /// Ports, likewise.
 pub const PORTS: [u16; 8] = [22, 53, 80, 443, 8080, 40_000, 52_364, 65_535];
 
-/// TCP flags.
+/// The flag FIN of TCP.
 pub const FIN: u8 = 1;
+/// The flag SYN of TCP.
 pub const SYN: u8 = 2;
+/// The flag RST of TCP.
 pub const RST: u8 = 4;
+/// The flag PSH of TCP.
 pub const PSH: u8 = 8;
+/// The flag ACK of TCP.
 pub const ACK: u8 = 16;
 
 /// Random bytes, at most `bytes_max`.
@@ -201,19 +205,19 @@ pub fn network(random: &mut Random, depth: u32) -> (u16, Vec<u8>) {
 }
 
 /// A well-formed frame of random layers.
-pub fn whole(random: &mut Random) -> Packet {
+pub fn whole(random: &mut Random) -> MemoryPacket {
     whole_within(random, 2)
 }
 
 /// A well-formed frame of random layers, in at most `tunnels` tunnels.
-pub fn whole_within(random: &mut Random, tunnels: u32) -> Packet {
+pub fn whole_within(random: &mut Random, tunnels: u32) -> MemoryPacket {
     let (mut ethertype, mut bytes) = match random.below(16) {
         0 => (0x0806, arp(random)),
         1 => (random.bits() as u16, noise(random, 60)),
         _ => network(random, tunnels),
     };
     if random.once_in(12) && matches!(ethertype, 0x0800 | 0x86dd) {
-        return Packet { link: LinkType::RAW, ..Packet::ethernet(bytes) };
+        return MemoryPacket { link: LinkType::RAW, ..MemoryPacket::ethernet(bytes) };
     }
     if random.once_in(8) && matches!(ethertype, 0x0800 | 0x86dd) {
         for place in 0..1 + random.below(3) {
@@ -225,35 +229,35 @@ pub fn whole_within(random: &mut Random, tunnels: u32) -> Packet {
         bytes = vlan(random.below(50) as u16, ethertype, &bytes);
         ethertype = random.pick(&[0x8100, 0x88a8]);
     }
-    Packet::ethernet(ethernet(ethertype, &bytes))
+    MemoryPacket::ethernet(ethernet(ethertype, &bytes))
 }
 
 /// A random frame, possibly damaged.
-pub fn any(random: &mut Random) -> Packet {
+pub fn any(random: &mut Random) -> MemoryPacket {
     let packet = whole(random);
     damage(random, packet)
 }
 
 /// The frame, unchanged, with wrong bytes, truncated, or replaced by random bytes.
-pub fn damage(random: &mut Random, mut packet: Packet) -> Packet {
+pub fn damage(random: &mut Random, mut packet: MemoryPacket) -> MemoryPacket {
     match random.below(8) {
         0 => {
             for _ in 0..1 + random.below(3) {
-                let at = random.below(packet.bytes.len() as u64) as usize;
-                packet.bytes[at] = random.bits() as u8;
+                let at = random.below(packet.frame.len() as u64) as usize;
+                packet.frame[at] = random.bits() as u8;
             }
         }
         1 => {
-            let snaplen = random.below(packet.bytes.len() as u64 + 1) as usize;
+            let snaplen = random.below(packet.frame.len() as u64 + 1) as usize;
             packet = packet.cut(snaplen);
         }
         2 => {
             // The frame itself is short, not only its capture.
-            packet.bytes.truncate(random.below(packet.bytes.len() as u64 + 1) as usize);
-            packet.wire_bytes = packet.bytes.len() as u32;
+            packet.frame.truncate(random.below(packet.frame.len() as u64 + 1) as usize);
+            packet.wire_bytes = packet.frame.len() as u32;
         }
         3 if random.once_in(3) => {
-            packet = Packet::ethernet(noise(random, 120));
+            packet = MemoryPacket::ethernet(noise(random, 120));
             packet.link = LinkType(random.pick(&[0, 1, 101, 113, 276, 147]));
         }
         _ => {}
@@ -262,7 +266,7 @@ pub fn damage(random: &mut Random, mut packet: Packet) -> Packet {
 }
 
 /// Gives packets increasing times, sometimes minutes apart.
-pub fn give_times(random: &mut Random, packets: &mut [Packet]) {
+pub fn give_times(random: &mut Random, packets: &mut [MemoryPacket]) {
     let mut now = 1_700_000_000_000_000_000;
     for packet in packets {
         now += match random.below(60) {
@@ -270,6 +274,6 @@ pub fn give_times(random: &mut Random, packets: &mut [Packet]) {
             1 if random.once_in(4) => 400_000_000_000,
             _ => random.below(2_000_000) as i64,
         };
-        packet.time_ns = now;
+        packet.time.0 = now;
     }
 }

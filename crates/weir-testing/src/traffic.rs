@@ -1,9 +1,10 @@
 //! TCP conversations over a bad network: segmented, reordered, duplicated, overlapping (always with the same
 //! bytes), lost in places, fragmented.
 
-use crate::drive::Packet;
+use crate::Random;
 use crate::frames::{ACK, FIN, PSH, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, tcp};
-use weir_testing::Random;
+use weir_io::MemoryPacket;
+use weir_packet::Timestamp;
 
 /// Network conditions.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +29,7 @@ pub struct Conversation {
     /// Bytes sent by each side; `None` if no captured packet contains the byte.
     pub sides: [Vec<Option<u8>>; 2],
     /// Packets in the order of the capture.
-    pub packets: Vec<Packet>,
+    pub packets: Vec<MemoryPacket>,
 }
 
 /// A segment of one side: a range of its bytes.
@@ -93,7 +94,7 @@ pub fn conversation(random: &mut Random, ports: (u16, u16), network: Network) ->
             let mut packet = whole(&mut ends, side, &segment);
             if network.cuts && random.once_in(4) && piece.end > piece.start {
                 let cut = random.below((piece.end - piece.start) as u64 + 1) as usize;
-                let bytes = packet.bytes.len() - cut;
+                let bytes = packet.frame.len() - cut;
                 packet = packet.cut(bytes);
                 captured -= cut;
             }
@@ -153,12 +154,12 @@ fn pieces(random: &mut Random, bytes: usize, network: Network, greets: bool) -> 
 }
 
 /// A segment in a packet of its own.
-fn whole(ends: &mut Ends, side: usize, segment: &[u8]) -> Packet {
+fn whole(ends: &mut Ends, side: usize, segment: &[u8]) -> MemoryPacket {
     ends.id = ends.id.wrapping_add(1);
     if ends.is_v6 {
-        return Packet::ethernet(ethernet(0x86dd, &ipv6(v6_ends(side), 6, segment)));
+        return MemoryPacket::ethernet(ethernet(0x86dd, &ipv6(v6_ends(side), 6, segment)));
     }
-    Packet::ethernet(ethernet(0x0800, &ipv4(v4_ends(side), 6, ends.id, 0x4000, &[], segment)))
+    MemoryPacket::ethernet(ethernet(0x0800, &ipv4(v4_ends(side), 6, ends.id, 0x4000, &[], segment)))
 }
 
 /// A segment in fragments, in any order; also returns whether one of them is lost.
@@ -168,7 +169,7 @@ fn fragments(
     side: usize,
     segment: &[u8],
     network: Network,
-) -> (Vec<Packet>, bool) {
+) -> (Vec<MemoryPacket>, bool) {
     ends.id = ends.id.wrapping_add(1);
     let mut list = vec![];
     let mut at = 0;
@@ -185,7 +186,7 @@ fn fragments(
             let place = (at as u16 / 8) | if more { 0x2000 } else { 0 };
             ethernet(0x0800, &ipv4(v4_ends(side), 6, ends.id, place, &[], bytes))
         };
-        list.push(Packet::ethernet(frame));
+        list.push(MemoryPacket::ethernet(frame));
         at = end;
     }
     if network.reorders && random.once_in(2) {
@@ -214,9 +215,9 @@ fn v6_ends(side: usize) -> ([u8; 16], [u8; 16]) {
 }
 
 /// Merges several conversations into one capture, packets a microsecond apart.
-pub fn mix(random: &mut Random, conversations: &[Conversation]) -> Vec<Packet> {
+pub fn mix(random: &mut Random, conversations: &[Conversation]) -> Vec<MemoryPacket> {
     let mut places = vec![0; conversations.len()];
-    let mut out: Vec<Packet> = vec![];
+    let mut out: Vec<MemoryPacket> = vec![];
     let open = |places: &[usize]| {
         let unfinished = |&i: &usize| places[i] < conversations[i].packets.len();
         (0..places.len()).filter(unfinished).collect::<Vec<usize>>()
@@ -228,8 +229,8 @@ pub fn mix(random: &mut Random, conversations: &[Conversation]) -> Vec<Packet> {
         for _ in 0..1 + random.below(6) {
             let Some(packet) = conversations[chosen].packets.get(places[chosen]) else { break };
             places[chosen] += 1;
-            let time_ns = 1_700_000_000_000_000_000 + out.len() as i64 * 1_000;
-            out.push(Packet { time_ns, ..packet.clone() });
+            let time = Timestamp(1_700_000_000_000_000_000 + out.len() as i64 * 1_000);
+            out.push(MemoryPacket { time, ..packet.clone() });
         }
     }
     out

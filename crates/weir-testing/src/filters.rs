@@ -1,8 +1,8 @@
 //! Random filters over all fields.
 
-use weir::lang::filter::{Catalog, FieldInfo};
-use weir::packet::ValueType;
-use weir_testing::Random;
+use crate::Random;
+use weir_lang::filter::{Catalog, FieldInfo};
+use weir_packet::ValueType;
 
 /// A filter over the fields of `catalog`, nested up to `depth`.
 pub fn filter(random: &mut Random, catalog: &dyn Catalog, depth: u32) -> String {

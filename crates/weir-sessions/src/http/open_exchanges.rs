@@ -1,7 +1,10 @@
-//! Matches HTTP/1 requests and responses: a response answers the oldest unanswered request (RFC 9112 §9.3).
+//! [`OpenExchanges`]: matches HTTP/1 requests and responses. A response answers the oldest unanswered request (RFC 9112 §9.3).
 //!
 //! Exchanges are yielded in order, each once its request and its final response have ended. At most [`UNANSWERED_MAX`]
-//! wait; beyond that, the oldest is yielded as it is.
+//! exchanges are open; beyond that, the oldest is yielded as it is.
+//!
+//! `crate::pairing` does not fit: it pairs complete messages. Here a response may begin, or even end, before its request has
+//! ended, both messages grow while they are open, and an exchange with both messages still waits for earlier ones.
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::stream::Flaw;
@@ -23,7 +26,7 @@ enum Part {
 }
 
 #[derive(Debug)]
-struct Pending {
+struct OpenExchange {
     exchange: HttpExchange,
     request: Part,
     response: Part,
@@ -31,14 +34,14 @@ struct Pending {
 
 /// The open exchanges of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Pairing {
-    pending: VecDeque<Pending>,
+pub(super) struct OpenExchanges {
+    open: VecDeque<OpenExchange>,
     depth: u32,
     has_responses: bool,
     pub(super) cut_off: CutOff,
 }
 
-impl Pairing {
+impl OpenExchanges {
     /// Begins a request sent by `client`.
     pub(super) fn begin_request(
         &mut self,
@@ -47,8 +50,8 @@ impl Pairing {
         sessions: &mut Vec<Box<dyn Session>>,
     ) {
         self.note_cut(&message);
-        let pending = self.add(client, Part::Open, Part::Awaited, sessions);
-        pending.exchange.request = Some(message);
+        let open = self.add(client, Part::Open, Part::Awaited, sessions);
+        open.exchange.request = Some(message);
     }
 
     /// Begins a final response. After lost bytes of the server it answers the last request, since clients seldom
@@ -63,39 +66,39 @@ impl Pairing {
         self.note_cut(&message);
         self.has_responses = true;
         if is_behind_loss {
-            while self.pending.len() > 1
-                && self.pending.iter().filter(|pending| pending.response == Part::Awaited).count() > 1
+            while self.open.len() > 1
+                && self.open.iter().filter(|open| open.response == Part::Awaited).count() > 1
             {
                 self.yield_first(sessions);
             }
         }
-        let awaited = self.pending.iter().position(|pending| pending.response == Part::Awaited);
-        let pending = match awaited {
-            Some(index) => &mut self.pending[index],
+        let awaited = self.open.iter().position(|open| open.response == Part::Awaited);
+        let open = match awaited {
+            Some(index) => &mut self.open[index],
             None => self.add(client, Part::Over, Part::Open, sessions),
         };
-        pending.exchange.response = Some(message);
-        pending.response = Part::Open;
+        open.exchange.response = Some(message);
+        open.response = Part::Open;
     }
 
     /// Takes an interim response (RFC 9110 §15.2).
     pub(super) fn inform(&mut self, code: u16, phrase: &[u8]) {
         self.has_responses = true;
-        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.response == Part::Awaited) {
-            pending.exchange.info = Some((code, readable(phrase).into_owned()));
+        if let Some(open) = self.open.iter_mut().find(|open| open.response == Part::Awaited) {
+            open.exchange.info = Some((code, readable(phrase).into_owned()));
         }
     }
 
     /// The method of the request that the next response answers.
     pub(super) fn awaited_method(&self) -> Option<&[u8]> {
-        let awaited = self.pending.iter().find(|pending| pending.response == Part::Awaited)?;
+        let awaited = self.open.iter().find(|open| open.response == Part::Awaited)?;
         Some(awaited.exchange.request.as_ref()?.head.method())
     }
 
     /// The open message in the direction of the client or server.
     pub(super) fn open_message(&mut self, is_request: bool) -> Option<&mut HttpMessage> {
-        let pending = self.open(is_request)?;
-        if is_request { pending.exchange.request.as_mut() } else { pending.exchange.response.as_mut() }
+        let open = self.open_at(is_request)?;
+        if is_request { open.exchange.request.as_mut() } else { open.exchange.response.as_mut() }
     }
 
     /// Ends the open message; with a flaw, it is incomplete.
@@ -108,11 +111,11 @@ impl Pairing {
         if let (Some(flaw), Some(message)) = (flaw, self.open_message(is_request)) {
             message.mar(flaw);
         }
-        if let Some(pending) = self.open(is_request) {
-            *(if is_request { &mut pending.request } else { &mut pending.response }) = Part::Over;
+        if let Some(open) = self.open_at(is_request) {
+            *(if is_request { &mut open.request } else { &mut open.response }) = Part::Over;
         }
         while self
-            .pending
+            .open
             .front()
             .is_some_and(|first| first.response == Part::Over && first.request == Part::Over)
         {
@@ -122,22 +125,22 @@ impl Pairing {
 
     /// Yields all exchanges as they are.
     pub(super) fn yield_all(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        while !self.pending.is_empty() {
+        while !self.open.is_empty() {
             self.yield_first(sessions);
         }
     }
 
     /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
-        self.pending.iter().map(|pending| pending.exchange.held_bytes()).sum()
+        self.open.iter().map(|open| open.exchange.held_bytes()).sum()
     }
 
-    fn open(&mut self, is_request: bool) -> Option<&mut Pending> {
+    fn open_at(&mut self, is_request: bool) -> Option<&mut OpenExchange> {
         // Only the last exchanges have open requests, only the first ones open responses.
         if is_request {
-            self.pending.iter_mut().rev().find(|pending| pending.request == Part::Open)
+            self.open.iter_mut().rev().find(|open| open.request == Part::Open)
         } else {
-            self.pending.iter_mut().find(|pending| pending.response == Part::Open)
+            self.open.iter_mut().find(|open| open.response == Part::Open)
         }
     }
 
@@ -147,9 +150,9 @@ impl Pairing {
         request: Part,
         response: Part,
         sessions: &mut Vec<Box<dyn Session>>,
-    ) -> &mut Pending {
-        while self.pending.len() >= UNANSWERED_MAX
-            || (self.held_bytes() > UNANSWERED_BYTES_MAX && !self.pending.is_empty())
+    ) -> &mut OpenExchange {
+        while self.open.len() >= UNANSWERED_MAX
+            || (self.held_bytes() > UNANSWERED_BYTES_MAX && !self.open.is_empty())
         {
             // If no response was ever seen, the server is not captured, and nothing is lost.
             self.cut_off.sessions += u64::from(self.has_responses);
@@ -157,13 +160,13 @@ impl Pairing {
         }
         self.depth = self.depth.saturating_add(1);
         let exchange = HttpExchange::new(self.depth, client);
-        self.pending.push_back(Pending { exchange, request, response });
-        let last = self.pending.len() - 1;
-        &mut self.pending[last]
+        self.open.push_back(OpenExchange { exchange, request, response });
+        let last = self.open.len() - 1;
+        &mut self.open[last]
     }
 
     fn yield_first(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        if let Some(first) = self.pending.pop_front() {
+        if let Some(first) = self.open.pop_front() {
             sessions.push(Box::new(first.exchange));
         }
     }

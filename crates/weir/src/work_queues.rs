@@ -1,0 +1,219 @@
+//! The workers of a run, and the batches that wait for them. A worker is not bound to a thread: any thread that has
+//! nothing else to do runs a worker that has batches.
+//!
+//! With `-j N` a run therefore has N threads. The thread that reads and dispatches runs workers, too, while enough
+//! batches wait. With a thread for each worker and another one for reading, a core was often idle while two threads
+//! shared another core.
+
+use crate::ordered_merge::Yields;
+use crate::worker_output::Collector;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use weir_engine::worker::Worker;
+use weir_packet::Burst;
+
+/// Batches that wait or are not merged, at most: enough to keep all threads busy, and few enough that packets stay in
+/// the cache until they are processed. Four times as many packets cost 10 % more processor time (2026-11).
+pub(crate) const BATCHES_MAX: usize = 16;
+/// Limit of batches that a thread processes before it looks for other work. A worker that moves to another core brings
+/// its tables into the cache of that core: with single batches, this cost up to a fifth of the processor time (2026-11).
+/// At most half of all batches, so that the other half keeps other threads busy meanwhile.
+const BATCHES_AT_ONCE_MAX: usize = BATCHES_MAX / 2;
+/// Limit of a worker's results that wait for the merger while the worker is at the end of its work.
+const FINAL_RESULTS_MAX: usize = 16;
+
+/// A worker's share of a batch: for each burst its number, the time before it, and the packets.
+pub(crate) type Batch = Vec<(u64, i64, Burst)>;
+
+/// The workers of a run, shared by all its threads.
+pub(crate) struct WorkQueues {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    queues: Vec<Queue>,
+    /// No batches follow.
+    is_complete: bool,
+    /// A thread has ended: all work is done, or the thread panicked. The other threads end, too.
+    is_over: bool,
+}
+
+/// A worker's queue.
+struct Queue {
+    /// The worker, unless a thread runs it.
+    worker: Option<Box<Worker<Collector>>>,
+    waiting: VecDeque<Batch>,
+    /// The results of each processed batch, in order; then the final results.
+    results: VecDeque<Yields>,
+    /// The number of bursts processed.
+    bursts: u64,
+    is_finished: bool,
+}
+
+/// A worker, taken from its queue, and what it does next.
+struct Job {
+    index: usize,
+    worker: Box<Worker<Collector>>,
+    bursts: u64,
+    /// Empty: a part of the work at the end of the run.
+    batches: Vec<Batch>,
+}
+
+/// A worker that goes back to its queue, with its results: of each batch, or a part of the final ones.
+struct Done {
+    index: usize,
+    worker: Box<Worker<Collector>>,
+    bursts: u64,
+    results: Vec<Yields>,
+    is_finished: bool,
+}
+
+/// Ends all threads of a run when it is dropped, also by a panic, so that no thread waits for one that has ended.
+pub(crate) struct EndAll<'a>(pub &'a WorkQueues);
+
+impl Drop for EndAll<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl WorkQueues {
+    pub fn new(workers: impl Iterator<Item = Worker<Collector>>) -> Self {
+        let queues = workers.map(|worker| Queue {
+            worker: Some(Box::new(worker)),
+            waiting: VecDeque::new(),
+            results: VecDeque::new(),
+            bursts: 0,
+            is_finished: false,
+        });
+        let state = State { queues: queues.collect(), is_complete: false, is_over: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Appends a batch: each worker gets its share. Returns `false` if a thread has panicked, so the run must end.
+    pub fn push(&self, shares: Vec<Batch>) -> bool {
+        let mut state = self.lock();
+        for (queue, share) in state.queues.iter_mut().zip(shares) {
+            queue.waiting.push_back(share);
+        }
+        self.changed.notify_all();
+        !state.is_over
+    }
+
+    /// Starts the work at the end of the run, once all batches are processed.
+    pub fn complete(&self) {
+        self.lock().is_complete = true;
+        self.changed.notify_all();
+    }
+
+    /// Removes and returns the next results of a worker: of a batch, then final ones. Until the results are available,
+    /// this thread runs workers. `None`: no results follow, or a thread has panicked.
+    pub fn take(&self, index: usize) -> Option<Yields> {
+        let mut state = self.lock();
+        loop {
+            if let Some(results) = state.queues[index].results.pop_front() {
+                return Some(results);
+            }
+            if state.queues[index].is_finished || state.is_over {
+                return None;
+            }
+            state = self.work_or_wait(state, index);
+        }
+    }
+
+    /// Removes and returns the results of the next batch, by worker.
+    pub fn take_batch(&self) -> Vec<Yields> {
+        let workers = self.lock().queues.len();
+        (0..workers).map(|worker| self.take(worker).unwrap_or_default()).collect()
+    }
+
+    /// Runs workers until all work is done. The worker `first` is preferred, so its tables stay in the cache of the
+    /// thread's core.
+    pub fn work(&self, first: usize) {
+        let mut state = self.lock();
+        while !state.is_over && !state.queues.iter().all(|queue| queue.is_finished) {
+            state = self.work_or_wait(state, first);
+        }
+    }
+
+    /// Calls `visit` for each worker. No batch may wait or be processed.
+    pub fn for_each(&self, visit: impl FnMut(&mut Worker<Collector>)) {
+        let mut state = self.lock();
+        state.queues.iter_mut().filter_map(|queue| queue.worker.as_deref_mut()).for_each(visit);
+    }
+
+    /// The workers, at the end of the run.
+    pub fn into_workers(self) -> impl Iterator<Item = Worker<Collector>> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        state.queues.into_iter().filter_map(|queue| queue.worker).map(|worker| *worker)
+    }
+
+    /// Runs a worker if one has something to do, else waits until the state changes.
+    fn work_or_wait<'a>(&'a self, mut state: MutexGuard<'a, State>, first: usize) -> MutexGuard<'a, State> {
+        let Some(job) = state.take_job(first) else {
+            return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(state);
+        let done = job.run();
+        let mut state = self.lock();
+        state.put_back(done);
+        self.changed.notify_all();
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes a worker that has something to do; the `first` one if possible.
+    fn take_job(&mut self, first: usize) -> Option<Job> {
+        let count = self.queues.len();
+        let mut indices = (first..first + count).map(|index| index % count);
+        indices.find_map(|index| self.queues[index].take_job(index, self.is_complete))
+    }
+
+    fn put_back(&mut self, Done { index, worker, bursts, results, is_finished }: Done) {
+        let queue = &mut self.queues[index];
+        queue.worker = Some(worker);
+        queue.results.extend(results);
+        queue.bursts = bursts;
+        queue.is_finished = is_finished;
+    }
+}
+
+impl Queue {
+    fn take_job(&mut self, index: usize, is_complete: bool) -> Option<Job> {
+        let may_end = is_complete && !self.is_finished && self.results.len() < FINAL_RESULTS_MAX;
+        if self.waiting.is_empty() && !may_end {
+            return None;
+        }
+        let worker = self.worker.take()?;
+        let count = self.waiting.len().min(BATCHES_AT_ONCE_MAX);
+        Some(Job { index, worker, bursts: self.bursts, batches: self.waiting.drain(..count).collect() })
+    }
+}
+
+impl Job {
+    fn run(self) -> Done {
+        let Self { index, mut worker, mut bursts, batches } = self;
+        let is_end = batches.is_empty();
+        let mut results = vec![];
+        for batch in batches {
+            for (number, time, burst) in batch {
+                worker.pass_time(number, time);
+                worker.take(&burst, number);
+                bursts = number + 1;
+            }
+            results.push(std::mem::take(&mut worker.subscriber().yielded));
+        }
+        let is_finished = is_end && !worker.finish(bursts);
+        if is_end {
+            results.push(std::mem::take(&mut worker.subscriber().yielded));
+        }
+        Done { index, worker, bursts, results, is_finished }
+    }
+}
