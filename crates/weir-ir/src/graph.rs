@@ -108,9 +108,10 @@ pub use op::{Op, Touch, Touches, Wanted};
 
 use crate::engine_var::{EngineVar, VarName};
 use crate::key::KeyLayout;
-use crate::slot::SlotName;
+use crate::slot::{EngineSlot, SlotName};
 use smallvec::SmallVec;
 use std::fmt;
+use std::ops::Range;
 use weir_packet::DropReason;
 
 macro_rules! id {
@@ -533,6 +534,13 @@ impl Graph {
         }
     }
 
+    /// The places of an engine's slots in the packet's record; empty if the graph has none.
+    pub fn slots_of(&self, slot: EngineSlot) -> Range<usize> {
+        let is_one = |name: &&SlotName| **name == SlotName::Engine(slot);
+        let first = self.outs.iter().position(|name| is_one(&name)).unwrap_or(0);
+        first..first + self.outs.iter().filter(is_one).count()
+    }
+
     /// Creates a value of a type.
     pub fn value(&mut self, ty: Type) -> Value {
         self.values.push(ty);
@@ -552,5 +560,19 @@ impl Graph {
     /// Numbers of all blocks.
     pub fn block_ids(&self) -> impl DoubleEndedIterator<Item = Block> + use<> {
         (0..self.blocks.len() as u32).map(Block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_a_name_are_a_range() {
+        let names = ["a", "$further_terms", "$further_terms", "b"].map(str::to_string);
+        let outs = names.into_iter().filter_map(SlotName::parse).collect();
+        let graph = Graph { outs, ..Graph::default() };
+        assert_eq!(graph.slots_of(EngineSlot::FurtherTerms), 1..3);
+        assert!(graph.slots_of(EngineSlot::OuterTerms).is_empty());
     }
 }

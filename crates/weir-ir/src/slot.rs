@@ -3,10 +3,8 @@
 //! Most slots hold values for lines about packets, and only their number matters to the engine. The others are part of
 //! the contract between programs and the engine, which finds them by name in a graph's declarations.
 
-use crate::graph::Graph;
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 
 /// The name of a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -76,15 +74,6 @@ impl From<String> for SlotName {
     }
 }
 
-impl Graph {
-    /// The places of an engine's slots in the record; empty if the graph has none.
-    pub fn slots_of(&self, slot: EngineSlot) -> Range<usize> {
-        let is_one = |name: &&SlotName| **name == SlotName::Engine(slot);
-        let first = self.outs.iter().position(|name| is_one(&name)).unwrap_or(0);
-        first..first + self.outs.iter().filter(is_one).count()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,14 +85,5 @@ mod tests {
         }
         assert_eq!(SlotName::parse("ip.src".to_string()), Some("ip.src".to_string().into()));
         assert_eq!(SlotName::parse("$none".to_string()), None);
-    }
-
-    #[test]
-    fn slots_of_a_name_are_a_range() {
-        let names = ["a", "$further_terms", "$further_terms", "b"].map(str::to_string);
-        let outs = names.into_iter().filter_map(SlotName::parse).collect();
-        let graph = Graph { outs, ..Graph::default() };
-        assert_eq!(graph.slots_of(EngineSlot::FurtherTerms), 1..3);
-        assert!(graph.slots_of(EngineSlot::OuterTerms).is_empty());
     }
 }

@@ -586,7 +586,7 @@ fn streams_and_matches_are_questions_beside_others() {
         ),
         ("ask = \"flows\"\nmatcher = \"rust\"\n", "`matcher` does not apply to `flows`"),
         ("ask = \"flows\"\npatterns = ['a']\n", "`patterns` does not apply to `flows`"),
-        ("ask = \"events\"\nfilter = 'tls'\n", "handed over before this is known"),
+        ("ask = \"events\"\nfilter = 'tls'\n", "are delivered before this field is known"),
     ] {
         std::fs::write(&file, format!("[[question]]\nname = \"a\"\n{text}")).unwrap();
         let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);

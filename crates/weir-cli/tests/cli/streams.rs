@@ -280,7 +280,7 @@ fn what_is_wrong_with_options_is_said() {
         (&["streams", "--policy", "10.0.0.0/99:linux"], "give NETWORK:POLICY"),
         (&["streams", "--priority", "tcp:99"], "N from 0 to 15"),
         (&["streams", "--chunk", "10", "--overlap", "10"], "a chunk must be longer than its overlap"),
-        (&["events", "tls"], "handed over before this is known"),
+        (&["events", "tls"], "are delivered before this field is known"),
         (&["match", "-e", "a(b"], "unclosed group\n  | a(b\n  |  ^"),
         (&["match", "-e", "a*"], "require at least one byte"),
     ] {

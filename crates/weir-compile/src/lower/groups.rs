@@ -5,7 +5,7 @@
 //! one by one only then. The predicates of a group are bits of one number, so that tests of terms skip the whole group
 //! if the number is 0.
 
-use super::predicate::{PredicateVars, literal_range, merge_ranges, within};
+use super::ranges::{literal_range, merge_ranges, within};
 use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
 use crate::trie::NodeId;
@@ -19,6 +19,27 @@ use weir_lang::model::{FieldId, FieldType, LayerId};
 const PREDICATES_MIN: usize = 8;
 /// Maximum number of predicates of a group: the bits of a number.
 const PREDICATES_MAX: usize = 64;
+
+/// The place of a predicate's values.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PredicateVars {
+    /// Variables of its own.
+    Own {
+        /// Whether the comparison held for any value (for `!=`: the comparison for equality).
+        any: Variable,
+        /// Whether there was a value.
+        exists: Variable,
+        /// Whether it held, or would for a packet of the opposite direction.
+        either_way: Variable,
+    },
+    /// A bit of the variables of a group.
+    Grouped {
+        /// The group.
+        group: usize,
+        /// The bit.
+        bit: u32,
+    },
+}
 
 /// A group.
 #[derive(Debug, Clone)]

@@ -20,6 +20,7 @@ mod messages;
 mod open_terms;
 mod packet_line;
 mod predicate;
+mod ranges;
 mod sequence;
 mod wholes;
 
@@ -132,7 +133,7 @@ struct Lower<'a> {
     entries: Vec<Block>,
     /// Low and high word of each `below.NAME` at this point.
     below: Rc<BTreeMap<String, (Variable, Variable)>>,
-    predicates: Vec<predicate::PredicateVars>,
+    predicates: Vec<groups::PredicateVars>,
     groups: Vec<groups::PredicateGroup>,
     finish: finish::FinishBlocks,
     reachable: Vec<FxHashSet<LayerId>>,

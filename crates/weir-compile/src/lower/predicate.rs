@@ -6,7 +6,8 @@
 //! packets; predicates that may differ between packets do not, because one matching packet is enough.
 
 use super::expr::is_truth;
-use super::groups::Guarded;
+use super::groups::{Guarded, PredicateVars};
+use super::ranges::{literal_range, merge_ranges, within};
 use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
 use crate::question::Decides;
@@ -26,27 +27,6 @@ pub(super) enum Above {
     All,
     /// Nothing: the current layer is parsed and is the last.
     Nothing,
-}
-
-/// The place of a predicate's values.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum PredicateVars {
-    /// Variables of its own.
-    Own {
-        /// Whether the comparison held for any value (for `!=`: the comparison for equality).
-        any: Variable,
-        /// Whether there was a value.
-        exists: Variable,
-        /// Whether it held, or would for a packet of the opposite direction.
-        either_way: Variable,
-    },
-    /// A bit of the variables of a [group](super::groups).
-    Grouped {
-        /// The group.
-        group: usize,
-        /// The bit.
-        bit: u32,
-    },
 }
 
 /// What must hold of a predicate before a layer is parsed, so that the predicate can still hold.
@@ -593,31 +573,6 @@ pub(crate) fn compare_words(b: &mut Builder, predicate: &Predicate, high: Value,
     }
 }
 
-/// Whether (high, low) is in an inclusive range of 128-bit numbers.
-pub(super) fn within(b: &mut Builder, high: Value, low: Value, from: u128, to: u128) -> Value {
-    let word = |b: &mut Builder, value: Value, from: u64, to: u64| {
-        if from == 0 && to == u64::MAX {
-            return b.bool(true);
-        }
-        let bottom = b.int(from);
-        if from == to {
-            return b.compare(CompareOp::Eq, value, bottom);
-        }
-        let above = b.binary(BinaryOp::Sub, value, bottom);
-        let width = b.int(to - from);
-        b.compare(CompareOp::Le, above, width)
-    };
-    let halves = |n: u128| ((n >> 64) as u64, n as u64);
-    let ((fh, fl), (th, tl)) = (halves(from), halves(to));
-    if fh == th || (fl == 0 && tl == u64::MAX) {
-        let (h, l) = (word(b, high, fh, th), word(b, low, fl, tl));
-        return b.binary(BinaryOp::And, h, l);
-    }
-    let set = Set(b.graph.sets.len() as u32);
-    b.graph.sets.push(vec![(from, to)]);
-    b.one(Op::Member { set, high, low })
-}
-
 /// As [`Lower::compare_bytes`] without slices, for any builder.
 pub(crate) fn compare_bytes(
     b: &mut Builder,
@@ -664,38 +619,4 @@ pub(crate) fn compare_bytes(
         any = b.binary(BinaryOp::Or, any, holds);
     }
     any
-}
-
-/// A literal as an inclusive range of numbers.
-pub(super) fn literal_range(literal: &Literal) -> Option<(u128, u128)> {
-    let prefix = |address: u128, bits: u32, prefix: u8| {
-        let host = bits - u32::from(prefix).min(bits);
-        let mask = if host >= 128 { u128::MAX } else { (1u128 << host) - 1 };
-        (address & !mask, address | mask)
-    };
-    Some(match literal {
-        Literal::Numbers(from, to) => (u128::from(*from), u128::from(*to)),
-        Literal::Ipv4(address, bits) => prefix(u128::from(u32::from(*address)), 32, *bits),
-        Literal::Ipv4Range(from, to) => (u128::from(u32::from(*from)), u128::from(u32::from(*to))),
-        Literal::Ipv6(address, bits) => prefix(u128::from(*address), 128, *bits),
-        Literal::Ipv6Range(from, to) => (u128::from(*from), u128::from(*to)),
-        Literal::Bytes(bytes) if bytes.len() <= 8 => {
-            let number = bytes.iter().fold(0u128, |n, &b| n << 8 | u128::from(b));
-            (number, number)
-        }
-        Literal::Bytes(_) | Literal::Text(_) => return None,
-    })
-}
-
-/// Sorts ranges and merges overlapping ones.
-pub(super) fn merge_ranges(mut ranges: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
-    ranges.sort_unstable();
-    let mut merged: Vec<(u128, u128)> = vec![];
-    for (from, to) in ranges {
-        match merged.last_mut() {
-            Some(last) if from <= last.1.saturating_add(1) => last.1 = last.1.max(to),
-            _ => merged.push((from, to)),
-        }
-    }
-    merged
 }

@@ -1,6 +1,6 @@
 //! Splits a line of text into tokens and steps through them.
 
-use super::parse::ParseError;
+use super::error::ParseError;
 
 /// A token.
 #[derive(Debug, Clone, PartialEq, Eq)]

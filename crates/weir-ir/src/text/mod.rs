@@ -1,6 +1,7 @@
 //! The text form of a graph: [`Graph`](crate::graph::Graph) prints with `Display` and parses with `FromStr`. Printed
 //! text that is parsed prints the same again. The grammar is at the head of [`crate::graph`].
 
+mod error;
 mod lexer;
 mod operand;
 mod parse;
@@ -9,7 +10,8 @@ mod parse_terminator;
 mod print;
 mod words;
 
-pub use parse::{ParseError, parse};
+pub use error::ParseError;
+pub use parse::parse;
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,7 @@
 //! The text of an instruction's operands: how each kind of operand is printed and parsed.
 
+use super::error::ParseError;
 use super::lexer::{Line, Token};
-use super::parse::ParseError;
-use super::print::Separated;
 use super::words::{BINARY, COMPARE, LOAD, META, thing, word};
 use crate::graph::{
     BinaryOp, CompareOp, Event, Fuel, Meta, NumberFormat, Out, Pattern, Sequence, Set, Value, Var,
@@ -184,5 +183,17 @@ impl Operand for Vec<Value> {
             }
         }
         Ok(values)
+    }
+}
+
+/// Values separated by commas.
+pub(super) struct Separated<'a, T>(pub &'a [T]);
+
+impl<T: Display> Display for Separated<'_, T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, value) in self.0.iter().enumerate() {
+            write!(f, "{}{value}", if index > 0 { ", " } else { "" })?;
+        }
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Parses the text form. Checks the syntax only; [`crate::verify`] checks the graph.
 
+use super::error::ParseError;
 use super::lexer::{Line, Token};
 use super::operand::Operand;
 use super::parse_op;
@@ -11,27 +12,7 @@ use crate::graph::{
 };
 use crate::key::{KeyLayout, KeyPart, KeyRole, KeySide};
 use crate::slot::SlotName;
-use std::fmt;
 use std::str::FromStr;
-
-/// An error in a text, and its position.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseError {
-    /// Line, from 1.
-    pub line: usize,
-    /// Character in the line, from 1.
-    pub column: usize,
-    /// Description of the error.
-    pub message: String,
-}
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.line, self.column, self.message)
-    }
-}
-
-impl std::error::Error for ParseError {}
 
 impl FromStr for Graph {
     type Err = ParseError;

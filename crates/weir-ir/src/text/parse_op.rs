@@ -1,8 +1,8 @@
 //! Parses instructions, by the [table of operations](crate::graph::operations).
 
+use super::error::ParseError;
 use super::lexer::Line;
 use super::operand::{Operand, Word};
-use super::parse::ParseError;
 use crate::graph::operations::operations;
 use crate::graph::{BinaryOp, CompareOp, Inst, NumberFormat, Op, Value, Values};
 

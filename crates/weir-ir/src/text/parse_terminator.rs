@@ -1,8 +1,8 @@
 //! Parses terminators.
 
+use super::error::ParseError;
 use super::lexer::{Line, Token};
 use super::operand::Operand;
-use super::parse::ParseError;
 use crate::graph::{Block, Fuel, Table, Target, Terminator};
 use weir_packet::DropReason;
 

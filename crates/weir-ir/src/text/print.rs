@@ -1,6 +1,6 @@
 //! Prints a graph.
 
-use super::operand::{Operand, Words};
+use super::operand::{Operand, Separated, Words};
 use crate::graph::operations::operations;
 use crate::graph::{
     BlockData, Graph, Inst, Op, PatternDecl, SequenceDecl, TableDecl, Target, Terminator, Type, VarDecl,
@@ -255,18 +255,6 @@ fn print_block(graph: &Graph, at: usize, block: &BlockData, f: &mut Formatter<'_
 
 fn flag(set: bool, word: &'static str) -> impl Display {
     fmt::from_fn(move |f| if set { write!(f, " {word}") } else { Ok(()) })
-}
-
-/// Values separated by commas.
-pub(super) struct Separated<'a, T>(pub &'a [T]);
-
-impl<T: Display> Display for Separated<'_, T> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (index, value) in self.0.iter().enumerate() {
-            write!(f, "{}{value}", if index > 0 { ", " } else { "" })?;
-        }
-        Ok(())
-    }
 }
 
 /// A name, quoted if it is not one word.
