@@ -48,6 +48,8 @@ pub struct FirstPlace {
     pub at: usize,
     /// The bytes come in datagrams.
     pub is_datagram: bool,
+    /// The originator or the responder has one of the protocol's [ports](SessionProtocol::ports).
+    pub is_on_port: bool,
 }
 
 /// What a probe thinks of the first bytes of a connection. How segments cut a stream must not matter: what it is certain of, or
