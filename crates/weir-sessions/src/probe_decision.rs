@@ -98,9 +98,9 @@ impl Table {
     /// Adds the protocols of `among` that may begin with these bytes.
     #[inline]
     fn add_possible(&self, first: &[u8; DECIDED_BYTES], among: &ProtocolSet, possible: &mut ProtocolSet) {
-        for (at, (word, of_word)) in among.words().iter().zip(&*self.0).enumerate() {
+        for ((possible, among), places) in possible.words_mut().iter_mut().zip(among.words()).zip(&*self.0) {
             let left = |left, (&byte, of): (&u8, &[u64; 256])| left & of[usize::from(byte)];
-            possible.add_word(at, first.iter().zip(of_word).fold(*word, left));
+            *possible |= first.iter().zip(places).fold(*among, left);
         }
     }
 }
