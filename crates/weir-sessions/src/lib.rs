@@ -36,7 +36,6 @@ mod pieces;
 pub mod pop3;
 pub mod postgresql;
 mod probe_decision;
-mod protocol_set;
 pub mod quic;
 pub mod radius;
 pub mod rdp;
@@ -60,8 +59,7 @@ pub mod x509;
 pub use context::{Context, Setting};
 pub use pairing::Exchange;
 pub use probe_decision::{ByteSet, DECIDED_BYTES, ProbeDecision};
-pub use protocol_set::{PROTOCOLS_MAX, ProtocolSet};
-pub use registry::{RegisterError, SessionRegistry, UnknownSetting};
+pub use registry::{PROTOCOLS_MAX, ProtocolSet, RegisterError, SessionRegistry, UnknownSetting};
 pub use session::{
     CutOff, Data, Field, FirstPlace, InnerPiece, OpenParser, Opening, PartLog, PartsOf, Probe, Progress,
     Session, SessionParser, SessionProtocol, SessionType, Within, Words,

@@ -31,7 +31,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 /// First byte: a version from 1 to 4 and a mode other than 0.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
-        0 => ByteSet::of(|byte| matches!(byte >> 3 & 7, 1..=4) && byte & 7 != 0),
+        // Version and mode. On other ports, only messages of servers are recognised.
+        0 => ByteSet::of(|byte| {
+            let is_mode = if place.is_on_port { byte & 7 != 0 } else { byte & 7 == 4 };
+            matches!(byte >> 3 & 7, 1..=4) && is_mode
+        }),
         _ => ByteSet::ALL,
     }
 }

@@ -2,11 +2,19 @@
 
 use crate::context::Configuration;
 use crate::{
-    Context, Field, PART_LOGS, PROTOCOLS, PROTOCOLS_MAX, PartLog, ProbeDecision, ProtocolSet, SessionParser,
-    SessionProtocol, Setting, WITHIN, Within,
+    Context, Field, PART_LOGS, PROTOCOLS, PartLog, ProbeDecision, SessionParser, SessionProtocol, Setting,
+    WITHIN, Within,
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use weir_packet::FixedSet;
+
+/// Maximum number of protocols of a registry. A flow's record names each recognised protocol by a byte, and one value of that byte means
+/// none.
+pub const PROTOCOLS_MAX: usize = 255;
+
+/// A set of session protocols, by their numbers in a [`SessionRegistry`].
+pub type ProtocolSet = FixedSet<SessionProtocol, { PROTOCOLS_MAX.div_ceil(64) }>;
 
 /// The session protocols by number, the logs of parts of their sessions, and the sessions that are contained in others.
 /// A protocol's number is its index; [`ProtocolSet`]s, plans and rows refer to protocols by number. Numbers never

@@ -49,6 +49,8 @@ pub struct FirstPlace {
     pub at: usize,
     /// Whether the bytes are datagrams.
     pub is_datagram: bool,
+    /// The originator or the responder has one of the protocol's [ports](SessionProtocol::ports).
+    pub is_on_port: bool,
 }
 
 /// The verdict of a probe on the first bytes of a connection. It must not depend on how a stream is cut into segments:

@@ -299,8 +299,8 @@ proptest! {
     }
 }
 
-/// The first bytes of both sides of every protocol's seeds.
-fn beginnings() -> Vec<[Vec<u8>; 2]> {
+/// The first bytes of both sides of every protocol's seeds, with the protocol.
+fn beginnings() -> Vec<(&'static SessionProtocol, [Vec<u8>; 2])> {
     let of_seed = |seed: Conversation| {
         [Direction::Originator, Direction::Responder].map(|from| {
             let sent = seed.steps.iter().filter(|step| step.from == from);
@@ -309,11 +309,20 @@ fn beginnings() -> Vec<[Vec<u8>; 2]> {
             first.clone().find(|bytes| !bytes.is_empty()).cloned().unwrap_or_default()
         })
     };
-    protocols().iter().flat_map(|protocol| seeds(protocol)).map(|(_, seed)| of_seed(seed)).collect()
+    let of_protocol = |protocol: &&'static SessionProtocol| {
+        let protocol = *protocol;
+        seeds(protocol).into_iter().map(move |(_, seed)| (protocol, of_seed(seed)))
+    };
+    protocols().iter().flat_map(of_protocol).collect()
 }
 
-/// Asserts that every protocol ruled out by the decision has a probe that denies the same bytes.
-fn assert_decided(decision: &ProbeDecision, opening: &Opening<'_>) {
+/// The ports of all protocols.
+fn known_ports() -> Vec<u16> {
+    protocols().iter().flat_map(|protocol| protocol.ports).copied().collect()
+}
+
+/// Asserts that every protocol ruled out by the decision has a probe that denies the same bytes. Returns the number of the others.
+fn assert_decided(decision: &ProbeDecision, opening: &Opening<'_>) -> usize {
     let transport = if opening.is_datagram { "udp" } else { "tcp" };
     let left = decision.candidates(opening, &SessionRegistry::builtin().all());
     for (index, protocol) in protocols().iter().enumerate() {
@@ -321,29 +330,21 @@ fn assert_decided(decision: &ProbeDecision, opening: &Opening<'_>) {
             assert_eq!((protocol.probe)(opening), Probe::NotForUs, "{} {opening:02x?}", protocol.name);
         }
     }
+    left.len()
 }
 
 #[test]
 fn the_decision_rules_out_only_what_its_probe_denies() {
-    let decision = ProbeDecision::of(protocols());
-    let (mut asked, mut possible, all) = (0, 0, SessionRegistry::builtin().all());
-    let ports = [
-        [40000, 40001],
-        [40000, 53],
-        [123, 123],
-        [40000, 21],
-        [25, 40000],
-        [502, 40000],
-        [6379, 40000],
-        [1812, 547],
-    ];
-    for [originator, responder] in beginnings() {
+    let decision = SessionRegistry::builtin().probes();
+    let (mut asked, mut possible) = (0, 0);
+    for (number, (protocol, [originator, responder])) in beginnings().into_iter().enumerate() {
+        // The ports of other protocols are tried with random bytes, below.
+        let mut own_ports = protocol.ports.iter().cycle();
         for at in 0..DECIDED_BYTES + 2 {
             for byte in 0..=u8::MAX {
                 let mut changed = [originator.clone(), responder.clone()];
                 changed.iter_mut().filter_map(|bytes| bytes.get_mut(at)).for_each(|of| *of = byte);
                 let [one, other] = &changed;
-                let ports = ports[usize::from(byte) % ports.len()];
                 let sides = [
                     (&one[..], &other[..]),
                     (&one[..], &[]),
@@ -351,13 +352,16 @@ fn the_decision_rules_out_only_what_its_probe_denies() {
                     (&other[..], &one[..]),
                     (&one[..], &responder[..]),
                 ];
+                // Half of the bytes are tried on a port of the protocol; with the next seed, the other half.
+                let is_on_port = (number + byte.count_ones() as usize) % 2 == 0;
+                let port = own_ports.next().filter(|_| is_on_port).copied().unwrap_or(40001);
                 for (originator, responder) in sides {
                     for is_datagram in [false, true] {
+                        let ports = [40000, port];
                         let opening =
                             Opening { originator, responder, ports, is_datagram, ..Opening::default() };
-                        assert_decided(&decision, &opening);
+                        possible += assert_decided(&decision, &opening);
                         asked += protocols().len();
-                        possible += decision.candidates(&opening, &all).len();
                     }
                 }
             }
@@ -371,10 +375,10 @@ proptest! {
     fn the_decision_agrees_with_probes_on_any_bytes(
         one in prop::collection::vec(any::<u8>(), 0..80),
         other in prop::collection::vec(any::<u8>(), 0..80),
-        ports in any::<[u16; 2]>(),
+        ports in prop::array::uniform2(prop_oneof![any::<u16>(), prop::sample::select(known_ports())]),
         is_datagram in any::<bool>(),
     ) {
-        let decision = ProbeDecision::of(protocols());
+        let decision = SessionRegistry::builtin().probes();
         for (originator, responder) in [(&one[..], &other[..]), (&one, &[]), (&[], &other)] {
             assert_decided(&decision, &Opening { originator, responder, ports, is_datagram, ..Opening::default() });
         }

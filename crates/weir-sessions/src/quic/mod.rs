@@ -51,7 +51,9 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 /// First byte of a long header.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
+        // A long header.
         0 => ByteSet::of(|byte| byte & 0x80 != 0),
+        at @ 1..=4 => ByteSet::of(|byte| version::may_have(at - 1, byte)),
         _ => ByteSet::ALL,
     }
 }

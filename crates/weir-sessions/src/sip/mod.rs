@@ -36,7 +36,8 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
 /// The first byte of a method, of `SIP/` or of a line break.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
-        0 => ByteSet::of(|byte| matches!(byte, b'\r' | b'\n' | b'A'..=b'Z')),
+        // A method or version of at least three letters, perhaps after line ends.
+        0..=2 => ByteSet::of(|byte| matches!(byte, b'\r' | b'\n' | b'A'..=b'Z')),
         _ => ByteSet::ALL,
     }
 }
