@@ -10,6 +10,7 @@
 extern crate self as weir_sessions;
 
 pub mod bittorrent;
+mod byte_set;
 mod context;
 #[cfg(test)]
 #[path = "../../weir-testing/src/conversation.rs"]
@@ -56,9 +57,10 @@ mod wire;
 pub mod wireguard;
 pub mod x509;
 
+pub use byte_set::ByteSet;
 pub use context::{Context, Setting};
 pub use pairing::Exchange;
-pub use probe_decision::{ByteSet, DECIDED_BYTES, ProbeDecision};
+pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
 pub use registry::{PROTOCOLS_MAX, ProtocolSet, RegisterError, SessionRegistry, UnknownSetting};
 pub use session::{
     CutOff, Data, Field, FirstPlace, InnerPiece, OpenParser, Opening, PartLog, PartsOf, Probe, Progress,

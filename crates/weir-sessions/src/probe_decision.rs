@@ -5,33 +5,11 @@
 //! intersection over the first bytes leaves few candidates, and only their probes are called. The result is the same as
 //! without the table: a protocol that is ruled out would have answered [`NotForUs`](crate::Probe::NotForUs).
 
+use crate::byte_set::ByteSet;
 use crate::{FirstPlace, Opening, ProtocolSet, SessionProtocol};
 
 /// First bytes of a side that the decision looks at. A side that sent fewer rules out nothing.
 pub const DECIDED_BYTES: usize = 6;
-
-/// A set of values of a byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ByteSet([u64; 4]);
-
-impl ByteSet {
-    /// All values.
-    pub const ALL: Self = Self([u64::MAX; 4]);
-
-    /// The values for which `contains` holds.
-    pub fn of(contains: impl Fn(u8) -> bool) -> Self {
-        let members = (0..=u8::MAX).filter(|&byte| contains(byte));
-        Self(members.fold([0; 4], |mut words, byte| {
-            words[usize::from(byte >> 6)] |= 1 << (byte & 63);
-            words
-        }))
-    }
-
-    /// Whether a value is in the set.
-    pub fn contains(self, byte: u8) -> bool {
-        self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
-    }
-}
 
 /// The probes of a set of protocols, compiled into one decision. 98 KiB for every 64 protocols, of which a flow without known ports
 /// uses 12 KiB.

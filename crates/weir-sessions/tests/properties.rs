@@ -353,7 +353,7 @@ fn the_decision_rules_out_only_what_its_probe_denies() {
                     (&one[..], &responder[..]),
                 ];
                 // Half of the bytes are tried on a port of the protocol; with the next seed, the other half.
-                let is_on_port = (number + byte.count_ones() as usize) % 2 == 0;
+                let is_on_port = (number + byte.count_ones() as usize).is_multiple_of(2);
                 let port = own_ports.next().filter(|_| is_on_port).copied().unwrap_or(40001);
                 for (originator, responder) in sides {
                     for is_datagram in [false, true] {

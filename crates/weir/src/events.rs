@@ -58,7 +58,7 @@ impl EventRows {
             if found.is_empty() {
                 return Err(name.clone());
             }
-            asked = asked | found;
+            asked |= found;
         }
         if names.is_empty() {
             let with_columns = events.iter().enumerate().filter(|(_, event)| !event.columns.is_empty());

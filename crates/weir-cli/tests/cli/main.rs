@@ -552,7 +552,7 @@ fn explain_knows_what_every_command_asks_for() {
     assert_eq!(answer(&["explain", "tcp", "--wants", "stats", "--stage", "parse"], 0).lines().count(), 2);
     let classes = ["explain", "tcp", "--wants", "match", "--set", "patterns=x", "--set", "cutoff=dns:1k"];
     let classes = answer(&classes, 0);
-    assert!(classes.contains("question 0 (tcp) and (tcp.port in {53, 5353, 5355}"), "{classes}");
+    assert!(classes.contains("question 0 (tcp) and (tcp.port in {53, 137, 5353, 5355}"), "{classes}");
     for (args, said) in [
         (&["--wants", "match"][..], "there is no pattern: give `patterns`"),
         (&["--wants", "explain"], "`explain` is not a type of question"),
