@@ -204,6 +204,26 @@ pub(crate) unsafe extern "C" fn seq_acknowledge(env: *mut Env<'_>, words: *mut u
     });
 }
 
+/// Arguments `side, at`; no results.
+pub(crate) unsafe extern "C" fn seq_begin(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    env.guard(|env| {
+        let (host, flow) = env.split();
+        host.seq_begin(seq_side(id, flow, words[0]), words[1]);
+    });
+}
+
+/// Argument `side`; no results.
+pub(crate) unsafe extern "C" fn seq_end(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
+    // SAFETY: as in `seq_insert`.
+    let (env, words) = unsafe { (&mut *env, array(words, count)) };
+    env.guard(|env| {
+        let (host, flow) = env.split();
+        host.seq_end(seq_side(id, flow, words[0]));
+    });
+}
+
 /// Argument `side`; results `there, gap, address, bytes, offset, length, of the other, metas …`.
 pub(crate) unsafe extern "C" fn seq_next(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.

@@ -37,6 +37,14 @@ impl Host for Notes {
         self.notes.push(format!("acknowledge {} {at}", seq_side(&of)));
     }
 
+    fn seq_begin(&mut self, of: SeqSide<'_>, at: u64) {
+        self.notes.push(format!("begin {} {at}", seq_side(&of)));
+    }
+
+    fn seq_end(&mut self, of: SeqSide<'_>) {
+        self.notes.push(format!("end {}", seq_side(&of)));
+    }
+
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
         self.notes.push(format!("next {}", seq_side(&of)));
         self.next.pop()
@@ -674,6 +682,8 @@ fn asks_the_host() -> (Graph, Table) {
     };
     let inserted = b.push(insert);
     b.push(Op::SeqAcknowledge { sequence, flow, side, at: one });
+    b.push(Op::SeqBegin { sequence, flow, side, at: big });
+    b.push(Op::SeqEnd { sequence, flow, side });
     let next = b.push(Op::SeqNext { sequence, flow, side });
     let next_length = b.one(Op::Length(next[2]));
     b.push(Op::Deliver { flow, side, gap: next[1], buf: next[2], offset: next[3], length: next[4] });

@@ -64,8 +64,10 @@ pub enum RecordVar {
     Endpoint,
     /// Whether a direction's last sequence number is that of a FIN.
     HasFin,
-    /// Payload bytes that strict reassembly left out; only if reassembly is strict.
+    /// Payload bytes that the receiver rejects.
     RefusedBytes,
+    /// Payload bytes outside of the connection.
+    OutsideBytes,
     /// Type of the first ICMP message.
     IcmpType,
     /// Code of the first ICMP message.
@@ -77,13 +79,14 @@ pub enum RecordVar {
 }
 
 impl RecordVar {
-    const ALL: [RecordVar; 10] = [
+    const ALL: [RecordVar; 11] = [
         RecordVar::Packets,
         RecordVar::IpBytes,
         RecordVar::Bytes,
         RecordVar::Endpoint,
         RecordVar::HasFin,
         RecordVar::RefusedBytes,
+        RecordVar::OutsideBytes,
         RecordVar::IcmpType,
         RecordVar::IcmpCode,
         RecordVar::Vlan,
@@ -99,6 +102,7 @@ impl RecordVar {
             RecordVar::Endpoint => "endpoint",
             RecordVar::HasFin => "has_fin",
             RecordVar::RefusedBytes => "refused_bytes",
+            RecordVar::OutsideBytes => "outside_bytes",
             RecordVar::IcmpType => "type",
             RecordVar::IcmpCode => "code",
             RecordVar::Vlan => "vlan",
@@ -107,9 +111,8 @@ impl RecordVar {
     }
 
     /// Whether the record has the variable of a layer with this name.
-    pub(crate) fn has(name: &str, strict: bool) -> bool {
-        let var = Self::ALL.into_iter().find(|var| var.name() == name);
-        var.is_some_and(|var| strict || var != RecordVar::RefusedBytes)
+    pub(crate) fn has(name: &str) -> bool {
+        Self::ALL.into_iter().any(|var| var.name() == name)
     }
 }
 

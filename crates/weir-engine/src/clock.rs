@@ -14,6 +14,7 @@
 //! Flows that the claim has ended stay ended. A regular file claims nothing.
 
 use crate::counters::ClockCounters;
+use crate::timer::TICK_NS;
 
 /// One hour, which is longer than any time-out. A packet more than this ahead of its successor is counted; packets
 /// more than this behind may set the clock back.
@@ -64,9 +65,23 @@ impl Clock {
         &self.counters
     }
 
-    /// Processes the timestamp of a packet.
+    /// The start of the current [tick](TICK_NS), nanoseconds since 1970. Timers advance by whole ticks, so that
+    /// expiry does not depend on how packets are grouped into bursts.
+    pub fn ticked(&self) -> i64 {
+        self.now & -TICK_NS
+    }
+
+    /// Processes the timestamp of a packet. Returns whether another tick begins with the packet: timers must advance
+    /// before the packet is processed.
     #[inline]
-    pub fn tick(&mut self, time: i64) {
+    pub fn tick(&mut self, time: i64) -> bool {
+        let before = self.ticked();
+        self.witness(time);
+        self.ticked() != before
+    }
+
+    #[inline]
+    fn witness(&mut self, time: i64) {
         let agreed = time.min(self.last);
         let is_far = time < self.last.saturating_sub(FAR_NS);
         self.last = time;
@@ -129,7 +144,7 @@ mod tests {
     fn shows(times: &[i64]) -> (Vec<i64>, ClockCounters) {
         let mut clock = Clock::default();
         let shown = times.iter().map(|&time| {
-            clock.tick(time);
+            let _ = clock.tick(time);
             clock.now()
         });
         (shown.collect(), clock.counters)
@@ -170,17 +185,17 @@ mod tests {
     fn time_passes_while_a_source_is_idle() {
         let mut clock = Clock::default();
         assert!(!clock.idle(i64::MIN), "a source that knows no time");
-        clock.tick(START);
+        let _ = clock.tick(START);
         assert_eq!(clock.now(), i64::MIN, "one packet is no agreement");
         assert!(clock.idle(START + SECOND));
         assert!(clock.idle(START + 5 * SECOND));
         assert!(!clock.idle(START + 2 * SECOND) && !clock.idle(i64::MIN), "claims do not set it back");
         assert_eq!(clock.now(), START + 5 * SECOND);
         // A packet that is a little late confirms the claim.
-        clock.tick(START + 5 * SECOND - CLAIM_TOLERANCE_NS);
+        let _ = clock.tick(START + 5 * SECOND - CLAIM_TOLERANCE_NS);
         assert_eq!(clock.now(), START + 5 * SECOND);
-        clock.tick(START + 7 * SECOND);
-        clock.tick(START + 8 * SECOND);
+        let _ = clock.tick(START + 7 * SECOND);
+        let _ = clock.tick(START + 8 * SECOND);
         assert_eq!(clock.now(), START + 7 * SECOND);
         assert_eq!(clock.counters, ClockCounters::default());
     }
@@ -188,12 +203,12 @@ mod tests {
     #[test]
     fn late_packets_overrule_a_claim() {
         let mut clock = Clock::default();
-        [START, START + SECOND].into_iter().for_each(|time| clock.tick(time));
+        [START, START + SECOND].into_iter().for_each(|time| _ = clock.tick(time));
         assert!(clock.idle(START + 100 * SECOND));
-        clock.tick(START + 50 * SECOND);
+        let _ = clock.tick(START + 50 * SECOND);
         assert_eq!(clock.now(), START + 50 * SECOND, "a claim and a packet agree on the packet's time");
-        clock.tick(START + 51 * SECOND);
-        clock.tick(START + 52 * SECOND);
+        let _ = clock.tick(START + 51 * SECOND);
+        let _ = clock.tick(START + 52 * SECOND);
         assert_eq!(clock.now(), START + 51 * SECOND);
         assert_eq!(clock.counters, ClockCounters { claims_overruled: 1, ..ClockCounters::default() });
     }
@@ -201,22 +216,22 @@ mod tests {
     #[test]
     fn a_packet_of_a_wrong_time_does_not_take_a_claim_far_back() {
         let mut clock = Clock::default();
-        [START, START + 100 * SECOND].into_iter().for_each(|time| clock.tick(time));
+        [START, START + 100 * SECOND].into_iter().for_each(|time| _ = clock.tick(time));
         assert!(clock.idle(START + 110 * SECOND));
-        clock.tick(START - CENTURY);
+        let _ = clock.tick(START - CENTURY);
         assert_eq!(clock.now(), START + 100 * SECOND);
-        [START + 111 * SECOND, START + 112 * SECOND].into_iter().for_each(|time| clock.tick(time));
+        [START + 111 * SECOND, START + 112 * SECOND].into_iter().for_each(|time| _ = clock.tick(time));
         assert_eq!(clock.now(), START + 111 * SECOND);
     }
 
     #[test]
     fn a_claim_that_was_confirmed_is_never_overruled() {
         let mut clock = Clock::default();
-        clock.tick(START);
+        let _ = clock.tick(START);
         assert!(clock.idle(START + 10 * SECOND));
         [START + 10 * SECOND, START + 10 * SECOND, START + 3 * SECOND]
             .into_iter()
-            .for_each(|time| clock.tick(time));
+            .for_each(|time| _ = clock.tick(time));
         assert_eq!(clock.now(), START + 10 * SECOND);
         assert_eq!(clock.counters.claims_overruled, 0);
     }

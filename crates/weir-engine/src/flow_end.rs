@@ -153,6 +153,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                 deliver_bytes(&mut tail, data, self.delivery, effects, &next);
             }
         }
+        Direction::BOTH.into_iter().for_each(|side| self.flows.finish_sequence(flow, side));
         if self.flows.tables[flow.table.index()].layout.delivers {
             let (mut tail, data) = self.flows.tail(flow);
             finish_sessions(&mut tail, data, self.delivery, effects);
@@ -258,6 +259,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
     fn hand_over(&mut self, flow: FlowRef, reason: EndReason) {
         let FlowRef { table, id } = flow;
         let streams = self.flows.tables[table.index()].streams.get_mut(id).map(std::mem::take);
+        let outcomes = streams.as_ref().and_then(|_| self.flows.outcomes(flow));
         let state = &self.flows.tables[table.index()];
         let (header, data) = state.flows.entry(id);
         let sessions = state.sessions.get(id.0 as usize).filter(|_| state.layout.delivers);
@@ -269,7 +271,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         let known = FlowVerdict::of(&self.flows.plan, &state.layout, data);
         if let Some(streams) = streams {
             let moment = Moment::at(header.last_time);
-            self.delivery.streams_over(moment, &view, streams, known.clone(), reason);
+            self.delivery.streams_over(moment, &view, streams, known.clone(), (reason, outcomes));
         }
         if !state.layout.part {
             self.delivery.connection(&view, known, reason);

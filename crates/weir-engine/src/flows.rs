@@ -8,7 +8,7 @@ use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
 use crate::messages::Messages;
 use crate::plan::{ClassSet, Plan, SessionVerdict, Want};
-use crate::sequence::{Passed, Reassembler, SequenceLimits};
+use crate::sequence::{Inserted, Outcome, Passed, Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
 use crate::sets::Terms;
 use crate::stream::FlowStreams;
@@ -401,6 +401,31 @@ impl Flows {
         let state = &mut self.tables[table.index()];
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
         self.sequences.flush(state.layout.sequence?, record, side)
+    }
+
+    /// Finishes a direction's sequence at the end of its flow: bytes behind its last number are discarded.
+    pub fn finish_sequence(&mut self, FlowRef { table, id }: FlowRef, side: Direction) {
+        let state = &mut self.tables[table.index()];
+        let Some(sequence) = state.layout.sequence else { return };
+        let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
+        let outside_bytes = self.sequences.finish(sequence, record, side);
+        if outside_bytes > 0
+            && let Some(streams) = state.streams.get_mut(id)
+        {
+            streams.count(side, &Inserted { outside_bytes, ..Inserted::default() });
+        }
+    }
+
+    /// What became of the numbers of each direction, if the flow has a sequence.
+    pub fn outcomes(&mut self, FlowRef { table, id }: FlowRef) -> Option<[Outcome; 2]> {
+        let state = &mut self.tables[table.index()];
+        let sequence = state.layout.sequence?;
+        let data = state.flows.entry_mut(id).1;
+        let sequences = &self.sequences;
+        Some(
+            Direction::BOTH
+                .map(|side| sequences.outcome(sequence, FlowRecord { id: id.0, data: &mut *data }, side)),
+        )
     }
 
     /// Counts the bytes that wait behind a hole in a direction whose messages are read: strict mode passes over no

@@ -7,7 +7,7 @@ use crate::matcher::FlowVerdict;
 use crate::messages::{self, MessageCarrier};
 use crate::packet_ctx::PacketCtx;
 use crate::recognised::Recognised;
-use crate::sequence::{FrameRef, KeptFrame, Passed, Segment, waiting_cost};
+use crate::sequence::{FrameRef, Inserted, KeptFrame, Passed, Segment, waiting_cost};
 use crate::sessions::{Carrier, Yielded};
 use crate::sets::Terms;
 use crate::stage::Stage;
@@ -93,6 +93,16 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         self.flow.sequences.acknowledge(of.sequence, of.flow, of.direction, at);
     }
 
+    fn seq_begin(&mut self, of: SeqSide<'_>, at: u64) {
+        let outside_bytes = self.flow.sequences.confirm(of.sequence, of.flow, of.direction, at);
+        self.count_outside(of.direction, outside_bytes);
+    }
+
+    fn seq_end(&mut self, of: SeqSide<'_>) {
+        let outside_bytes = self.flow.sequences.end(of.sequence, of.flow, of.direction);
+        self.count_outside(of.direction, outside_bytes);
+    }
+
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
         let Passed { ordered, frame, is_repeated } =
             self.flow.sequences.next(of.sequence, of.flow, of.direction)?;
@@ -147,6 +157,15 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             None => self.flow.messages.carrier().unwrap_or(own),
         };
         self.effects.emitted.push(event, table, header, values);
+    }
+}
+
+impl<S> TailHost<'_, '_, S> {
+    /// Counts bytes that waited and turned out to be outside of the direction's numbers.
+    fn count_outside(&mut self, direction: Direction, outside_bytes: u64) {
+        if let Some(streams) = self.flow.streams.as_mut().filter(|_| outside_bytes > 0) {
+            streams.count(direction, &Inserted { outside_bytes, ..Inserted::default() });
+        }
     }
 }
 

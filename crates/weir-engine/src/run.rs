@@ -24,6 +24,7 @@ use crate::packet_run::{Advance, Lane, PacketRun, Place};
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use crate::worker::Worker;
+use std::ops::Range;
 use std::sync::Arc;
 use weir_ir::abi::{Program, Step};
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta};
@@ -34,25 +35,26 @@ use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta};
 const GROUP_PACKETS: usize = 12;
 
 impl<S: Subscriber> Worker<S> {
-    /// Processes a burst; `number` counts bursts over all workers. The caller has called `pass_time` for the burst
-    /// before.
-    pub fn take(&mut self, burst: &Burst, number: u64) {
+    /// Processes these packets of a burst, all of which belong to one [tick](crate::clock::Clock::tick); `number` counts
+    /// such parts over all workers. The caller has called `pass_time` for the part before.
+    pub fn take(&mut self, burst: &Burst, range: Range<usize>, number: u64) {
+        let packets = &burst.packets[range.clone()];
         let mut all = std::mem::take(&mut self.lanes);
-        if all.len() < burst.packets.len() {
+        if all.len() < packets.len() {
             // A subscriber panicked in the middle of an earlier burst, and its caller continued.
-            all.resize(BURST_PACKETS_MAX.max(burst.packets.len()), Lane::default());
+            all.resize(BURST_PACKETS_MAX.max(packets.len()), Lane::default());
         }
-        let lanes = &mut all[..burst.packets.len()];
+        let lanes = &mut all[..packets.len()];
         let began = self.delivery.stages.begin();
         let program = Arc::clone(&self.program);
-        Arc::clone(&program).note_packets(burst.packets.len());
+        Arc::clone(&program).note_packets(packets.len());
         let program = &*program;
-        let lookups = self.heads(program, burst, lanes);
-        self.delivery.stages.end(Stage::Head, burst.packets.len(), began);
+        let lookups = self.heads(program, burst, packets, lanes);
+        self.delivery.stages.end(Stage::Head, packets.len(), began);
         let began = self.delivery.stages.begin();
         self.delivery.order = Order { burst: number, phase: 2, at: 0, flow: 0 };
-        let mut groups = lanes.chunks_mut(GROUP_PACKETS).zip(burst.packets.chunks(GROUP_PACKETS));
-        let (mut ahead, mut index) = (groups.next(), 0);
+        let mut groups = lanes.chunks_mut(GROUP_PACKETS).zip(packets.chunks(GROUP_PACKETS));
+        let (mut ahead, mut index) = (groups.next(), range.start);
         self.prefetch(&mut ahead);
         while let Some((lanes, packets)) = ahead {
             ahead = groups.next();
@@ -70,9 +72,15 @@ impl<S: Subscriber> Worker<S> {
     }
 
     /// Runs the heads, and prefetches the buckets that they need. Returns the number of packets with a lookup.
-    fn heads(&self, program: &dyn Program, burst: &Burst, lanes: &mut [Lane]) -> usize {
+    fn heads(
+        &self,
+        program: &dyn Program,
+        burst: &Burst,
+        packets: &[PacketMeta],
+        lanes: &mut [Lane],
+    ) -> usize {
         let mut lookups = 0;
-        for (lane, packet) in lanes.iter_mut().zip(&burst.packets) {
+        for (lane, packet) in lanes.iter_mut().zip(packets) {
             let Lane { k, step, .. } = lane;
             *step = program.head(packet, burst.block.frame(packet), k);
             if *step == Step::Lookup {

@@ -9,6 +9,7 @@ use crate::effects::Effects;
 use crate::flow::{EndReason, FlowView};
 use crate::matcher::{Eligibility, FlowVerdict};
 use crate::plan::Want;
+use crate::sequence::Outcome;
 use crate::sets::{ClassSet, QuestionSet};
 use crate::stream::{Due, FlowStreams, Handover, HeldStreams, InOrder, Moment};
 use crate::subscriber::Subscriber;
@@ -169,21 +170,21 @@ impl<S: Subscriber> Delivery<S> {
         );
     }
 
-    /// Ends the streams of a flow that has ended.
+    /// Ends the streams of a flow that has ended, for a reason and with these outcomes of its sequence.
     pub fn streams_over(
         &mut self,
         moment: Moment<'_>,
         flow: &FlowView<'_>,
         mut streams: FlowStreams,
         known: FlowVerdict,
-        reason: EndReason,
+        end: (EndReason, Option<[Outcome; 2]>),
     ) {
         let ended = self.matcher.has_deferred_streams().then(|| self.matcher.record(flow));
         let known = FlowVerdict { ended, ..known };
         self.settle_streams(moment, flow, &mut streams, &known);
         let given = self.matcher.eligibility(&streams, &known).given;
         let mut to = Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams);
-        streams.end(&mut to, self.matcher.plan.stream_questions(&given), reason);
+        streams.end(&mut to, self.matcher.plan.stream_questions(&given), end);
     }
 
     /// Releases the held bytes of questions that are no longer about streams.

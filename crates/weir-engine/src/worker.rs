@@ -51,7 +51,8 @@ impl<S: Subscriber> Worker<S> {
         }
     }
 
-    /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970).
+    /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970). Callers pass the
+    /// [start of a tick](crate::clock::Clock::ticked).
     pub fn pass_time(&mut self, burst: u64, now: i64) {
         let began = self.delivery.stages.begin();
         while let Some(due) = self.delivery.streams.next_due(now) {

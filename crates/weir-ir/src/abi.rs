@@ -210,6 +210,17 @@ pub trait Host {
         let _ = (of, at);
     }
 
+    /// Records that a direction's numbers begin at `at`, because their receiver says so. No effect once numbers of the
+    /// direction have passed.
+    fn seq_begin(&mut self, of: SeqSide<'_>, at: u64) {
+        let _ = (of, at);
+    }
+
+    /// Records that a direction's numbers end with those that have passed.
+    fn seq_end(&mut self, of: SeqSide<'_>) {
+        let _ = of;
+    }
+
     /// The next queued bytes that are in order: of this direction, or of the opposite one if this direction's packet
     /// acknowledged them.
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {

@@ -27,6 +27,8 @@ pub const EXPECTED: u32 = 32;
 /// Bytes of this direction that the opposite one acknowledges and that have not arrived are lost: nothing waits for
 /// them.
 pub const UNAWAITED: u32 = 64;
+/// The numbers of this direction have ended: the rest is out of window.
+pub const ENDED: u32 = 128;
 /// The first bit of the count of segments that the program handled.
 pub const PASSED_SHIFT: u32 = 8;
 /// The last bit of that count. If it is set, the program calls the engine, so the count never overflows.

@@ -333,6 +333,11 @@ pub struct Sequence {
     /// The number before which the sender of the packet has received all bytes of the other side, if the
     /// condition holds: missing bytes before it are not waited for.
     pub acknowledge: Option<(Expr, Option<Expr>)>,
+    /// The first number of the other side, as the sender of the packet knows it, if the condition holds. It replaces
+    /// the first number seen, unless numbers of the other side have passed.
+    pub confirm: Option<(Expr, Option<Expr>)>,
+    /// Nothing follows a packet in order for which the condition holds: the side's numbers end with it.
+    pub end: Option<Expr>,
 }
 
 /// A state.

@@ -13,6 +13,7 @@ use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table};
 pub use weir_ir::key::Hosts;
+use weir_ir::sequence::ENDED;
 use weir_packet::{Timestamp, Value};
 use weir_sessions::SessionRegistry;
 
@@ -68,9 +69,11 @@ pub(crate) struct Places {
     bytes: Option<NumberPlace>,
     endpoint: Option<NumberPlace>,
     high: Option<NumberPlace>,
+    flags: Option<NumberPlace>,
     has_fin: Option<NumberPlace>,
     missing_bytes: Option<NumberPlace>,
     refused: Option<NumberPlace>,
+    outside: Option<NumberPlace>,
     icmp_type: Option<NumberPlace>,
     icmp_code: Option<NumberPlace>,
     vlan: Option<NumberPlace>,
@@ -89,9 +92,11 @@ impl Places {
             bytes: place(RecordVar::Bytes),
             endpoint: place(RecordVar::Endpoint),
             high: engine(EngineVar::SeqHigh),
+            flags: engine(EngineVar::SeqFlags),
             has_fin: place(RecordVar::HasFin),
             missing_bytes: engine(EngineVar::SeqMissing),
             refused: place(RecordVar::RefusedBytes),
+            outside: place(RecordVar::OutsideBytes),
             icmp_type: place(RecordVar::IcmpType),
             icmp_code: place(RecordVar::IcmpCode),
             vlan: place(RecordVar::Vlan),
@@ -105,7 +110,10 @@ impl Places {
     pub fn volume(&self, flow: &FlowView<'_>, responder: bool) -> (u64, u64) {
         let number = |place: Option<NumberPlace>| place.map_or(0, |p| flow.number_at(p, responder));
         let bytes = match self.high {
-            Some(_) => number(self.high).saturating_sub(number(self.has_fin).min(1)),
+            // The last number is that of a FIN.
+            Some(_) => {
+                number(self.high).saturating_sub(u64::from(number(self.flags) & u64::from(ENDED) != 0))
+            }
             None => number(self.bytes).saturating_sub(self.refused_bytes(flow, responder)),
         };
         (number(self.packets), bytes)
@@ -122,9 +130,14 @@ impl Places {
         }
     }
 
-    /// Bytes of a direction's payload that strict reassembly left out.
+    /// Bytes of a direction's payload that the receiver rejects.
     pub fn refused_bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
         self.refused.map_or(0, |place| flow.number_at(place, responder))
+    }
+
+    /// Bytes of a direction's payload that its layer found outside of the connection.
+    pub fn outside_bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
+        self.outside.map_or(0, |place| flow.number_at(place, responder))
     }
 }
 

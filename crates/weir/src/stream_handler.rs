@@ -120,10 +120,15 @@ impl Stream<'_, '_> {
         bytes.max(self.offset())
     }
 
-    /// The number of bytes that strict reassembly omitted because the receiver discards them as well. Valid only if the
-    /// handler [needs the record](StreamHandler::RECORD).
+    /// The number of bytes that were omitted because the receiver rejects them. Valid only if the handler [needs the record](StreamHandler::RECORD).
     pub fn refused_bytes(&self) -> u64 {
         self.places.refused_bytes(self.handle.flow, !self.is_orig())
+    }
+
+    /// The number of bytes outside of the connection: beyond the window, before the handshake, after the end. Valid
+    /// only if the handler [needs the record](StreamHandler::RECORD).
+    pub fn outside_bytes(&self) -> u64 {
+        self.handle.sequence.outside_bytes + self.places.outside_bytes(self.handle.flow, !self.is_orig())
     }
 
     /// Lowers the cutoff. It cannot be raised.

@@ -205,7 +205,7 @@ impl Job {
         for batch in batches {
             for (number, time, burst) in batch {
                 worker.pass_time(number, time);
-                worker.take(&burst, number);
+                worker.take(&burst, 0..burst.packets.len(), number);
                 bursts = number + 1;
             }
             results.push(std::mem::take(&mut worker.subscriber().yielded));

@@ -16,7 +16,7 @@ use weir_packet::{Burst, Poll, Source, SourceError};
 pub(crate) struct WorkerLoop {
     pub worker: Worker<Collector>,
     pub clock: Clock,
-    /// Number of bursts so far, plus clock changes without a burst.
+    /// Number of bursts so far, and of clock ticks.
     pub number: u64,
     /// The last burst; empty unless the last poll returned packets.
     pub burst: Burst,
@@ -40,14 +40,21 @@ impl WorkerLoop {
         let polled = read(source, &mut self.burst, &mut self.stages)?;
         match polled {
             Poll::Packets => {
-                self.worker.pass_time(self.number, self.clock.now());
-                self.worker.take(&self.burst, self.number);
-                self.burst.packets.iter().for_each(|packet| self.clock.tick(packet.time.0));
+                let mut first = 0;
+                for (index, packet) in self.burst.packets.iter().enumerate() {
+                    if self.clock.tick(packet.time.0) {
+                        self.worker.take(&self.burst, first..index, self.number);
+                        first = index;
+                        self.number += 1;
+                        self.worker.pass_time(self.number, self.clock.ticked());
+                    }
+                }
+                self.worker.take(&self.burst, first..self.burst.packets.len(), self.number);
                 self.number += 1;
             }
             Poll::Idle { now } => {
                 if self.clock.idle(now.0) {
-                    self.worker.pass_time(self.number, self.clock.now());
+                    self.worker.pass_time(self.number, self.clock.ticked());
                     self.number += 1;
                 }
             }

@@ -37,8 +37,10 @@ pub(crate) struct Dispatcher {
     plan: Arc<Plan>,
     k: Continuation,
     clock: Clock,
-    /// Bursts so far.
+    /// Parts of bursts so far.
     number: u64,
+    /// The time that the workers know.
+    time: i64,
     balancer: Balancer,
 }
 
@@ -48,7 +50,14 @@ impl Dispatcher {
     pub(crate) fn new(compiler: &Compiler, compiled: &Compiled, workers: usize) -> Result<Self, String> {
         let plan = compile(compiler, compiled)?.plan;
         let balancer = Balancer::new(workers, longest_timeout(compiled));
-        Ok(Self { plan, k: Continuation::default(), clock: Clock::default(), number: 0, balancer })
+        Ok(Self {
+            plan,
+            k: Continuation::default(),
+            clock: Clock::default(),
+            number: 0,
+            time: i64::MIN,
+            balancer,
+        })
     }
 
     /// Fills every worker's share of a batch while packets are available. Returns the state of the source.
@@ -75,25 +84,24 @@ impl Dispatcher {
         Filled::More
     }
 
-    /// Distributes the packets of a burst. All workers get its time.
+    /// Distributes the packets of a burst: one part for each tick of the clock. All workers get the time of each part.
     fn split(&mut self, burst: &Burst, shares: &mut [Batch]) {
-        let (number, time) = (self.number, self.clock.now());
-        self.balancer.pass_time(time);
-        // An even share, so that the usual part allocates once.
-        let expected = burst.packets.len().div_ceil(shares.len());
-        let mut parts = Vec::with_capacity(shares.len());
-        parts.resize_with(shares.len(), || Burst {
-            block: Arc::clone(&burst.block),
-            packets: Vec::with_capacity(expected),
-            ..Burst::default()
-        });
+        let mut parts = empty_parts(burst, shares.len());
         for (index, packet) in burst.packets.iter().enumerate() {
+            if self.clock.tick(packet.time.0) {
+                self.send(std::mem::replace(&mut parts, empty_parts(burst, shares.len())), shares);
+                self.time = self.clock.ticked();
+                self.balancer.pass_time(self.time);
+            }
             parts[self.worker_of(packet, burst.data(index))].extend_from(burst, index..index + 1);
-            self.clock.tick(packet.time.0);
         }
+        self.send(parts, shares);
+    }
+
+    fn send(&mut self, parts: Vec<Burst>, shares: &mut [Batch]) {
         for (share, part) in shares.iter_mut().zip(parts) {
             // Batches wait longer than the memory of a burst is valid.
-            share.push((number, time, part.hold()));
+            share.push((self.number, self.time, part.hold()));
         }
         self.number += 1;
     }
@@ -101,9 +109,8 @@ impl Dispatcher {
     /// The source is idle at `now`: if this is a new time, all workers get it.
     fn pass_idle_time(&mut self, now: Timestamp, shares: &mut [Batch]) {
         if self.clock.idle(now.0) {
-            let (number, time) = (self.number, self.clock.now());
-            shares.iter_mut().for_each(|share| share.push((number, time, Burst::default())));
-            self.number += 1;
+            self.time = self.clock.ticked();
+            self.send(vec![Burst::default(); shares.len()], shares);
         }
     }
 
@@ -112,6 +119,18 @@ impl Dispatcher {
         self.plan.program.head(packet, frame, &mut self.k);
         self.balancer.worker_of(self.k.outs[0], packet.wire_bytes)
     }
+}
+
+/// A part without packets for every worker.
+fn empty_parts(burst: &Burst, workers: usize) -> Vec<Burst> {
+    // An even share, so that the usual part allocates once.
+    let expected = burst.packets.len().div_ceil(workers);
+    let part = || Burst {
+        block: Arc::clone(&burst.block),
+        packets: Vec::with_capacity(expected),
+        ..Burst::default()
+    };
+    std::iter::repeat_with(part).take(workers).collect()
 }
 
 /// The longest time-out of any flow; `None` if some flows have none.

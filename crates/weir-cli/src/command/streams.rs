@@ -82,12 +82,17 @@ const COLUMNS: &[Column] = &[
     Column::new(
         "refused_bytes",
         ValueType::Unsigned,
-        "additional bytes that strict reassembly rejected, as the receiver does",
+        "additional bytes that reassembly rejected, as the receiver does",
+    ),
+    Column::new(
+        "out_of_window_bytes",
+        ValueType::Unsigned,
+        "additional bytes outside of the connection: beyond the window, before the handshake, after the end",
     ),
     Column::new(
         "retransmitted_bytes",
         ValueType::Unsigned,
-        "bytes that were sent again after their delivery",
+        "bytes that were sent again after their delivery, or after they were dropped",
     ),
     Column::new(
         "overlap_bytes",
@@ -153,9 +158,6 @@ impl StreamHandler for StreamRows {
         let [(_, src_p), (_, dst_p)] = stream.endpoints();
         let [src_h, dst_h] = stream.hosts();
         let connection = stream.connection();
-        let known = counts.delivered_bytes + counts.gap_bytes + counts.dropped_bytes;
-        let rest = payload_bytes.saturating_sub(known);
-        let cut_bytes = payload_bytes.saturating_sub(stream.cutoff()).max(counts.cut_bytes).min(rest);
         let mut row = vec![
             Value::Time(connection.ts),
             Value::Text(connection.uid.into()),
@@ -169,11 +171,12 @@ impl StreamHandler for StreamRows {
             Value::Unsigned(payload_bytes),
             Value::Unsigned(counts.delivered_bytes),
             Value::Unsigned(counts.gap_bytes),
-            Value::Unsigned(cut_bytes),
-            Value::Unsigned(rest - cut_bytes),
+            Value::Unsigned(counts.cut_bytes),
+            Value::Unsigned(counts.stuck_bytes),
             Value::Unsigned(counts.dropped_bytes),
             Value::Unsigned(stream.refused_bytes()),
-            Value::Unsigned(sequence.retransmitted_bytes),
+            Value::Unsigned(stream.outside_bytes()),
+            Value::Unsigned(sequence.retransmitted_bytes + counts.repeated_bytes),
             Value::Unsigned(sequence.overlap_bytes),
             Value::Unsigned(sequence.inconsistent_bytes),
             Value::Unsigned(sequence.out_of_order),

@@ -38,6 +38,8 @@ impl Lowering<'_> {
             }
             Op::SeqInsert { .. }
             | Op::SeqAcknowledge { .. }
+            | Op::SeqBegin { .. }
+            | Op::SeqEnd { .. }
             | Op::SeqNext { .. }
             | Op::SeqAssemble { .. }
             | Op::Collect { .. }
@@ -69,6 +71,14 @@ impl Lowering<'_> {
             Op::SeqAcknowledge { sequence, side, at, .. } => {
                 let words = [self.word(*side), self.one(*at)];
                 self.host(host::seq_acknowledge, sequence.0, &words);
+            }
+            Op::SeqBegin { sequence, side, at, .. } => {
+                let words = [self.word(*side), self.one(*at)];
+                self.host(host::seq_begin, sequence.0, &words);
+            }
+            Op::SeqEnd { sequence, side, .. } => {
+                let side = self.word(*side);
+                self.host(host::seq_end, sequence.0, &[side]);
             }
             Op::SeqNext { sequence, side, .. } => {
                 let side = self.word(*side);

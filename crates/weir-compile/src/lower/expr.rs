@@ -305,7 +305,9 @@ pub(super) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
         sequence
             .acknowledge
             .iter()
+            .chain(&sequence.confirm)
             .for_each(|(at, when)| [at].into_iter().chain(when).for_each(|e| walk(e, f)));
+        sequence.end.iter().for_each(|e| walk(e, f));
     }
     protocol.transitions.iter().for_each(|t| walk(&t.condition, f));
     protocol.events.iter().for_each(|e| e.columns.iter().for_each(|(_, e)| walk(e, f)));

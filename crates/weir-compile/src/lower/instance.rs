@@ -179,11 +179,13 @@ impl Lower<'_> {
         let (words, verdict_words) = (self.trie.words() as u16, self.verdict_words());
         let remainder = self.trie.has_remainder();
         let has_timeouts = self.same_timeout(id).is_none();
-        let vars = &mut self.b.graph.vars;
-        for var in protocol.vars.iter().filter(|var| var.held != Held::Packet) {
-            let is_recorded = RecordVar::has(&var.name, self.need.strict);
-            let observed = self.need.variables || connections && is_recorded;
-            vars.push(VarDecl {
+        for (at, var) in protocol.vars.iter().enumerate().filter(|(_, var)| var.held != Held::Packet) {
+            let is_set = || {
+                let id = VarId(at as u16);
+                var.first.is_some() || [&protocol.count, &protocol.prepare].iter().any(|s| self.sets(s, id))
+            };
+            let observed = self.need.variables || connections && RecordVar::has(&var.name) && is_set();
+            self.b.graph.vars.push(VarDecl {
                 table,
                 name: VarName::Layer(var.name.clone()),
                 kind: VarKind::Bits(var.bits as u8),
@@ -191,6 +193,7 @@ impl Lower<'_> {
                 observed,
             });
         }
+        let vars = &mut self.b.graph.vars;
         let mut declare = |var: EngineVar, word, observed| vars.push(var.declare_word(word, table, observed));
         if has_timeouts {
             declare(EngineVar::TimeoutMs, 0, true);
@@ -212,11 +215,9 @@ impl Lower<'_> {
             vars.push(VarDecl { kind, ..EngineVar::History.declare(table, connections) });
         }
         if protocol.sequence.is_some() {
-            for var in [EngineVar::SeqNext, EngineVar::SeqHigh, EngineVar::SeqMissing] {
+            for var in EngineVar::SEQUENCE {
                 vars.push(var.declare(table, connections));
             }
-            // Only programs and the engine read the flags; no row contains them.
-            vars.push(EngineVar::SeqFlags.declare(table, false));
         }
         self.declare_chosen(id, table);
         if protocol.sequence.is_some() {
@@ -225,6 +226,19 @@ impl Lower<'_> {
         }
         self.declare_events(id);
         table
+    }
+
+    /// Whether statements may set a variable, as far as the question tells.
+    fn sets(&self, statements: &[Stmt], var: VarId) -> bool {
+        statements.iter().any(|statement| match statement {
+            Stmt::Assign { var: assigned, .. } => *assigned == var,
+            Stmt::If { condition, then, otherwise } => {
+                let known = self.known(condition);
+                known != Some(false) && self.sets(then, var)
+                    || known != Some(true) && self.sets(otherwise, var)
+            }
+            Stmt::History { .. } => false,
+        })
     }
 
     /// Number of words of a flow's verdict: one bit for each remainder that sessions may satisfy, and two flags for all

@@ -153,7 +153,10 @@ impl Lower<'_> {
 
     pub(super) fn lower_sequence(&mut self, id: LayerId, context: &FlowContext, admitted: Option<Value>) {
         let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
-        self.lower_where(admitted, |l| l.lower_acknowledge(id, context));
+        self.lower_where(admitted, |l| {
+            l.lower_confirm(id, context);
+            l.lower_acknowledge(id, context);
+        });
         let inserted = self.lower_insert(id, context, admitted);
         let piece = Piece {
             side: self.b.variable(Type::Bool),
@@ -214,6 +217,27 @@ impl Lower<'_> {
         self.b.seal(ordered);
         self.b.seal(after);
         self.b.switch_to(after);
+    }
+
+    /// If the packet says at which number the opposite direction begins, the sequence begins there.
+    fn lower_confirm(&mut self, id: LayerId, context: &FlowContext) {
+        let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
+        let Some((at, condition)) = &declared.confirm else { return };
+        let (sequence, flow) = (self.sequence_of(context.table), context.flow);
+        let condition = condition.as_ref().map(|condition| self.truth(id, condition));
+        self.lower_where(condition, |l| {
+            let (at, side) = (l.int(id, at), l.b.one(Op::Not(context.responder)));
+            l.b.push(Op::SeqBegin { sequence, flow, side, at });
+        });
+    }
+
+    /// If the packet is its direction's last one, the sequence ends with it.
+    fn lower_end(&mut self, id: LayerId, context: &FlowContext) {
+        let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
+        let Some(end) = &declared.end else { return };
+        let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
+        let ends = self.truth(id, end);
+        self.lower_either(ends, |l| drop(l.b.push(Op::SeqEnd { sequence, flow, side })), |_| {});
     }
 
     /// If the packet acknowledges a gap of the opposite direction behind which bytes are queued, those bytes are
@@ -389,6 +413,7 @@ impl Lower<'_> {
             self.lower_deliver(context, before, [gap, buf, offset, length]);
             self.lower_collect(id, context, [gap, buf, offset, length]);
         }
+        self.lower_end(id, context);
         self.flow = packet;
     }
 

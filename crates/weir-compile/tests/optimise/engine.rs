@@ -10,7 +10,7 @@ use weir_ir::abi::{
 };
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Event, Graph, Sequence, SequenceDecl, Table, Var, VarKind};
-use weir_ir::sequence::{ACKNOWLEDGES, QUEUED, RETAINED, STARTED};
+use weir_ir::sequence::{ACKNOWLEDGES, ENDED, QUEUED, RETAINED, STARTED};
 use weir_packet::{Block, Direction, DropReason, PacketMeta};
 
 const WINDOW_MAX: u64 = 1 << 30;
@@ -262,6 +262,9 @@ impl Host for PlainHost<'_> {
         if old >= span {
             return inserted(SEQ_RETRANSMITTED, 0);
         }
+        if hot.flags() & ENDED != 0 {
+            return inserted(SEQ_OUT_OF_WINDOW, 0);
+        }
         let new = span - old;
         hot.set_word(EngineVar::SeqHigh, hot.word(EngineVar::SeqHigh) + if ahead == 0 { new } else { 0 });
         if ahead == 0 && (retain || hot.flags() & (QUEUED | ACKNOWLEDGES) == 0) {
@@ -300,6 +303,29 @@ impl Host for PlainHost<'_> {
             other.set_flags(other.flags() | ACKNOWLEDGES);
             self.acknowledged.insert((table, flow.id, side), at);
         }
+    }
+
+    fn seq_begin(&mut self, of: SeqSide<'_>, at: u64) {
+        let SeqSide { sequence, flow, direction } = of;
+        let decl = &self.graph.sequences[sequence.index()];
+        let (mask, table, is_open) = (mask(decl), decl.table, decl.from_first && !decl.retain);
+        let mut hot = Hot { host: self, table, data: flow.data, side: direction.is_responder() };
+        if is_open && hot.word(EngineVar::SeqHigh) == 0 {
+            hot.set_word(EngineVar::SeqNext, at & mask);
+            hot.set_flags(hot.flags() | STARTED);
+        }
+    }
+
+    fn seq_end(&mut self, of: SeqSide<'_>) {
+        let SeqSide { sequence, flow, direction } = of;
+        let decl = &self.graph.sequences[sequence.index()];
+        if decl.retain {
+            return;
+        }
+        let (table, side) = (decl.table, direction.is_responder());
+        self.kept.remove(&(table, flow.id, side));
+        let mut hot = Hot { host: self, table, data: flow.data, side };
+        hot.set_flags(hot.flags() & !QUEUED | ENDED);
     }
 
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {

@@ -14,7 +14,7 @@ use weir_ir::abi::{
     FlowRecord, SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice,
 };
 use weir_ir::graph::Sequence;
-use weir_ir::sequence::{ACKNOWLEDGES, AHEAD, QUEUED, RETAINED, STARTED, UNAWAITED};
+use weir_ir::sequence::{ACKNOWLEDGES, AHEAD, ENDED, QUEUED, RETAINED, STARTED, UNAWAITED};
 use weir_packet::{Block, Direction};
 
 /// A segment that is offered to a sequence.
@@ -58,6 +58,8 @@ pub struct Inserted {
     /// Claimed out-of-order bytes that were refused, for lack of memory or because strict reassembly does not pass
     /// over the hole before them.
     pub refused_bytes: u64,
+    /// Claimed bytes outside of the window, or after the end of the direction's numbers.
+    pub outside_bytes: u64,
     /// The number after the refused bytes, counted from the first number seen of the direction.
     pub refused_end: u64,
 }
@@ -106,6 +108,11 @@ impl<'a> Segment<'a> {
 }
 
 impl Inserted {
+    /// The result for a segment outside of the window or after the end, of which some bytes have passed before.
+    fn outside(outside_bytes: u64, retransmitted_bytes: u64) -> Self {
+        Self { outside_bytes, retransmitted_bytes, ..Self::of(SEQ_OUT_OF_WINDOW) }
+    }
+
     /// The result for a refused out-of-order segment that begins at `start`.
     fn refused(segment: &Segment<'_>, start: u64) -> Self {
         let refused_bytes = segment.claimed_bytes;
@@ -187,6 +194,7 @@ impl Reassembler {
         block: &Arc<Block>,
     ) -> Inserted {
         let mut hot = self.begin(sequence, &mut flow, side, segment.at);
+        self.pure = (segment.span == 0).then(|| (sequence, stream_key(flow.id, side)));
         let ahead = hot.flags & AHEAD != 0;
         let awaits = ahead.then(|| self.take_ahead(sequence, &mut flow, side)).flatten();
         let awaits = awaits.filter(|_| segment.may_wait);
@@ -195,7 +203,7 @@ impl Reassembler {
         let place = state.place(hot.next, &segment);
         if place.ahead.max(place.old) > self.limits.window_max {
             self.counters.out_of_window += 1;
-            return Inserted::of(SEQ_OUT_OF_WINDOW);
+            return Inserted::outside(segment.claimed_bytes, 0);
         }
         let (mut goes_on, mut is_short) = (false, false);
         if place.ahead > 0 {
@@ -209,17 +217,29 @@ impl Reassembler {
             return Inserted::of(if place.ahead | place.old == 0 { SEQ_ORDERED } else { waits });
         }
         let passed_bytes = segment.skipped(place.old);
+        let early_bytes = self.early_bytes(sequence, stream_key(flow.id, side), &hot, &segment, &place);
         if place.old >= place.span && hot.flags & RETAINED == 0 {
+            let inserted = Inserted::outside(early_bytes, passed_bytes - early_bytes);
+            if early_bytes == passed_bytes && early_bytes > 0 {
+                self.counters.out_of_window += 1;
+                return inserted;
+            }
             self.counters.retransmitted += 1;
-            return Inserted { retransmitted_bytes: passed_bytes, ..Inserted::of(SEQ_RETRANSMITTED) };
+            return Inserted { status: SEQ_RETRANSMITTED, ..inserted };
+        }
+        if hot.flags & ENDED != 0 {
+            self.counters.out_of_window += 1;
+            let outside_bytes = segment.claimed_bytes - passed_bytes + early_bytes;
+            return Inserted::outside(outside_bytes, passed_bytes - early_bytes);
         }
         let waits = hot.flags & (QUEUED | ACKNOWLEDGES) != 0 || awaits.is_some();
         if place.ahead == 0 && !state.retain && !waits {
             hot.pass(place.span - place.old, state.mask);
             state.vars.write(flow.data, side, hot);
             self.counters.ordered += 1;
-            let (skip, retransmitted_bytes) = (passed_bytes, passed_bytes);
-            return Inserted { skip, retransmitted_bytes, ..Inserted::of(SEQ_ORDERED) };
+            let (skip, outside_bytes) = (passed_bytes, early_bytes);
+            let retransmitted_bytes = passed_bytes - early_bytes;
+            return Inserted { skip, retransmitted_bytes, outside_bytes, ..Inserted::of(SEQ_ORDERED) };
         }
         let refuses = place.ahead > 0 && !state.retain;
         let is_behind_hole = refuses && self.is_refused(sequence, stream_key(flow.id, side));
@@ -229,20 +249,52 @@ impl Reassembler {
             let kept = state.kept.get(&stream_key(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
             return Inserted::refused(&segment, kept.map_or(hot.high, |kept| kept.next) + place.ahead);
         }
+        let has_moved_on = self.has_moved_on(sequence, stream_key(flow.id, side), &hot, place.ahead);
         let place = Place { waits: awaits.is_some(), ..place };
         let (mut inserted, start) =
             self.keep(sequence, stream_key(flow.id, side), &mut hot, &segment, &place, block);
         if inserted.status == SEQ_ORDERED {
             inserted.skip = passed_bytes;
         }
+        inserted.outside_bytes += early_bytes.min(inserted.retransmitted_bytes);
+        inserted.retransmitted_bytes -= early_bytes.min(inserted.retransmitted_bytes);
         self.sequences[sequence.index()].vars.write(flow.data, side, hot);
         if let Some((start, number)) = start.zip(awaits) {
             self.await_other(sequence, flow, side, start, number);
         }
-        if (goes_on || is_short) && inserted.status == SEQ_QUEUED {
+        if (goes_on || is_short || has_moved_on) && inserted.status == SEQ_QUEUED {
             inserted.status = SEQ_FORCED;
         }
         inserted
+    }
+
+    /// Whether a segment lies behind everything that its receiver acknowledged, while bytes wait behind an acknowledged
+    /// hole: the hole will not be filled.
+    fn has_moved_on(&self, sequence: Sequence, stream: u64, hot: &Hot, ahead: u64) -> bool {
+        let kept = self.sequences[sequence.index()].kept.get(&stream).filter(|_| hot.flags & QUEUED != 0);
+        kept.is_some_and(|kept| {
+            kept.queue.first().is_some_and(|first| first <= kept.acknowledged)
+                && kept.next + ahead >= kept.acknowledged
+        })
+    }
+
+    /// Bytes at a segment's front before the first number of the direction: they never pass.
+    fn early_bytes(
+        &self,
+        sequence: Sequence,
+        stream: u64,
+        hot: &Hot,
+        segment: &Segment<'_>,
+        place: &Place,
+    ) -> u64 {
+        let state = &self.sequences[sequence.index()];
+        if place.old == 0 || state.retain {
+            return 0;
+        }
+        let kept = state.kept.get(&stream).filter(|_| hot.flags & QUEUED != 0);
+        // If nothing is kept, all numbers seen have passed.
+        let passed = kept.map_or(hot.high, |kept| kept.next);
+        segment.skipped(place.old.saturating_sub(passed))
     }
 
     /// The state of a direction before a segment that begins at `at`; counts the segments that the program passed by
@@ -330,6 +382,7 @@ impl Reassembler {
             inconsistent_bytes: met.meeting.inconsistent_bytes,
             is_early: place.ahead > 0 && !is_behind_awaiting,
             refused_bytes: 0,
+            outside_bytes: 0,
             refused_end: 0,
         };
         (inserted, start)

@@ -9,6 +9,7 @@
 //!   empty queue: the program passes these by itself (pass `fast_forward` of `weir-ir`), and only counts them.
 //! * `insert`: inserts a segment.  `piece`: a segment.  `queue`: kept pieces.  `budget`: their cost; references and
 //!   copies.
+//! * `bounds`: the first and the last number, as the layer knows them.
 //! * `turn`: segments that wait for bytes of the other direction that they acknowledge.
 //! * `policy`: which bytes win if segments overlap.  `frame`: packets of kept segments, on demand.
 //!
@@ -16,9 +17,10 @@
 //! passed over at a bound or at the end. *Retaining* (fragments): all bytes from number 0 on are kept until
 //! [`Reassembler::assemble`]; there are no gaps, and a fragment beyond a bound is refused.
 //!
-//! Limit of the counters: if the first segment seen was not the first sent (reordering at the very start of a
-//! capture), the segments before it are counted as retransmitted.
+//! If the first segment seen was not the first sent (reordering at the very start of a capture), the segments before it
+//! are out of window.
 
+mod bounds;
 mod budget;
 mod frame;
 mod insert;
@@ -50,7 +52,7 @@ use std::sync::Arc;
 use turn::{AWAITING_MAX, Awaited};
 use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
 use weir_ir::graph::{Graph, Sequence, SequenceDecl};
-use weir_ir::sequence::{ACKNOWLEDGES, EXPECTED, QUEUED, RETAINED, UNAWAITED};
+use weir_ir::sequence::{ACKNOWLEDGES, ENDED, EXPECTED, QUEUED, RETAINED, UNAWAITED};
 use weir_packet::Direction;
 
 /// Bounds on kept segments of a worker. The cost is the captured bytes and the description of each segment.
@@ -165,6 +167,8 @@ pub struct Reassembler {
     budget: Budget,
     assembly: Assembly,
     counters: SequenceCounters,
+    /// The direction of the last segment inserted, if it used no numbers: a pure acknowledgement.
+    pure: Option<(Sequence, u64)>,
     /// Set if the next segment offered acknowledges numbers that have not arrived: its direction, and the
     /// acknowledged number of the other direction.
     ahead: Option<(Sequence, u64, u64)>,
@@ -185,6 +189,17 @@ pub struct Passed {
     pub frame: Option<Arc<KeptFrame>>,
     /// Whether other bytes of that packet have passed before.
     pub is_repeated: bool,
+}
+
+/// What became of a direction's numbers. They count bytes, without the FIN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// Numbers passed, including missing ones.
+    pub passed_bytes: u64,
+    /// Missing numbers that were passed over.
+    pub missing_bytes: u64,
+    /// Bytes behind a hole that is not passed over.
+    pub waiting_bytes: u64,
 }
 
 /// The key of a direction in [`State::kept`].
@@ -218,6 +233,7 @@ impl Reassembler {
             budget: Budget::new(limits.pinned_bytes_max),
             assembly: Assembly::default(),
             counters: SequenceCounters::default(),
+            pure: None,
             ahead: None,
         }
     }
@@ -267,6 +283,19 @@ impl Reassembler {
         self.sequences[sequence.index()].vars.read(data, side).flags & QUEUED != 0
     }
 
+    /// The numbers of a direction at its end. Takes time linear in the number of waiting segments.
+    pub fn outcome(&self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Outcome {
+        let state = &self.sequences[sequence.index()];
+        let hot = state.vars.read(flow.data, side);
+        let kept = (hot.flags & QUEUED != 0).then(|| state.kept.get(&stream_key(flow.id, side))).flatten();
+        let passed = kept.map_or(hot.high, |kept| kept.next);
+        Outcome {
+            passed_bytes: passed.saturating_sub(u64::from(hot.flags & ENDED != 0)),
+            missing_bytes: hot.missing_bytes,
+            waiting_bytes: kept.map_or(0, |kept| kept.queue.claimed_bytes()),
+        }
+    }
+
     /// Captured bytes of a direction that wait for earlier ones. Takes time linear in the number of segments.
     pub fn waiting_bytes(&self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> u64 {
         let state = &self.sequences[sequence.index()];
@@ -276,10 +305,10 @@ impl Reassembler {
     }
 
     /// Records that the receiver has acknowledged all numbers of a direction before `at`. Missing bytes among them
-    /// will not arrive any more (or arrive late, if the two directions were captured separately), so the bytes behind
-    /// them need not wait: the next call of [`next`](Self::next) for the other direction returns them, before the bytes
-    /// of the acknowledging packet. If numbers before `at` have not been seen, the other direction's next segment
-    /// [waits](turn) for them.
+    /// usually do not arrive any more. They may arrive late, if the two directions were captured separately, so the
+    /// bytes behind them wait until one of the sides goes on: until the receiver sends bytes, before which
+    /// [`next`](Self::next) returns the waiting ones, or until the sender sends bytes that are not acknowledged yet.
+    /// If numbers before `at` have not been seen, the other direction's next segment [waits](turn) for them.
     ///
     /// No effect if holes are never passed over. With an empty queue, only the record is accessed.
     pub fn acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction, at: u64) {
@@ -320,7 +349,8 @@ impl Reassembler {
             return self.advance(sequence, FlowRecord { id, data }, side);
         }
         let mut hot = state.vars.read(data, side);
-        if hot.flags & ACKNOWLEDGES != 0 {
+        let is_pure = self.pure == Some((sequence, stream_key(id, side)));
+        if hot.flags & ACKNOWLEDGES != 0 && !is_pure {
             // Segments of the other direction waited for the missing bytes, which are lost: this direction's bytes
             // come first.
             if self.has_gone_on(sequence, &mut FlowRecord { id, data: &mut *data }, side.other()) {
@@ -379,7 +409,7 @@ impl Reassembler {
     ) -> Option<Passed> {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
-        if hot.flags & QUEUED == 0 {
+        if hot.flags & QUEUED == 0 || flush && hot.flags & ENDED != 0 {
             return None;
         }
         let stream = stream_key(flow.id, side);
@@ -416,6 +446,10 @@ impl Reassembler {
         }
         let piece = kept.queue.pop().expect("there is a first");
         kept.pass_to(piece.end(), &mut hot, state.mask);
+        if flush && state.kind == Kind::Segments && piece.span > piece.claimed_bytes {
+            // A FIN: the program does not see pieces that pass at the end of a flow.
+            hot.flags |= ENDED;
+        }
         self.budget.release(&piece);
         if kept.queue.len() == 0 {
             hot.flags &= !QUEUED;

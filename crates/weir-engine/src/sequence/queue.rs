@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// How a segment overlaps the kept pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meeting {
-    /// Claimed bytes that are kept already.
+    /// Claimed bytes that arrived twice and lose: of the segment, or of kept pieces.
     pub(super) overlap_bytes: u64,
     /// Captured bytes within the overlap that differ.
     pub(super) inconsistent_bytes: u64,
@@ -44,6 +44,16 @@ impl Queue {
     /// Captured bytes of all pieces.
     pub(super) fn bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| u64::from(piece.bytes.length)).sum()
+    }
+
+    /// Bytes of all pieces according to their headers.
+    pub(super) fn claimed_bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.claimed_bytes).sum()
+    }
+
+    /// Whether the last piece carries a FIN.
+    pub(super) fn ends_with_fin(&self) -> bool {
+        self.pieces.back().is_some_and(|piece| piece.span > piece.claimed_bytes)
     }
 
     /// The first kept number.
@@ -96,9 +106,10 @@ impl Queue {
             }
             let old = piece.coming();
             let ((new_claimed, new), (old_claimed, old)) = (segment.part(from, to), old.part(from, to));
-            meeting.overlap_bytes += new_claimed.min(old_claimed);
             meeting.inconsistent_bytes += new.iter().zip(old).filter(|(new, old)| new != old).count() as u64;
             let counts = rule.new_counts(piece.range(), (segment.start, end));
+            // The bytes that lose. A FIN uses a number without a byte.
+            meeting.overlap_bytes += if counts { old_claimed } else { new_claimed };
             meeting.displaces |= counts;
             meeting.ends = counts || to < end;
         }
@@ -152,6 +163,12 @@ impl Queue {
 
     fn push(&mut self, piece: Piece, budget: &mut Budget) {
         self.held_bytes += budget.keep(&piece);
+        self.pieces.push_back(piece);
+    }
+
+    /// Adds a piece that was removed, behind all others. The budget counts the piece already.
+    pub(super) fn put_back(&mut self, piece: Piece) {
+        self.held_bytes += Budget::cost(&piece);
         self.pieces.push_back(piece);
     }
 
@@ -268,14 +285,14 @@ mod tests {
         assert!(covered(2, "cdef") && covered(3, "de"));
         assert!(!covered(1, "bc") && !covered(6, "gh") && !covered(8, "i"));
         let wanted = Meeting {
-            overlap_bytes: 4,
+            overlap_bytes: 5,
             inconsistent_bytes: 2,
             is_covered: false,
             displaces: false,
             ends: false,
         };
-        assert_eq!(meet(1, "bCdeXg", Rule::Never), wanted, "a FIN is no byte, though a number");
-        let wanted = Meeting { displaces: true, ends: true, ..wanted };
+        assert_eq!(meet(1, "bCdeXg", Rule::Never), wanted, "the byte at the number of a FIN loses");
+        let wanted = Meeting { overlap_bytes: 4, displaces: true, ends: true, ..wanted };
         assert_eq!(meet(1, "bCdeXg", Rule::Before), wanted);
     }
 

@@ -5,7 +5,7 @@ use super::deliver::Handover;
 use super::state::{Chunks, StreamState};
 use super::{DirectionCounts, Due, InOrder, Overload, StreamParams, StreamSubscriber};
 use crate::flow::EndReason;
-use crate::sequence::{Inserted, Policy};
+use crate::sequence::{Inserted, Outcome, Policy};
 use crate::sets::QuestionSet;
 
 use weir_packet::Direction;
@@ -74,12 +74,14 @@ impl FlowStreams {
     /// Counts a segment that was inserted into the sequence of a direction.
     pub(crate) fn count(&mut self, side: Direction, inserted: &Inserted) {
         let Inserted { is_early, retransmitted_bytes, overlap_bytes, inconsistent_bytes, .. } = *inserted;
-        if is_early || retransmitted_bytes | overlap_bytes != 0 {
+        let outside_bytes = inserted.outside_bytes;
+        if is_early || retransmitted_bytes | overlap_bytes | outside_bytes != 0 {
             let counts = &mut self.sides[side.index()].rare().counts;
             counts.out_of_order += u64::from(is_early);
             counts.retransmitted_bytes += retransmitted_bytes;
             counts.overlap_bytes += overlap_bytes;
             counts.inconsistent_bytes += inconsistent_bytes;
+            counts.outside_bytes += outside_bytes;
             counts.refused_bytes += inserted.refused_bytes;
             counts.refused_end = counts.refused_end.max(inserted.refused_end);
         }
@@ -228,15 +230,17 @@ impl FlowStreams {
     }
 
     /// Ends the streams of a flow that is over. `questions`: the questions about streams that receive the flow, with
-    /// their parameters; streams without bytes are reported now.
+    /// their parameters; streams without bytes are reported now. `outcomes`: what became of the numbers of each
+    /// direction.
     pub(crate) fn end<'p, S: StreamSubscriber>(
         mut self,
         to: &mut Handover<'_, S>,
         questions: impl Iterator<Item = (usize, &'p StreamParams)> + Clone,
-        reason: EndReason,
+        (reason, outcomes): (EndReason, Option<[Outcome; 2]>),
     ) {
         for side in Direction::BOTH {
             self.point(to, side);
+            to.sequence.outcome = outcomes.map(|outcomes| outcomes[side.index()]);
             let this = &mut self.sides[side.index()];
             for state in this.states_mut() {
                 to.flush(state);

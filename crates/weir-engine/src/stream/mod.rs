@@ -19,6 +19,7 @@ mod slots;
 mod state;
 mod subscriber;
 
+use crate::sequence::Outcome;
 pub use chunk::ChunkParams;
 pub(crate) use deliver::{Due, Handover, Moment, StreamBudget};
 pub(crate) use flow::FlowStreams;
@@ -91,8 +92,12 @@ pub struct StreamCounts {
     /// Beyond the cutoff, as far as they reached the engine: the program may have left them out itself. Bytes before
     /// the flow fulfilled the filter are included.
     pub cut_bytes: u64,
+    /// Captured, behind a gap that strict reassembly does not skip. Known at the stream's end.
+    pub stuck_bytes: u64,
     /// Given up for lack of memory.
     pub dropped_bytes: u64,
+    /// Given up for lack of memory, and captured again later. Known at the stream's end.
+    pub repeated_bytes: u64,
 }
 
 /// Counters of a direction's sequence, independent of questions.
@@ -106,10 +111,14 @@ pub struct DirectionCounts {
     pub overlap_bytes: u64,
     /// Bytes within the overlap that differed.
     pub inconsistent_bytes: u64,
+    /// Bytes outside of the window, or after the end of the direction's numbers.
+    pub outside_bytes: u64,
     /// Out-of-order bytes that were refused. They may have been retransmitted.
     pub refused_bytes: u64,
     /// Offset in the stream at which the last refused bytes end.
     pub refused_end: u64,
     /// In-order bytes that were given up while they waited for filters that are decided late.
     pub late_dropped_bytes: u64,
+    /// At the stream's end: what became of its numbers, if its layer has a sequence.
+    pub outcome: Option<Outcome>,
 }

@@ -3,7 +3,7 @@
 use super::chunk::{ChunkParams, Chunker};
 use super::{DirectionCounts, StreamCounts, StreamParams};
 use crate::flow::FlowView;
-use crate::sequence::Policy;
+use crate::sequence::{Outcome, Policy};
 use std::num::NonZeroU16;
 use weir_packet::Direction;
 
@@ -156,8 +156,15 @@ impl StreamHandle<'_> {
     /// passed or wait. Out-of-order bytes beyond `seen_bytes` were refused for lack of memory; the bytes in between
     /// never arrived.
     ///
+    /// At the stream's end: delivered, missing, cut, stuck and dropped bytes are the stream's bytes up to the last one
+    /// seen or refused; and delivered, cut, stuck, dropped and repeated bytes are all captured ones that were neither
+    /// retransmitted nor outside of the sequence.
+    ///
     /// If the same bytes were refused twice, too many of the missing bytes count as refused.
     pub fn counts_up_to(&self, seen_bytes: u64) -> StreamCounts {
+        if let Some(outcome) = &self.sequence.outcome {
+            return self.counts_at_end(seen_bytes, outcome);
+        }
         let StreamState { delivered_bytes, missing_bytes, .. } = *self.state;
         let dropped_bytes = self.state.dropped_bytes();
         let refused_bytes = self.sequence.refused_bytes;
@@ -165,14 +172,43 @@ impl StreamHandle<'_> {
         let refused_behind = refused_bytes.min(behind);
         // Refused bytes that never arrived again count as lost for lack of memory.
         let refused_before = (refused_bytes - refused_behind).min(missing_bytes);
-        let late = if self.state.flags & LATE != 0 { self.sequence.late_dropped_bytes } else { 0 };
-        let deferred_dropped = late.min(missing_bytes - refused_before);
+        let deferred_dropped = self.late_dropped_bytes().min(missing_bytes - refused_before);
         StreamCounts {
             delivered_bytes,
             gap_bytes: missing_bytes - refused_before - deferred_dropped + (behind - refused_behind),
             cut_bytes: self.offset - delivered_bytes - missing_bytes - dropped_bytes,
             dropped_bytes: dropped_bytes + refused_before + deferred_dropped + refused_behind,
+            ..StreamCounts::default()
         }
+    }
+
+    fn counts_at_end(&self, seen_bytes: u64, outcome: &Outcome) -> StreamCounts {
+        let StreamState { delivered_bytes, missing_bytes, .. } = *self.state;
+        let dropped_in_order = self.state.dropped_bytes() + self.late_dropped_bytes();
+        let lost_bytes = dropped_in_order + self.sequence.refused_bytes;
+        // The headers of truncated packets claim more bytes than were captured.
+        let truncated_bytes =
+            missing_bytes.saturating_sub(self.late_dropped_bytes()).saturating_sub(outcome.missing_bytes);
+        let captured_bytes =
+            outcome.passed_bytes.saturating_sub(outcome.missing_bytes).saturating_sub(truncated_bytes);
+        let cut_bytes = captured_bytes.saturating_sub(delivered_bytes + dropped_in_order);
+        let stuck_bytes = outcome.waiting_bytes;
+        let rest =
+            (seen_bytes + self.behind(seen_bytes)).saturating_sub(delivered_bytes + cut_bytes + stuck_bytes);
+        let dropped_bytes = lost_bytes.min(rest);
+        StreamCounts {
+            delivered_bytes,
+            gap_bytes: rest - dropped_bytes,
+            cut_bytes,
+            stuck_bytes,
+            dropped_bytes,
+            repeated_bytes: lost_bytes - dropped_bytes,
+        }
+    }
+
+    /// Bytes that were given up while they waited for the question's filter.
+    fn late_dropped_bytes(&self) -> u64 {
+        if self.state.flags & LATE != 0 { self.sequence.late_dropped_bytes } else { 0 }
     }
 
     /// Bytes beyond `seen_bytes`, up to the last one that was refused for lack of memory.

@@ -193,6 +193,30 @@ macro_rules! operations {
                 at: Value as Int = "at",
             } -> () sequence;
 
+            /// Records that a direction's numbers begin at `at`, because its receiver says so. No effect once numbers of
+            /// the direction have passed.
+            SeqBegin "seq_begin" {
+                /// The sequence.
+                sequence: Sequence,
+                /// The flow.
+                flow: Value as Flow,
+                /// The direction whose numbers begin (false: the originator's).
+                side: Value as Bool = "side",
+                /// The first number.
+                at: Value as Int = "at",
+            } -> () sequence;
+
+            /// Records that a direction's numbers end with those that have passed: queued bytes are discarded, and
+            /// later ones are out of window.
+            SeqEnd "seq_end" {
+                /// The sequence.
+                sequence: Sequence,
+                /// The flow.
+                flow: Value as Flow,
+                /// The direction whose numbers end (false: the originator's).
+                side: Value as Bool = "side",
+            } -> () sequence;
+
             /// The next queued bytes that are in order: first those of the opposite direction that this packet
             /// acknowledged. The results are whether there are any, the number of bytes missing before them, their
             /// buffer, offset and length according to the headers, whether they belong to the opposite direction, then

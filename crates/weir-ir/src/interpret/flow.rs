@@ -29,6 +29,16 @@ impl<'t> Run<'_, 't> {
                 let (host, flow) = self.tail().parts();
                 host.seq_acknowledge(SeqSide { sequence: *sequence, flow, direction }, at);
             }
+            Op::SeqBegin { sequence, side, at, .. } => {
+                let (direction, at) = (self.direction(*side), self.int(*at));
+                let (host, flow) = self.tail().parts();
+                host.seq_begin(SeqSide { sequence: *sequence, flow, direction }, at);
+            }
+            Op::SeqEnd { sequence, side, .. } => {
+                let direction = self.direction(*side);
+                let (host, flow) = self.tail().parts();
+                host.seq_end(SeqSide { sequence: *sequence, flow, direction });
+            }
             Op::SeqNext { .. } => self.seq_next(inst),
             Op::SeqAssemble { sequence, side, .. } => {
                 let direction = self.direction(*side);

@@ -116,6 +116,8 @@ impl<'a> Needs<'a> {
                     Op::Set { var, .. } | Op::Append { var, .. } => writes.push((var, block, at as u32)),
                     Op::SeqInsert { sequence, .. }
                     | Op::SeqAcknowledge { sequence, .. }
+                    | Op::SeqBegin { sequence, .. }
+                    | Op::SeqEnd { sequence, .. }
                     | Op::SeqNext { sequence, .. }
                     | Op::SeqAssemble { sequence, .. } => steps.push((sequence, block, at as u32)),
                     Op::Collect { .. }
@@ -212,6 +214,8 @@ impl<'a> Needs<'a> {
                         Op::Emit { flow: None, .. } => self.need_lookups(),
                         Op::SeqInsert { sequence, .. }
                         | Op::SeqAcknowledge { sequence, .. }
+                        | Op::SeqBegin { sequence, .. }
+                        | Op::SeqEnd { sequence, .. }
                         | Op::SeqNext { sequence, .. }
                         | Op::SeqAssemble { sequence, .. } => self.need_sequence(sequence),
                         Op::Collect { .. }

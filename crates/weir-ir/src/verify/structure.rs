@@ -148,6 +148,8 @@ impl Scope<'_, '_> {
                 self.check_sequence(*sequence, *flow, Some(metas.len()));
             }
             Op::SeqAcknowledge { sequence, flow, .. }
+            | Op::SeqBegin { sequence, flow, .. }
+            | Op::SeqEnd { sequence, flow, .. }
             | Op::SeqNext { sequence, flow, .. }
             | Op::SeqAssemble { sequence, flow, .. } => self.check_sequence(*sequence, *flow, None),
             _ => {}

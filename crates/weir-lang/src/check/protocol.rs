@@ -76,6 +76,8 @@ pub(super) fn check(
     checker.protocol.prepare = checker.blocks("prepare", &clauses.prepares);
     checker.sequence(clauses.sequence);
     checker.acknowledge(clauses.acknowledge);
+    checker.confirm(clauses.confirm);
+    checker.end(clauses.end);
     checker.show(clauses.show);
     let Checker { mut scope, mut protocol, diagnostics, .. } = checker;
     machine::check(&clauses, &mut protocol, &mut scope, diagnostics);
@@ -121,6 +123,8 @@ fn empty(tree: &ast::Protocol) -> Protocol {
 type VarsTree<'a> = (Span, Held, &'a [ast::Var]);
 /// Span and statements.
 type BlockTree<'a> = (Span, &'a [ast::Stmt]);
+/// Span, a number of the other side, and the condition.
+type NumberTree<'a> = (Span, &'a ast::Expr, Option<&'a ast::Expr>);
 /// Span, the two keys, the condition, and the condition under which the first packet is the responder's.
 pub(super) type InstanceTree<'a> =
     (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, [Option<&'a ast::Expr>; 2]);
@@ -138,7 +142,9 @@ pub(super) struct Clauses<'a> {
     admits: Vec<(Span, &'a ast::Expr)>,
     prepares: Vec<BlockTree<'a>>,
     sequence: Option<(Span, &'a ast::Sequence)>,
-    acknowledge: Option<(Span, &'a ast::Expr, Option<&'a ast::Expr>)>,
+    acknowledge: Option<NumberTree<'a>>,
+    confirm: Option<NumberTree<'a>>,
+    end: Option<(Span, &'a ast::Expr)>,
     pub(super) states: Option<(Span, &'a [ast::State])>,
     pub(super) transitions: Vec<(Span, &'a ast::Transition)>,
     pub(super) timeouts: Option<(Span, &'a [ast::Timeout])>,
@@ -161,6 +167,8 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Instance { .. } => Some("instance"),
                 ClauseKind::Sequence(_) => Some("sequence"),
                 ClauseKind::Acknowledge(..) => Some("acknowledge"),
+                ClauseKind::Confirm(..) => Some("confirm"),
+                ClauseKind::End(_) => Some("end"),
                 ClauseKind::States(_) => Some("states"),
                 ClauseKind::Timeout(_) => Some("timeout"),
                 ClauseKind::Show(_) => Some("show"),
@@ -192,6 +200,8 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Acknowledge(at, condition) => {
                     sorted.acknowledge = Some((span, at, condition.as_ref()));
                 }
+                ClauseKind::Confirm(at, condition) => sorted.confirm = Some((span, at, condition.as_ref())),
+                ClauseKind::End(condition) => sorted.end = Some((span, condition)),
                 ClauseKind::States(states) => sorted.states = Some((span, states)),
                 ClauseKind::Transition(transition) => sorted.transitions.push((span, transition)),
                 ClauseKind::Timeout(timeouts) => sorted.timeouts = Some((span, timeouts)),
@@ -485,6 +495,8 @@ impl Checker<'_> {
             headers_only: tree.headers_only.is_some(),
             condition,
             acknowledge: None,
+            confirm: None,
+            end: None,
         });
     }
 
@@ -506,20 +518,52 @@ impl Checker<'_> {
     }
 
     /// The number up to which the other side's bytes are acknowledged.
-    fn acknowledge(&mut self, clause: Option<(Span, &ast::Expr, Option<&ast::Expr>)>) {
-        let Some((span, at, condition)) = clause else { return };
-        let at = self.resolver(Place::Instance).number(at).expr;
-        let condition = condition.map(|condition| self.resolver(Place::Instance).condition(condition).expr);
+    fn acknowledge(&mut self, clause: Option<NumberTree<'_>>) {
+        let Some(number) = self.number_of_other_side(clause) else { return };
+        if let Some(sequence) = self.sequence_from_first(clause, "acknowledged") {
+            sequence.acknowledge = Some(number);
+        }
+    }
+
+    /// The other side's first number.
+    fn confirm(&mut self, clause: Option<NumberTree<'_>>) {
+        let Some(number) = self.number_of_other_side(clause) else { return };
+        if let Some(sequence) = self.sequence_from_first(clause, "confirmed") {
+            sequence.confirm = Some(number);
+        }
+    }
+
+    /// The condition for the last packet of a side.
+    fn end(&mut self, clause: Option<(Span, &ast::Expr)>) {
+        let Some((span, condition)) = clause else { return };
+        let condition = self.resolver(Place::Transition).condition(condition).expr;
         match &mut self.protocol.sequence {
-            Some(sequence) if sequence.from_first && self.scope.two_sided => {
-                sequence.acknowledge = Some((at, condition));
-            }
+            Some(sequence) if sequence.from_first => sequence.end = Some(condition),
             _ => {
-                let help = "give it `instance (…) <-> (…)` and `sequence at … of … from first`";
-                let message = "only a sequence of two sides that starts at its first number is acknowledged";
+                let help = "give it `sequence at … of … from first`";
+                let message = "only a sequence that starts at its first number ends";
                 self.error(codes::MISSING_CLAUSE, message, span, help);
             }
         }
+    }
+
+    fn number_of_other_side(&mut self, clause: Option<NumberTree<'_>>) -> Option<(Expr, Option<Expr>)> {
+        let (_, at, condition) = clause?;
+        let at = self.resolver(Place::Instance).number(at).expr;
+        let condition = condition.map(|condition| self.resolver(Place::Instance).condition(condition).expr);
+        Some((at, condition))
+    }
+
+    /// The sequence that a clause on the other side's numbers refers to, or a mistake. `done`: the clause's participle.
+    fn sequence_from_first(&mut self, clause: Option<NumberTree<'_>>, done: &str) -> Option<&mut Sequence> {
+        let is_fit = self.scope.two_sided && self.protocol.sequence.as_ref().is_some_and(|s| s.from_first);
+        if !is_fit {
+            let help = "give it `instance (…) <-> (…)` and `sequence at … of … from first`";
+            let message = format!("only a sequence of two sides that starts at its first number is {done}");
+            self.error(codes::MISSING_CLAUSE, message, clause?.0, help);
+            return None;
+        }
+        self.protocol.sequence.as_mut()
     }
 
     /// The bytes field that a sequence orders.

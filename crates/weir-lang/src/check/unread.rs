@@ -100,8 +100,10 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
             let all = [&one.at].into_iter().chain(&one.span).chain(window).chain(wholes);
             all.chain(&one.condition).for_each(visit);
         }
-        ClauseKind::Admit(condition) => visit(condition),
-        ClauseKind::Acknowledge(at, condition) => [at].into_iter().chain(condition).for_each(visit),
+        ClauseKind::Admit(condition) | ClauseKind::End(condition) => visit(condition),
+        ClauseKind::Acknowledge(at, condition) | ClauseKind::Confirm(at, condition) => {
+            [at].into_iter().chain(condition).for_each(visit)
+        }
         ClauseKind::Transition(one) => one.condition.iter().for_each(visit),
         ClauseKind::Event(one) => {
             one.columns.iter().map(|(_, value)| value).chain(&one.condition).for_each(visit);

@@ -165,6 +165,10 @@ pub enum ClauseKind {
     Admit(Expr),
     /// `acknowledge EXPR when EXPR`
     Acknowledge(Expr, Option<Expr>),
+    /// `confirm EXPR when EXPR`
+    Confirm(Expr, Option<Expr>),
+    /// `end when EXPR`
+    End(Expr),
     /// `prepare { … }`
     Prepare(Vec<Stmt>),
     /// `sequence at EXPR of payload …`

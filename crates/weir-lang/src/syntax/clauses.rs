@@ -26,6 +26,8 @@ pub(super) const CLAUSES: &[&str] = &[
     "prepare",
     "sequence",
     "acknowledge",
+    "confirm",
+    "end",
     "states",
     "on",
     "timeout",
@@ -70,6 +72,14 @@ impl Parser<'_> {
             "acknowledge" => {
                 let at = self.expr()?;
                 ClauseKind::Acknowledge(at, self.when()?)
+            }
+            "confirm" => {
+                let at = self.expr()?;
+                ClauseKind::Confirm(at, self.when()?)
+            }
+            "end" => {
+                self.expect_word("when")?;
+                ClauseKind::End(self.condition()?)
             }
             "states" => self.states()?,
             "on" => self.transition()?,

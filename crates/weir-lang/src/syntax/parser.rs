@@ -18,7 +18,7 @@
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
 //!                                             | "from" ("first" | 0) | "overwrite" | "distinct" | "wholes" expr ".." expr
 //!                                             | "headers" "only" | "when" expr }
-//!           | "acknowledge" expr ["when" expr]
+//!           | ("acknowledge" | "confirm") expr ["when" expr]  | "end" "when" expr
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
 //!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["idle" DURATION]
 //!                                                             from `any`, to `restart`

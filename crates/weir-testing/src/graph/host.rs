@@ -54,6 +54,14 @@ impl Host for RecordingHost {
         self.note(format!("acknowledge {} {} {at}", of.sequence, of.direction.is_responder()), &of.flow);
     }
 
+    fn seq_begin(&mut self, of: SeqSide<'_>, at: u64) {
+        self.note(format!("begin {} {} {at}", of.sequence, of.direction.is_responder()), &of.flow);
+    }
+
+    fn seq_end(&mut self, of: SeqSide<'_>) {
+        self.note(format!("end {} {}", of.sequence, of.direction.is_responder()), &of.flow);
+    }
+
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
         self.note(format!("next {} {}", of.sequence, of.direction.is_responder()), &of.flow);
         self.queued.get_mut(&(of.sequence, of.flow.id, of.direction))?.pop()

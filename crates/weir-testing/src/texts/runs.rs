@@ -41,7 +41,7 @@ fn heard(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<St
     let (mut source, mut burst, mut number) = (Bursts::of(packets), Burst::default(), 0);
     while source.poll(&mut burst).expect("from memory") != Poll::End {
         worker.pass_time(number, burst.packets[0].time.0);
-        worker.take(&burst, number);
+        worker.take(&burst, 0..burst.packets.len(), number);
         number += 1;
     }
     while worker.finish(number) {}

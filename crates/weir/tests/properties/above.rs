@@ -191,7 +191,7 @@ fn of_classes_that_layers_above_decide_the_first_has_the_stream() {
         let mut source = in_memory(&packets);
         let mut burst = Burst::default();
         while source.poll(&mut burst).unwrap() != Poll::End {
-            worker.take(&burst, 0);
+            worker.take(&burst, 0..burst.packets.len(), 0);
         }
         while worker.finish(1) {}
         let bytes = payloads.iter().map(|payload| payload.len()).sum();

@@ -5,6 +5,7 @@
 //! * `libpcap`: ours ≡ libpcap, on the common subset of filters.
 //! * `streams`: streams are delivered as sent, with gaps where bytes are missing.
 //! * `strict`: strict reassembly delivers only bytes that the receiver accepts.
+//! * `evasion`: forged segments change no answer; every captured byte is in one column.
 //! * `subscriptions`: several questions share one reassembly; cutoffs, chunks, classes, memory.
 //! * `packets`: the packets of a stream, in the order of its bytes.
 //! * `probing`: a protocol is recognised however its first bytes are segmented.
@@ -38,6 +39,7 @@ mod clock;
 mod corpus;
 mod drive;
 mod engines;
+mod evasion;
 mod events;
 mod hostile;
 mod idle;

@@ -40,7 +40,7 @@ pub fn streams_of(plan: &Arc<weir_engine::plan::Plan>, packets: &[MemoryPacket])
     let mut burst = Burst::default();
     let mut number = 0;
     while source.poll(&mut burst).unwrap() != Poll::End {
-        worker.take(&burst, number);
+        worker.take(&burst, 0..burst.packets.len(), number);
         number += 1;
     }
     while worker.finish(number) {}

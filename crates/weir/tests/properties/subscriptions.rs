@@ -186,7 +186,7 @@ fn streams_that_are_over_hold_no_memory() {
         let (mut source, mut burst, mut number) = (in_memory(&packets), Burst::default(), 0);
         while source.poll(&mut burst).unwrap() != Poll::End {
             worker.pass_time(number, burst.packets[0].time.0);
-            worker.take(&burst, number);
+            worker.take(&burst, 0..burst.packets.len(), number);
             number += 1;
             let (chunks, fixed) = worker.stream_bytes();
             most = (most.0.max(chunks), most.1.max(fixed));

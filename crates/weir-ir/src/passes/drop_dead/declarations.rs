@@ -26,6 +26,8 @@ pub(super) fn drop_unused(graph: &mut Graph) -> bool {
             }
             Op::SeqInsert { sequence, .. }
             | Op::SeqAcknowledge { sequence, .. }
+            | Op::SeqBegin { sequence, .. }
+            | Op::SeqEnd { sequence, .. }
             | Op::SeqNext { sequence, .. }
             | Op::SeqAssemble { sequence, .. } => *sequence = Sequence(sequences[sequence.index()]),
             Op::Member { set, .. } => *set = Set(sets[set.index()]),
@@ -61,6 +63,8 @@ impl Used {
                     }
                     Op::SeqInsert { sequence, .. }
                     | Op::SeqAcknowledge { sequence, .. }
+                    | Op::SeqBegin { sequence, .. }
+                    | Op::SeqEnd { sequence, .. }
                     | Op::SeqNext { sequence, .. }
                     | Op::SeqAssemble { sequence, .. } => used.sequences[sequence.index()] = true,
                     Op::Member { set, .. } => used.sets[set.index()] = true,
