@@ -469,6 +469,8 @@ pub enum Expr {
     Sum16(Box<[Expr; 3]>),
     /// Whether reassembly is strict (`strict`): segments that a host would reject are not admitted.
     Strict,
+    /// Whether nothing more is wanted of the instance (`unwanted`): its variables and states are no longer kept.
+    Unwanted,
     /// The instance is in this state (`state.open`), by its index.
     InState(usize),
     /// This packet goes from the originator to the responder (`originator`); `responder` is its `Not`.

@@ -230,7 +230,7 @@ mod tests {
             "`options` is a run of: tcp.options.end",
             "| tcp.port | source or destination port (src_port or dst_port) |",
             "Keeps instances with two sides, and orders bytes by 32-bit numbers.",
-            "| reuse | any | a new instance |  |",
+            "| again | any | a new instance |  |",
             "| vlan | 16 | the instance | from its first packet |",
             "| tcp.aborted | reset | seq ack | a reset |",
         ] {

@@ -138,7 +138,7 @@ fn states_transitions_and_timeouts_of_tcp() {
     assert_eq!(tcp.states[0].name, "closed");
     assert!(tcp.states.iter().filter(|state| state.accept).map(|state| state.name.as_str()).eq(["done"]));
     let find = |name: &str| tcp.transitions.iter().find(|one| one.name == name).expect("a transition");
-    assert!(find("reuse").from.is_empty() && find("reuse").to == Target::Restart);
+    assert!(find("again").from.is_empty() && find("again").to == Target::Restart);
     assert!(find("fin").ordered && !find("reset").ordered);
     let last = tcp.timeouts.last().expect("a timeout");
     assert!(last.states.is_empty() && last.after == Duration::from_secs(300));

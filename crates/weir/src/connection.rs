@@ -13,7 +13,6 @@ use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table};
 pub use weir_ir::key::Hosts;
-use weir_ir::sequence::ENDED;
 use weir_packet::{Timestamp, Value};
 use weir_sessions::SessionRegistry;
 
@@ -69,7 +68,6 @@ pub(crate) struct Places {
     bytes: Option<NumberPlace>,
     endpoint: Option<NumberPlace>,
     high: Option<NumberPlace>,
-    flags: Option<NumberPlace>,
     has_fin: Option<NumberPlace>,
     missing_bytes: Option<NumberPlace>,
     refused: Option<NumberPlace>,
@@ -92,7 +90,6 @@ impl Places {
             bytes: place(RecordVar::Bytes),
             endpoint: place(RecordVar::Endpoint),
             high: engine(EngineVar::SeqHigh),
-            flags: engine(EngineVar::SeqFlags),
             has_fin: place(RecordVar::HasFin),
             missing_bytes: engine(EngineVar::SeqMissing),
             refused: place(RecordVar::RefusedBytes),
@@ -110,10 +107,7 @@ impl Places {
     pub fn volume(&self, flow: &FlowView<'_>, responder: bool) -> (u64, u64) {
         let number = |place: Option<NumberPlace>| place.map_or(0, |p| flow.number_at(p, responder));
         let bytes = match self.high {
-            // The last number is that of a FIN.
-            Some(_) => {
-                number(self.high).saturating_sub(u64::from(number(self.flags) & u64::from(ENDED) != 0))
-            }
+            Some(_) => number(self.high),
             None => number(self.bytes).saturating_sub(self.refused_bytes(flow, responder)),
         };
         (number(self.packets), bytes)

@@ -56,6 +56,10 @@ impl Lower<'_> {
                 self.b.one(Op::Sum16 { buf, offset, length, first })
             }
             Expr::Strict => self.b.int(u64::from(self.need.strict)),
+            Expr::Unwanted => {
+                let unwanted = self.is_unwanted();
+                self.b.one(Op::FromBool(unwanted))
+            }
             Expr::Cursor => self.cursor.expect("the checker lets it stand in headers alone"),
             Expr::Present(_)
             | Expr::Originator
@@ -103,6 +107,7 @@ impl Lower<'_> {
                 self.b.one(Op::Not(responder))
             }
             Expr::InState(state) => self.is_in_state(*state),
+            Expr::Unwanted => self.is_unwanted(),
             Expr::Not(inner) => {
                 let inner = self.truth(id, inner);
                 self.b.one(Op::Not(inner))
@@ -229,6 +234,7 @@ impl Lower<'_> {
             | Expr::LayerLength
             | Expr::Cursor
             | Expr::Strict
+            | Expr::Unwanted
             | Expr::InState(_)
             | Expr::Originator => self.b.bool(true),
         }
@@ -253,6 +259,7 @@ pub(super) fn is_truth(protocol: &Protocol, expr: &Expr) -> bool {
         | Expr::In(..)
         | Expr::Present(_)
         | Expr::Strict
+        | Expr::Unwanted
         | Expr::InState(_)
         | Expr::Originator => true,
         Expr::Binary(op, ..) => is_logic(*op),

@@ -215,9 +215,11 @@ impl Lower<'_> {
             vars.push(VarDecl { kind, ..EngineVar::History.declare(table, connections) });
         }
         if protocol.sequence.is_some() {
-            for var in EngineVar::SEQUENCE {
+            for var in [EngineVar::SeqNext, EngineVar::SeqHigh, EngineVar::SeqMissing] {
                 vars.push(var.declare(table, connections));
             }
+            // Only programs and the engine read the flags; no row contains them.
+            vars.push(EngineVar::SeqFlags.declare(table, false));
         }
         self.declare_chosen(id, table);
         if protocol.sequence.is_some() {
@@ -587,6 +589,15 @@ impl Lower<'_> {
         }
         let (var, side) = (self.declared_var(id, var), self.side(&context, side));
         self.b.one(Op::Get { flow: context.flow, var, side })
+    }
+
+    /// Whether nothing more is wanted of the instance.
+    pub(super) fn is_unwanted(&mut self) -> Value {
+        let context = self.context();
+        let var = self.engine_var(context.table, EngineVar::Wants);
+        let wants = self.b.one(Op::Get { flow: context.flow, var, side: None });
+        let zero = self.b.int(0);
+        self.b.compare(CompareOp::Eq, wants, zero)
     }
 
     /// Whether the instance is in this state.

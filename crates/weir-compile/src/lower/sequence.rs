@@ -500,7 +500,8 @@ fn bound(layer: &Layer, expr: &Expr) -> u64 {
         | Expr::Originator
         | Expr::Not(_)
         | Expr::In(..)
-        | Expr::Strict => 1,
+        | Expr::Strict
+        | Expr::Unwanted => 1,
         Expr::Sum16(..) => u64::from(u16::MAX),
         Expr::Binary(..) | Expr::Below(_) | Expr::Cursor => u64::MAX,
     }

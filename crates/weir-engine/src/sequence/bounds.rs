@@ -53,25 +53,29 @@ impl Reassembler {
         outside_bytes
     }
 
-    /// At the end of a flow: discards segments that wait although the numbers of their direction have ended. If a FIN
-    /// waits behind a hole, its number no longer counts as seen.
+    /// At the end of a flow: discards segments that wait although the numbers of their direction have ended, and no
+    /// longer counts the number of a FIN as seen.
     ///
     /// Returns the claimed bytes of the discarded segments.
     pub fn finish(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> u64 {
-        let state = &mut self.sequences[sequence.index()];
-        let mut hot = state.vars.read(flow.data, side);
-        if hot.flags & QUEUED == 0 || state.retain {
+        let FlowRecord { id, data } = flow;
+        let state = &self.sequences[sequence.index()];
+        let has_ended = state.vars.read(data, side).flags & ENDED != 0;
+        if state.retain || state.kind != Kind::Segments {
             return 0;
         }
-        if hot.flags & ENDED != 0 {
-            return self.end(sequence, flow, side);
+        let outside_bytes = match has_ended {
+            true => self.end(sequence, FlowRecord { id, data: &mut *data }, side),
+            false => 0,
+        };
+        let state = &self.sequences[sequence.index()];
+        let mut hot = state.vars.read(data, side);
+        let kept = state.kept.get(&stream_key(id, side)).filter(|_| hot.flags & QUEUED != 0);
+        if has_ended || kept.is_some_and(|kept| kept.queue.ends_with_fin()) {
+            hot.high = hot.high.saturating_sub(1);
+            state.vars.write(data, side, hot);
         }
-        let kept = state.kept.get(&stream_key(flow.id, side)).expect("something is queued");
-        if state.kind == Kind::Segments && kept.queue.ends_with_fin() {
-            hot.high -= 1;
-            state.vars.write(flow.data, side, hot);
-        }
-        0
+        outside_bytes
     }
 
     /// Records that the numbers of a direction end with those that have passed. Queued segments are discarded; later

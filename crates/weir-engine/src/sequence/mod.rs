@@ -283,14 +283,14 @@ impl Reassembler {
         self.sequences[sequence.index()].vars.read(data, side).flags & QUEUED != 0
     }
 
-    /// The numbers of a direction at its end. Takes time linear in the number of waiting segments.
+    /// The numbers of a direction after [`finish`](Self::finish). Takes time linear in the number of waiting segments.
     pub fn outcome(&self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Outcome {
         let state = &self.sequences[sequence.index()];
         let hot = state.vars.read(flow.data, side);
         let kept = (hot.flags & QUEUED != 0).then(|| state.kept.get(&stream_key(flow.id, side))).flatten();
         let passed = kept.map_or(hot.high, |kept| kept.next);
         Outcome {
-            passed_bytes: passed.saturating_sub(u64::from(hot.flags & ENDED != 0)),
+            passed_bytes: passed,
             missing_bytes: hot.missing_bytes,
             waiting_bytes: kept.map_or(0, |kept| kept.queue.claimed_bytes()),
         }

@@ -229,14 +229,14 @@ fn bytes_that_differ_are_counted_and_those_not_captured_are_not() {
     let inserted = tcp.insert(2, b"cdeXghYZkl", usize::MAX, false);
     let wanted = Inserted {
         status: SEQ_QUEUED,
-        overlap_bytes: 6,
+        overlap_bytes: 7,
         inconsistent_bytes: 1,
         is_early: true,
         ..Inserted::default()
     };
     assert_eq!(inserted, wanted);
     let counters = tcp.reassembler.counters();
-    assert_eq!((counters.overlap_bytes, counters.inconsistent_bytes), (6, 1));
+    assert_eq!((counters.overlap_bytes, counters.inconsistent_bytes), (7, 1));
     tcp.text(0, "ab");
     assert_eq!(tcp.so_far(), "abcdefgh..l", "the FIN takes the number of `k`");
     tcp.end();
@@ -244,8 +244,8 @@ fn bytes_that_differ_are_counted_and_those_not_captured_are_not() {
 
 #[test]
 fn what_is_in_order_and_retained_may_still_be_displaced_and_an_end_with_it() {
-    for (policy, status, metas, text) in
-        [(First, SEQ_RETRANSMITTED, 0, "aaaabbbbc"), (Last, SEQ_ORDERED, 1, "aaaaXXXX")]
+    for (policy, status, overlap_bytes, metas, text) in
+        [(First, SEQ_RETRANSMITTED, 4, 0, "aaaabbbbc"), (Last, SEQ_ORDERED, 5, 1, "aaaaXXXX")]
     {
         let mut ip = Receiver::ip();
         ip.policy = policy;
@@ -253,7 +253,10 @@ fn what_is_in_order_and_retained_may_still_be_displaced_and_an_end_with_it() {
         assert_eq!(ip.text(8, "c"), SEQ_ORDERED);
         // The end of the datagram is a number of its own; here it takes the number of `c`.
         let inserted = ip.insert(4, b"XXXX", usize::MAX, true);
-        assert_eq!((inserted.status, inserted.overlap_bytes, inserted.inconsistent_bytes), (status, 4, 4));
+        assert_eq!(
+            (inserted.status, inserted.overlap_bytes, inserted.inconsistent_bytes),
+            (status, overlap_bytes, 4)
+        );
         assert_eq!((ip.metas.len(), ip.assemble()), (metas, text.into()));
         assert_eq!(ip.insert(0, b"aaaa", usize::MAX, false).retransmitted_bytes, 4, "no longer kept");
         ip.end();
@@ -269,7 +272,7 @@ fn chunks_are_not_cut() {
     let inserted = sctp.chunk(2, b"Xwo!");
     assert_eq!(
         (inserted.status, inserted.overlap_bytes, inserted.inconsistent_bytes),
-        (SEQ_RETRANSMITTED, 3, 1)
+        (SEQ_RETRANSMITTED, 4, 1)
     );
     sctp.chunk(1, b"one");
     sctp.chunk(0, b"zero");

@@ -192,7 +192,7 @@ impl Receiver {
         let flow = FlowRecord { id: 5, data: &mut self.data };
         self.reassembler.release(SEQUENCE, flow);
         assert_eq!(self.reassembler.held_bytes(), (0, 0));
-        assert_eq!(self.hot().flags, STARTED);
+        assert_eq!(self.hot().flags & !ENDED, STARTED);
         assert!(self.reassembler.sequences[0].kept.is_empty());
     }
 }
@@ -417,6 +417,93 @@ fn what_the_receiver_has_passes_before_what_it_says_itself() {
     assert_eq!(tcp.text(100, " answer"), SEQ_FORCED);
     assert_eq!(tcp.so_far(), "...request answer");
     assert_eq!(tcp.text(107, "!"), SEQ_ORDERED, "nothing waits any longer");
+    tcp.end();
+}
+
+#[test]
+fn bytes_behind_an_acknowledged_hole_wait_until_a_side_goes_on() {
+    // The hole is filled after a pure acknowledgement.
+    let mut tcp = Receiver::tcp();
+    tcp.text(0, "");
+    tcp.text(2, "cd");
+    tcp.side = Direction::Originator;
+    let flow = FlowRecord { id: 5, data: &mut tcp.data };
+    tcp.reassembler.acknowledge(SEQUENCE, flow, Direction::Responder, 4);
+    tcp.text(100, "");
+    assert_eq!(tcp.so_far(), "", "a pure acknowledgement");
+    tcp.side = Direction::Responder;
+    assert_eq!(tcp.text(0, "ab"), SEQ_ORDERED);
+    assert_eq!(tcp.so_far(), "abcd");
+    // The sender goes on: the hole is not filled any more.
+    tcp.text(6, "gh");
+    tcp.side = Direction::Originator;
+    let flow = FlowRecord { id: 5, data: &mut tcp.data };
+    tcp.reassembler.acknowledge(SEQUENCE, flow, Direction::Responder, 8);
+    tcp.text(100, "");
+    tcp.side = Direction::Responder;
+    assert_eq!(tcp.text(8, "ij"), SEQ_FORCED);
+    assert_eq!(tcp.so_far(), "abcd..ghij");
+    tcp.end();
+}
+
+/// The receiver says that the numbers begin at `at`. Returns the discarded bytes.
+fn confirm(tcp: &mut Receiver, at: u64) -> u64 {
+    let flow = FlowRecord { id: 5, data: &mut tcp.data };
+    tcp.reassembler.confirm(SEQUENCE, flow, tcp.side, at)
+}
+
+#[test]
+fn a_direction_begins_where_its_receiver_says() {
+    for forged in [7, 40_000, 0x8000_0000, 0xffff_ff00_u64] {
+        let mut tcp = Receiver::tcp();
+        tcp.text(forged, "");
+        assert_eq!(confirm(&mut tcp, 1000), 0);
+        assert_eq!(tcp.text(1000, "abc"), SEQ_ORDERED, "{forged}");
+        assert_eq!(confirm(&mut tcp, forged), 0, "numbers have passed");
+        assert_eq!(tcp.text(1003, "def"), SEQ_ORDERED);
+        assert_eq!(tcp.so_far(), "abcdef");
+        tcp.end();
+    }
+}
+
+#[test]
+fn waiting_segments_keep_their_numbers_if_the_first_number_changes() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(500, "");
+    tcp.text(510, "forged");
+    tcp.text(1003, "def");
+    assert_eq!(confirm(&mut tcp, 1000), 6, "the first one lies before the first number");
+    assert_eq!(tcp.text(1000, "abc"), SEQ_ORDERED);
+    assert_eq!(tcp.so_far(), "abcdef");
+    tcp.end();
+}
+
+#[test]
+fn nothing_follows_the_last_number() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(0, "abc");
+    tcp.text(100, "forged");
+    let flow = FlowRecord { id: 5, data: &mut tcp.data };
+    assert_eq!(tcp.reassembler.end(SEQUENCE, flow, tcp.side), 6);
+    let inserted = tcp.insert(1, b"bcde", usize::MAX, false);
+    assert_eq!(
+        (inserted.status, inserted.retransmitted_bytes, inserted.outside_bytes),
+        (SEQ_OUT_OF_WINDOW, 2, 2)
+    );
+    assert_eq!(tcp.insert(0, b"abc", usize::MAX, false).retransmitted_bytes, 3);
+    assert_eq!(tcp.so_far(), "abc");
+    tcp.end();
+}
+
+#[test]
+fn bytes_before_the_first_number_are_out_of_window() {
+    let mut tcp = Receiver::tcp();
+    tcp.text(100, "");
+    let inserted = tcp.insert(95, b"12345678", usize::MAX, false);
+    assert_eq!((inserted.status, inserted.skip, inserted.outside_bytes), (SEQ_ORDERED, 5, 5));
+    let inserted = tcp.insert(90, b"123", usize::MAX, false);
+    assert_eq!((inserted.status, inserted.outside_bytes), (SEQ_OUT_OF_WINDOW, 3));
+    assert_eq!(tcp.so_far(), "678");
     tcp.end();
 }
 

@@ -314,6 +314,9 @@ impl Resolver<'_> {
             "originator" | "responder" => return self.direction(name, span),
             "cursor" => return self.cursor(span),
             "strict" if self.scope.find(name).is_none() => return Value::number(Expr::Strict, Range::TRUTH),
+            "unwanted" if self.place.has_vars() && self.scope.find(name).is_none() => {
+                return Value::number(Expr::Unwanted, Range::TRUTH);
+            }
             _ => {}
         }
         match name.split_once('.') {

@@ -3,7 +3,7 @@
 use crate::drive::{MemoryPacket, all_sessions, ask, compile, rows, seeds};
 use weir::{Compiler, Options, Want};
 use weir_testing::Random;
-use weir_testing::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
+use weir_testing::frames::{ACK, PSH, RST, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 
 /// Builds a conversation; tracks the bytes sent by each side.
 struct Talk {
@@ -101,19 +101,20 @@ fn answers_belong_to_their_requests_whichever_direction_the_capture_has_first() 
 fn a_connection_lasts_until_its_own_last_packet() {
     let mut talk = Talk::new();
     talk.exchange("one", 201);
+    talk.say(0, RST | ACK, b"");
     // The same ports again, with other sequence numbers.
     talk.sent = [5_000_000, 9_000_000];
     talk.say(0, SYN, b"");
     talk.say(1, SYN | ACK, b"");
     for (number, packet) in talk.packets.iter_mut().enumerate() {
-        let seconds = if number < 4 { 0 } else { 200 };
+        let seconds = if number < 5 { 0 } else { 3 };
         packet.time.0 = 1_700_000_000_000_000_000 + seconds * 1_000_000_000 + number as i64 * 1_000_000;
     }
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("tcp", Want::Connections)], &Options::default());
     let rows = rows(&compiler, &compiled, &talk.packets, 1).0;
     let lasts = |row: &String, ns: u64| row.contains(&format!("duration_ns: Some({ns})"));
-    assert!(rows.len() == 2 && lasts(&rows[0], 3_000_000) && lasts(&rows[1], 1_000_000), "{rows:#?}");
+    assert!(rows.len() == 2 && lasts(&rows[0], 4_000_000) && lasts(&rows[1], 1_000_000), "{rows:#?}");
 }
 
 #[test]
