@@ -7,7 +7,7 @@ use super::{Chunk, DirectionCounts, Overload, OverloadParams, StreamSubscriber};
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::order::Order;
-use crate::sequence::{FrameRef, Policy};
+use crate::sequence::{FrameRef, Outcome, Policy};
 use std::collections::BTreeSet;
 use weir_packet::Direction;
 
@@ -79,10 +79,12 @@ pub(crate) struct Handover<'a, S> {
     pub budget: &'a mut StreamBudget,
     /// Bytes that wait in the worker's sequences.
     queued_bytes: usize,
-    /// The current direction, the offset of its next byte, the counters of its sequence, and the policy set for it.
+    /// The current direction, the offset of its next byte, the counters of its sequence, their outcome at its end, and the policy
+    /// set for it.
     pub side: Direction,
     pub offset: u64,
     pub sequence: DirectionCounts,
+    pub outcome: Option<Outcome>,
     pub policy: Option<Policy>,
 }
 
@@ -98,7 +100,21 @@ impl<'a, S: StreamSubscriber> Handover<'a, S> {
         let Moment { now, queued_bytes, packet } = moment;
         let (side, offset) = (Direction::Originator, 0);
         let (sequence, policy) = (DirectionCounts::default(), None);
-        Self { order, flow, now, packet, subscriber, budget, queued_bytes, side, offset, sequence, policy }
+        let outcome = None;
+        Self {
+            order,
+            flow,
+            now,
+            packet,
+            subscriber,
+            budget,
+            queued_bytes,
+            side,
+            offset,
+            sequence,
+            outcome,
+            policy,
+        }
     }
 }
 
@@ -122,9 +138,9 @@ impl<S: StreamSubscriber> Handover<'_, S> {
     }
 
     fn handle<'a>(&'a mut self, state: &'a mut StreamState) -> (&'a mut S, StreamHandle<'a>) {
-        let Self { flow, now, sequence, offset, side: from, .. } = *self;
+        let Self { flow, now, sequence, outcome, offset, side: from, .. } = *self;
         let policy = &mut self.policy;
-        (self.subscriber, StreamHandle { flow, from, now, sequence, policy, offset, state })
+        (self.subscriber, StreamHandle { flow, from, now, sequence, outcome, policy, offset, state })
     }
 
     /// Whether more bytes of the stream are wanted.

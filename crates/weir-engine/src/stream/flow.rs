@@ -240,7 +240,7 @@ impl FlowStreams {
     ) {
         for side in Direction::BOTH {
             self.point(to, side);
-            to.sequence.outcome = outcomes.map(|outcomes| outcomes[side.index()]);
+            to.outcome = outcomes.map(|outcomes| outcomes[side.index()]);
             let this = &mut self.sides[side.index()];
             for state in this.states_mut() {
                 to.flush(state);

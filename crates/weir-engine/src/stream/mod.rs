@@ -19,7 +19,6 @@ mod slots;
 mod state;
 mod subscriber;
 
-use crate::sequence::Outcome;
 pub use chunk::ChunkParams;
 pub(crate) use deliver::{Due, Handover, Moment, StreamBudget};
 pub(crate) use flow::FlowStreams;
@@ -119,6 +118,4 @@ pub struct DirectionCounts {
     pub refused_end: u64,
     /// In-order bytes that were given up while they waited for filters that are decided late.
     pub late_dropped_bytes: u64,
-    /// At the stream's end: what became of its numbers, if its layer has a sequence.
-    pub outcome: Option<Outcome>,
 }

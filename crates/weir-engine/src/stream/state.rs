@@ -55,6 +55,8 @@ pub struct StreamHandle<'a> {
     pub now: i64,
     /// Counters of the sequence so far.
     pub sequence: DirectionCounts,
+    /// At the stream's end: what became of its numbers, if its layer has a sequence.
+    pub outcome: Option<Outcome>,
     /// The policy for overlapping segments from now on; `None`: the plan's policy for the receiver.
     pub policy: &'a mut Option<Policy>,
     /// Offset of the next byte in the stream.
@@ -162,7 +164,7 @@ impl StreamHandle<'_> {
     ///
     /// If the same bytes were refused twice, too many of the missing bytes count as refused.
     pub fn counts_up_to(&self, seen_bytes: u64) -> StreamCounts {
-        if let Some(outcome) = &self.sequence.outcome {
+        if let Some(outcome) = &self.outcome {
             return self.counts_at_end(seen_bytes, outcome);
         }
         let StreamState { delivered_bytes, missing_bytes, .. } = *self.state;
