@@ -69,9 +69,12 @@ pub struct QuestionSpec {
     /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub events: Vec<String>,
-    /// Show only the number of answers.
-    #[serde(skip)]
+    /// Write only the number of answers, to `output`.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub count: bool,
+    /// For the format `csv`: texts that a spreadsheet would execute as formulas begin with an apostrophe.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub csv_safe: bool,
     /// The output is a capture file, whatever its name.
     #[serde(skip)]
     pub is_written: bool,
@@ -179,6 +182,11 @@ impl QuestionSpec {
     /// Whether rows are JSON lines, which may interleave with those of other questions.
     pub fn is_json(&self) -> bool {
         self.format.as_deref().is_none_or(|format| format == "json")
+    }
+
+    /// Whether a file that is written beside the output replaces the output.
+    pub fn is_replaced(&self) -> bool {
+        self.drops_empty || self.format.as_deref() == Some("parquet")
     }
 
     /// Whether the output is a capture file.

@@ -23,6 +23,7 @@
 
 mod arrow;
 mod batch;
+mod footed_file;
 mod parquet;
 #[cfg(test)]
 mod tests;

@@ -63,6 +63,9 @@ struct Args {
     /// otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[OWN_FORMAT]))]
     format: Option<String>,
+    /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
+    #[arg(long)]
+    csv_safe: bool,
     /// Colours in grep's format; always also selects that format; auto: on a terminal
     #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto")]
     color: Colors,
@@ -333,6 +336,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
             _ => None,
         },
         count: args.count,
+        csv_safe: args.csv_safe,
         color: match args.color {
             Colors::Auto => is_terminal && terminal::stdout_color(),
             Colors::Always => true,

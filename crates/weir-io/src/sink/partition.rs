@@ -10,10 +10,10 @@
 //!   files.
 
 use super::text::push_date;
-use super::{Format, Options, create};
+use super::{Format, Options, create_in_file};
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::{Path, PathBuf};
 use weir_packet::{Column, RowSink, Timestamp, Value, ValueType};
 
@@ -93,8 +93,7 @@ impl Partitions {
         fs::create_dir_all(&directory).map_err(|e| naming(&directory, &e))?;
         let number = self.next.entry(hour).or_default();
         let (path, file) = create_next(&directory, self.format, number)?;
-        let out = Box::new(BufWriter::with_capacity(1 << 16, file));
-        let mut sink = create(self.format, out, &self.options);
+        let mut sink = create_in_file(self.format, file, &self.options);
         sink.begin(&self.columns)?;
         self.open.push(Part { hour, sink, path, last_row: 0 });
         let last = self.open.len() - 1;
