@@ -47,6 +47,8 @@ pub struct Answered {
     pub ran: Ran,
     /// Number of answers to all questions.
     pub answers: u64,
+    /// The reader of an output has closed it.
+    pub is_unread: bool,
 }
 
 impl Answered {
@@ -133,7 +135,10 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     }
     match fault {
         // The reader of one output closed it. Input errors still determine the result.
-        Some(Failure::BrokenPipe) | None => Ok(Answered { ran, answers: set.totals.answers() }),
+        Some(Failure::BrokenPipe) | None => {
+            let is_unread = fault.is_some();
+            Ok(Answered { ran, answers: set.totals.answers(), is_unread })
+        }
         Some(failure) => Err(failure),
     }
 }

@@ -28,7 +28,9 @@ impl Outlets {
         let default = if stdout == Stdout::Shared { Some(OUTPUT_WAIT) } else { None };
         // A time that is too long for the clock is unlimited.
         let given = input.output_wait.map(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        Self::with(given.unwrap_or(default).map_or_else(Patience::unlimited, Patience::of))
+        let patience = given.unwrap_or(default).map_or_else(Patience::unlimited, Patience::of);
+        // Even a run that never waits gives its outputs time for what they have accepted.
+        Self::with(patience.with_completion(OUTPUT_WAIT))
     }
 
     /// The outputs of a run that waits for them as `patience` says.

@@ -21,6 +21,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, Default)]
 pub struct Patience {
     limit: Option<Duration>,
+    completion_limit: Option<Duration>,
     end: Arc<OnceLock<End>>,
 }
 
@@ -39,7 +40,13 @@ impl Patience {
 
     /// Waits for this time; 0: not at all, as live traffic needs.
     pub fn of(limit: Duration) -> Self {
-        Self { limit: Some(limit), ..Self::default() }
+        Self { limit: Some(limit), completion_limit: Some(limit), ..Self::default() }
+    }
+
+    /// Waits at least this time for the [completion](Outlet::wait) of outputs.
+    #[must_use]
+    pub fn with_completion(self, least: Duration) -> Self {
+        Self { completion_limit: self.completion_limit.map(|limit| limit.max(least)), ..self }
     }
 
     /// Whether a blocked output is not waited for, at some time.
@@ -56,19 +63,18 @@ impl Patience {
 
     /// Whether a sender waits no longer for an output that completed no job since `progress`.
     fn is_over(&self, progress: Instant) -> bool {
-        self.is_past(progress, |end| end.of_senders)
+        is_past(self.limit, progress) || self.end.get().is_some_and(|end| Instant::now() >= end.of_senders)
     }
 
     /// Whether the completion of such an output is waited for no longer.
     fn is_over_for_completion(&self, progress: Instant) -> bool {
-        self.is_past(progress, |end| end.of_completion)
+        is_past(self.completion_limit, progress)
+            || self.end.get().is_some_and(|end| Instant::now() >= end.of_completion)
     }
+}
 
-    fn is_past(&self, progress: Instant, end: fn(&End) -> Instant) -> bool {
-        let now = Instant::now();
-        self.end.get().is_some_and(|ends| now >= end(ends))
-            || self.limit.is_some_and(|limit| now.saturating_duration_since(progress) >= limit)
-    }
+fn is_past(limit: Option<Duration>, progress: Instant) -> bool {
+    limit.is_some_and(|limit| progress.elapsed() >= limit)
 }
 
 /// The size of a job.

@@ -48,7 +48,9 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let output = Some(path.clone()).filter(|path| path.as_os_str() != "-");
     let spec = QuestionSpec { output, is_written: true, ..spec };
     let answered = ask::answer(Asked::one(&args.input, &spec, args.output.stats), all)?;
-    say!("{} packets written to {}", answered.answers, path.display());
+    if !answered.is_unread {
+        say!("{} packets written to {}", answered.answers, path.display());
+    }
     Ok(answered.ran.status)
 }
 
