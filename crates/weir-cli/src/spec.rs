@@ -27,6 +27,9 @@ pub struct QuestionSpec {
     /// For `match`: the patterns, one regular expression each.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub patterns: Vec<String>,
+    /// For `match`: files with one pattern per line.
+    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_texts")]
+    pub pattern_files: Vec<PathBuf>,
     /// For `match`: ignore case.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ignore_case: bool,
@@ -78,8 +81,8 @@ pub struct QuestionSpec {
     /// The output is a capture file, whatever its name.
     #[serde(skip)]
     pub is_written: bool,
-    /// Use colours in the question's own format.
-    #[serde(skip)]
+    /// For `match`: use colours in the format `grep`.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub color: bool,
     /// A question without answers creates no file, and leaves an existing file as it is.
     #[serde(skip)]
@@ -123,6 +126,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// A path as text. Paths that are not UTF-8 are shown with replacement characters.
 fn path_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     path.as_deref().map(Path::to_string_lossy).serialize(serializer)
+}
+
+/// As [`path_text`], for several.
+fn path_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
 }
 
 /// A text, or a number, which stands for its digits.

@@ -77,7 +77,9 @@ A file of questions:
 ask is flows, packets, streams, match, events, sessions, stats, files, x509 or a session
 protocol. The output of packets may be a capture file (.pcap, .pcapng). Further options, as on the
 command line, cutoff to flush for streams, too; `weir ctl` and `weir explain` take them as --set:
-  match      patterns = ['user-agent: curl'], ignore_case = true, fixed_strings = true,
+  all        count = true (only their number, to the output), csv_safe = true (CSV without formulas)
+  match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,
+             fixed_strings = true, color = true (format = \"grep\"),
              matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\"),
              cutoff = [\"dns:1k\", \"10k\"], priority = \"dns:9\", chunk = \"4k\", overlap = \"100\",
              flush = 1.5 (seconds)

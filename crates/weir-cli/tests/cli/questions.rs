@@ -49,13 +49,72 @@ fn a_file_of_questions_answers_as_each_would_alone() {
     assert_eq!(counted, weir(&["packets", "-r", FIRST_LIGHT, "--count", "udp"]).0);
 }
 
-/// Every long option of `weir run`, with a value that is not the default.
-fn options_of_run() -> Vec<(String, &'static str)> {
-    let help = weir(&["run", "--help"]).0;
+/// The long options in the help of a command.
+fn long_options(command: &str) -> Vec<String> {
+    let help = weir(&[command, "--help"]).0;
     let options = help.lines().filter_map(|line| {
         let (_, name) = line.split_once("--").filter(|(before, _)| before.trim().len() <= 3)?;
         Some(name.split([' ', '.']).next()?.to_string())
     });
+    options.filter(|name| name != "help").collect()
+}
+
+#[test]
+fn every_option_of_a_command_is_one_of_its_question_or_of_the_run() {
+    let dir = directory("question-options");
+    let of_run = long_options("run");
+    for command in ["flows", "packets", "streams", "match", "events", "stats", "sessions", "tls", "files"] {
+        let options = long_options(command);
+        assert!(options.len() > of_run.len(), "{command}: {options:?}");
+        for option in options.iter().filter(|option| !of_run.contains(option)) {
+            let key = match (command, option.as_str()) {
+                ("match", "regexp") => "patterns",
+                ("match", "file") => "pattern_files",
+                ("match", "streams-with-matches" | "without-match") => "streams",
+                ("packets", "write") => "output",
+                ("streams", "output") => "files",
+                ("events", "event") => "events",
+                (_, option) => &option.replace('-', "_"),
+            };
+            // No option has a table as its value: the key is known if the message is about the value.
+            let file = dir.join("questions.toml");
+            let text = format!("[[question]]\nname = \"a\"\nask = {command:?}\n[question.{key}]\nx = 1\n");
+            std::fs::write(&file, text).unwrap();
+            let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+            assert!(status == 2 && !err.contains("unknown field"), "{command} --{option}: {err}");
+        }
+    }
+}
+
+#[test]
+fn a_question_may_be_counted_and_have_patterns_in_files() {
+    let dir = directory("question-counts");
+    let (file, patterns) = (dir.join("questions.toml"), dir.join("patterns"));
+    let (counted, lines, table) = (dir.join("count"), dir.join("lines"), dir.join("table.csv"));
+    std::fs::write(&patterns, "HTTP\n\nexample\n").unwrap();
+    let search = format!("ask = \"match\"\npattern_files = [{patterns:?}]\n");
+    let text = format!(
+        "[[question]]\nname = \"a\"\n{search}count = true\noutput = {counted:?}\n\
+         [[question]]\nname = \"b\"\n{search}format = \"grep\"\ncolor = true\noutput = {lines:?}\n\
+         [[question]]\nname = \"c\"\n{search}format = \"csv\"\ncsv_safe = true\noutput = {table:?}\n"
+    );
+    std::fs::write(&file, &text).unwrap();
+    let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert_eq!((err.as_str(), status), ("", 0));
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let args = ["match", "-r", FIRST_LIGHT, "-f", patterns.to_str().unwrap()];
+    let alone = |more: &[&str]| weir(&[&args[..], more].concat()).0;
+    assert_eq!(read(&counted), alone(&["-c"]));
+    assert_eq!(read(&lines), alone(&["--color", "always"]));
+    assert_eq!(read(&table), alone(&["--format", "csv", "--csv-safe"]));
+    assert_eq!(alone(&["-c", "--color", "always"]), read(&counted), "a number has no colours");
+    std::fs::write(&file, text.replace(&format!("output = {counted:?}\n"), "")).unwrap();
+    let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert!(status == 2 && err.contains("question `a`: `count` needs an `output`"), "{err}");
+}
+
+/// Every long option of `weir run`, with a value that is not the default.
+fn options_of_run() -> Vec<(String, &'static str)> {
     let value = |name: &str| match name {
         "read" => FIRST_LIGHT,
         "stack" => "quic",
@@ -73,8 +132,7 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "control" => "",
         other => panic!("a value for --{other} of `weir run`"),
     };
-    let options = options.filter(|name| name != "help");
-    options.map(|name| (name.clone(), value(&name))).collect()
+    long_options("run").into_iter().map(|name| (name.clone(), value(&name))).collect()
 }
 
 #[test]
