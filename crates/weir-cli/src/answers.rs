@@ -115,12 +115,7 @@ pub struct Answers {
 
 impl Answers {
     /// Answers of a resolved question.
-    pub fn new(
-        spec: &QuestionSpec,
-        resolved: Resolved,
-        form: Form,
-        run: &RunParts<'_>,
-    ) -> Self {
+    pub fn new(spec: &QuestionSpec, resolved: Resolved, form: Form, run: &RunParts<'_>) -> Self {
         let RunParts { stdout, findings, totals, outlets } = *run;
         let Resolved { log, columns, rows, counted, lines, .. } = resolved;
         let findings = (form == Form::Capture(CaptureFormat::Pcapng)).then(|| findings.follow());
@@ -135,8 +130,13 @@ impl Answers {
         let opening = Opening { form, log, columns, lines, findings, stdout, csv_safe, publish, pulse };
         let name = (stdout == Stdout::Shared).then(|| spec.name.clone());
         let (totals, has_failed) = (totals.clone(), Arc::<AtomicBool>::default());
-        let destination =
-            Destination::new(name.clone(), spec.output.clone(), opening, totals.clone(), Arc::clone(&has_failed));
+        let destination = Destination::new(
+            name.clone(),
+            spec.output.clone(),
+            opening,
+            totals.clone(),
+            Arc::clone(&has_failed),
+        );
         let destination = Arc::new(Mutex::new(destination));
         Self {
             name,

@@ -138,7 +138,8 @@ impl Service {
         let live = self.control.list()?;
         // A question whose output failed has already ended.
         names.retain(|_, active| live.iter().any(|listed| listed.subscription == active.subscription));
-        let mut questions: Vec<QuestionSpec> = names.values().map(|active| active.stated.spec.clone()).collect();
+        let mut questions: Vec<QuestionSpec> =
+            names.values().map(|active| active.stated.spec.clone()).collect();
         questions.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Answer { questions, ..Answer::default() })
     }

@@ -100,8 +100,15 @@ impl Destination {
     /// The output cannot be opened. Its question has then ended.
     pub fn open(&mut self) -> Result<(), Failure> {
         match self.writer {
-            Writer::Unopened => self.writer = self.opened().inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))?,
-            Writer::Closed => return Err(Failure::new(format!("{}: the output has failed", output::name_of(self.output.as_deref())))),
+            Writer::Unopened => {
+                self.writer = self.opened().inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))?
+            }
+            Writer::Closed => {
+                return Err(Failure::new(format!(
+                    "{}: the output has failed",
+                    output::name_of(self.output.as_deref())
+                )));
+            }
             Writer::Rows(_) | Writer::Capture(_) | Writer::Count => {}
         }
         Ok(())
@@ -112,7 +119,8 @@ impl Destination {
         if matches!(self.writer, Writer::Closed) {
             return;
         }
-        let written = self.open().and_then(|()| self.write_batch(batch, is_flushed).map_err(|e| self.unwritten(&e)));
+        let written =
+            self.open().and_then(|()| self.write_batch(batch, is_flushed).map_err(|e| self.unwritten(&e)));
         self.keep_failure(written);
     }
 

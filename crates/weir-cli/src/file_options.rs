@@ -45,10 +45,7 @@ impl Completable {
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub fn complete<A: Args + FromArgMatches>(
-        &self,
-        options: &[(String, Value)],
-    ) -> Result<A, String> {
+    pub fn complete<A: Args + FromArgMatches>(&self, options: &[(String, Value)]) -> Result<A, String> {
         let mut words = Words::new();
         for arg in self.command.get_arguments() {
             let is_given = self.matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
@@ -136,7 +133,9 @@ fn wanted(wrong: &clap::Error) -> String {
         return source.to_string();
     }
     match wrong.get(ContextKind::ValidValue) {
-        Some(ContextValue::Strings(known)) if !known.is_empty() => format!("give one of {}", known.join(", ")),
+        Some(ContextValue::Strings(known)) if !known.is_empty() => {
+            format!("give one of {}", known.join(", "))
+        }
         _ => {
             let text = wrong.to_string();
             text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()

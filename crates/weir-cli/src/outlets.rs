@@ -60,7 +60,8 @@ impl Outlets {
     /// of what is not written.
     pub fn wait(&self) -> Vec<(String, Load)> {
         let all = self.lock().clone();
-        let blocked = |(name, outlet): (String, Arc<Outlet>)| Some((name, outlet.wait(&self.patience).err()?));
+        let blocked =
+            |(name, outlet): (String, Arc<Outlet>)| Some((name, outlet.wait(&self.patience).err()?));
         all.into_iter().filter_map(blocked).collect()
     }
 

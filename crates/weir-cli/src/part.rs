@@ -30,7 +30,11 @@ impl Part {
         for number in 0..NAMES_MAX {
             let mut name = target.as_os_str().to_owned();
             // A killed process of the same number may have left files.
-            name.push(if number == 0 { format!(".{process}.part") } else { format!(".{process}-{number}.part") });
+            name.push(if number == 0 {
+                format!(".{process}.part")
+            } else {
+                format!(".{process}-{number}.part")
+            });
             match File::create_new(&name) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),

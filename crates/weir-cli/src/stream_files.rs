@@ -85,7 +85,9 @@ impl Files {
         let lost_bytes = self.lost_bytes.swap(0, Ordering::Relaxed) + blocked;
         let directory = self.directory.display();
         let lost = (lost_bytes > 0).then(|| {
-            Failure::new(format!("{directory} was blocked: {lost_bytes} bytes of streams are lost (--output-wait)"))
+            Failure::new(format!(
+                "{directory} was blocked: {lost_bytes} bytes of streams are lost (--output-wait)"
+            ))
         });
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take().map(Failure::new);
         match (fault, lost) {
@@ -182,7 +184,8 @@ impl StreamFile {
         }
         let (bytes, at) = (std::mem::take(&mut self.buffer), self.at);
         self.at += bytes.len() as u64;
-        let (path, created, files) = (Arc::clone(&self.path), Arc::clone(&self.created), Arc::clone(&self.files));
+        let (path, created, files) =
+            (Arc::clone(&self.path), Arc::clone(&self.created), Arc::clone(&self.files));
         let load = Load { rows: 0, bytes: bytes.len() };
         let job = Box::new(move || {
             let written = files.write(&path, &created, &bytes, at);

@@ -347,8 +347,11 @@ mod tests {
     /// A job that blocks until it is released, and the release.
     fn gate() -> (Job, SyncSender<()>) {
         let (release, released): (_, Receiver<()>) = sync_channel(0);
-        // A dropped release releases, too.
-        (Box::new(move || drop(released.recv())), release)
+        let wait = move || {
+            // A dropped release releases, too.
+            let _ = released.recv();
+        };
+        (Box::new(wait), release)
     }
 
     #[test]
@@ -364,7 +367,8 @@ mod tests {
         assert_eq!(outlet.waiting(), Load::default());
         drop((outlet, done));
         let own = std::thread::current().id();
-        let order: Vec<_> = jobs.iter().inspect(|(_, thread)| assert_ne!(*thread, own)).map(|job| job.0).collect();
+        let order: Vec<_> =
+            jobs.iter().inspect(|(_, thread)| assert_ne!(*thread, own)).map(|job| job.0).collect();
         assert_eq!(order, (0..1000).collect::<Vec<_>>());
     }
 
@@ -403,7 +407,9 @@ mod tests {
         let outlet = Outlet::new(Patience::of(Duration::from_millis(400)));
         // Together the jobs take much longer than the patience.
         for _ in 0..20 {
-            outlet.send(LARGE, Box::new(|| std::thread::sleep(Duration::from_millis(40)))).expect("there is room");
+            outlet
+                .send(LARGE, Box::new(|| std::thread::sleep(Duration::from_millis(40))))
+                .expect("there is room");
         }
         assert_eq!(outlet.wait(&Patience::of(Duration::from_millis(400))), Ok(()));
     }

@@ -363,8 +363,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let pattern = |text: &String| Pattern { text: text.clone(), ignore_case, literal };
     let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
     let engine: EngineChoice = spec.matcher.unwrap_or(Matcher::Auto).into();
-    let patterns = Patterns::compile(&patterns, engine)
-        .map_err(|wrong| Failure::new(explained(&wrong, &texts)))?;
+    let patterns =
+        Patterns::compile(&patterns, engine).map_err(|wrong| Failure::new(explained(&wrong, &texts)))?;
     let note = format!(
         "patterns   {}; engine {}, prefilter {}",
         patterns.len(),

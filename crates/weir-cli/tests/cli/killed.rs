@@ -56,7 +56,8 @@ fn numbers(batch: &arrow_array::RecordBatch) -> Vec<u64> {
 /// A file that exists must be readable.
 fn parquet_numbers(path: &Path) -> Vec<u64> {
     let file = File::open(path).expect("it exists");
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let reader =
+        ParquetRecordBatchReaderBuilder::try_new(file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let batches = reader.build().expect("a reader");
     batches.flat_map(|batch| numbers(&batch.expect("a readable batch"))).collect()
 }
@@ -124,7 +125,8 @@ fn files_of_a_killed_process_are_readable() {
         random ^= random >> 7;
         random ^= random << 17;
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        let command = command.args(["run", questions.to_str().unwrap(), "--engine", "interpreter", "-r", "-"]);
+        let command =
+            command.args(["run", questions.to_str().unwrap(), "--engine", "interpreter", "-r", "-"]);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("the binary was built for this test");
         let mut input = child.stdin.take().unwrap();
         let capture = capture.clone();

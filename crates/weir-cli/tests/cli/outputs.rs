@@ -102,10 +102,13 @@ fn a_blocked_output_affects_only_itself() {
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert_eq!(std::fs::read_to_string(&whole).unwrap().lines().count() as u64, 20 * PACKETS);
     let lost = number_before(&message, "rows are lost").unwrap_or_else(|| panic!("{message}"));
-    let unwritten = number_before(&message, "more rows are not written").unwrap_or_else(|| panic!("{message}"));
+    let unwritten =
+        number_before(&message, "more rows are not written").unwrap_or_else(|| panic!("{message}"));
     assert!(message.contains("question `blocked`") && !message.contains("`whole`"), "{message}");
     // The pipe holds the rest.
-    let written = BufReader::new(reader).lines().map_while(Result::ok).filter(|line| line.ends_with('}')).count() as u64;
+    let written =
+        BufReader::new(reader).lines().map_while(Result::ok).filter(|line| line.ends_with('}')).count()
+            as u64;
     assert!(written > 0 && lost > 0 && lost + unwritten < 20 * PACKETS, "{message}");
     assert!(lost + unwritten + written >= 20 * PACKETS, "{written} rows, and {message}");
 }
@@ -251,7 +254,8 @@ fn sigterm_does_not_wait_for_standard_error() {
     while filler.write(&[b'x'; 4096]).is_ok() {}
     rustix::io::ioctl_fionbio(&filler, false).expect("it is a pipe");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    let command = command.args(["packets", "-r", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(write);
+    let command =
+        command.args(["packets", "-r", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(write);
     let mut child = command.spawn().expect("the binary was built for this test");
     let input = child.stdin.take();
     std::thread::sleep(Duration::from_millis(500));

@@ -145,7 +145,8 @@ fn every_option_of_the_command_line_may_be_in_a_file_of_questions() {
                      [[question]]\nname = \"b\"\nask = \"streams\"\nfilter = \"udp\"\nchunk = \"1k\"\n\
                      priority = \"dns:9\"\n";
     // The numbers of --stats are times.
-    let untimed = |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && !"µm.".contains(*c)).collect::<String>();
+    let untimed =
+        |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && !"µm.".contains(*c)).collect::<String>();
     let mut differs = 0;
     std::fs::write(&file, questions).unwrap();
     let plain = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
@@ -180,8 +181,7 @@ fn the_command_line_has_precedence_over_a_file_of_questions() {
     let count = |text: &str, more: &[&str]| {
         let questions = "[[question]]\nname = \"a\"\nask = \"flows\"\n";
         std::fs::write(&file, format!("{text}{questions}")).unwrap();
-        let (out, err, status) =
-            weir(&[&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT], more].concat());
+        let (out, err, status) = weir(&[&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT], more].concat());
         assert_eq!(status, 0, "{err}");
         out.lines().count()
     };

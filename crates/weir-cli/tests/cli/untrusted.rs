@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 
 /// A character that controls a terminal, or changes how other text is shown.
 fn is_bad(letter: char) -> bool {
-    let is_direction = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_direction =
+        matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     letter.is_control() && !matches!(letter, '\n' | '\t') || is_direction
 }
 
@@ -83,7 +84,8 @@ fn csv_safe_needs_csv_and_has_no_formulas() {
     let refused = weir(&["flows", "-r", file, "--csv-safe"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("--csv-safe needs --format csv"), "{refused:?}");
-    let rows = answer(&["match", "-r", file, "-e", "[-+=@][a-z]+", "-C", "0", "--format", "csv", "--csv-safe"], 0);
+    let rows =
+        answer(&["match", "-r", file, "-e", "[-+=@][a-z]+", "-C", "0", "--format", "csv", "--csv-safe"], 0);
     assert!(rows.contains(",'="), "{rows}");
     let is_formula = |field: &str| field.trim_matches('"').starts_with(['=', '+', '@']);
     assert!(!rows.lines().skip(1).flat_map(|row| row.split(',')).any(is_formula), "{rows}");
@@ -156,7 +158,8 @@ fn runs_of_zeek_in_one_directory_share_no_temporary_files() {
     let captures = [example(), sessions];
     let start = |capture: &Path, directory: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        let command = command.args(["zeek", "-r", capture.to_str().unwrap(), "-d", directory.to_str().unwrap()]);
+        let command =
+            command.args(["zeek", "-r", capture.to_str().unwrap(), "-d", directory.to_str().unwrap()]);
         command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built")
     };
     for (capture, directory) in captures.iter().zip([&first, &second]) {
@@ -173,7 +176,8 @@ fn runs_of_zeek_in_one_directory_share_no_temporary_files() {
             assert!(output.status.success(), "{}", text(&output.stderr));
         }
         let expected: BTreeSet<String> = names(&first).into_iter().chain(names(&second)).collect();
-        let found: BTreeSet<String> = names(&both).into_iter().filter(|name| name != "conn.log.part").collect();
+        let found: BTreeSet<String> =
+            names(&both).into_iter().filter(|name| name != "conn.log.part").collect();
         assert_eq!(found, expected, "round {round}");
         for name in &found {
             let read = |directory: &Path| std::fs::read(directory.join(name)).ok();
@@ -195,7 +199,8 @@ fn requests_of_other_users_are_refused() {
     let folder = std::env::temp_dir().join(format!("weir-users-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
-    let everyone = |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let everyone =
+        |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
     everyone(&folder);
     let (socket, binary) = (folder.join("weir.sock"), folder.join("weir"));
     std::fs::copy(env!("CARGO_BIN_EXE_weir"), &binary).unwrap();

@@ -122,8 +122,14 @@ fn no_text_format_writes_hidden_characters() {
     ];
     let (columns, row) = of_connection(own.into());
     for &format in Format::ALL.iter().filter(|format| !format.is_columnar()) {
-        let got = written(format, Options { path: "http", ..Options::default() }, &columns, &[row.clone()]);
-        let bad: String = got.chars().filter(|c| !matches!(c, '\n' | '\t') && weir_packet::is_hidden(*c)).collect();
+        let got = written(
+            format,
+            Options { path: "http", ..Options::default() },
+            &columns,
+            std::slice::from_ref(&row),
+        );
+        let bad: String =
+            got.chars().filter(|c| !matches!(c, '\n' | '\t') && weir_packet::is_hidden(*c)).collect();
         assert!(bad.is_empty(), "{format}: {bad:?} in {got}");
         let lines = got.lines().filter(|line| !line.starts_with('#')).count();
         let header = usize::from(matches!(format, Format::Csv | Format::Table));
@@ -137,7 +143,8 @@ fn escapes_of_hidden_characters_can_be_undone() {
     let columns = [column("t", ValueType::Text)];
     let rows = [vec![Value::Text(HIDDEN.into())], vec![Value::Text("日本\u{2030}é".into())]];
     let got = written(Format::Json, Options::default(), &columns, &rows);
-    let parsed: Vec<serde_json::Value> = got.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let parsed: Vec<serde_json::Value> =
+        got.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&parsed[0]["t"], &parsed[1]["t"]), (&HIDDEN.into(), &"日本\u{2030}é".into()));
     for format in [Format::Csv, Format::Zeek] {
         let got = written(format, Options::default(), &columns, &rows);
