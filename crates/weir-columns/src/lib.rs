@@ -29,7 +29,7 @@ mod parquet;
 mod tests;
 
 pub use crate::arrow::ArrowSink;
-pub use crate::parquet::ParquetSink;
+pub use crate::parquet::{ParquetSink, complete_parquet};
 
 use std::io::{self, Write};
 

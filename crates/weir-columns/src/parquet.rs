@@ -14,12 +14,15 @@ use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter};
+use parquet::file::metadata::{
+    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter,
+};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::schema::types::SchemaDescPtr;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use weir_packet::{Column, RowSink, Value};
 
@@ -192,6 +195,47 @@ impl RowSink for ParquetSink {
             Place::File(file) => file.complete(),
         }
     }
+}
+
+/// Completes the file of a killed process: removes the hole before its footer. Returns the number of rows. A complete file
+/// stays as it is.
+///
+/// # Errors
+/// Those of the file, and [`io::ErrorKind::InvalidData`] if it does not end with a footer that describes it.
+pub fn complete_parquet(file: &File) -> io::Result<u64> {
+    const TAIL_BYTES: u64 = 8;
+    const FOOTER_BYTES_MAX: u64 = 256 << 20;
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not a file of Parquet");
+    let length = file.metadata()?.len();
+    let tail_at = length.checked_sub(TAIL_BYTES).ok_or_else(wrong)?;
+    let mut tail = [0; TAIL_BYTES as usize];
+    file.read_exact_at(&mut tail, tail_at)?;
+    let [a, b, c, d, magic @ ..] = tail;
+    let footer_bytes = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let is_footer = magic == *b"PAR1" && footer_bytes <= FOOTER_BYTES_MAX;
+    let footer_at = tail_at.checked_sub(footer_bytes).filter(|_| is_footer).ok_or_else(wrong)?;
+    let mut footer = vec![0; (footer_bytes + TAIL_BYTES) as usize];
+    file.read_exact_at(&mut footer, footer_at)?;
+    let metadata = ParquetMetaDataReader::decode_metadata(&footer[..footer_bytes as usize]).map_err(to_io)?;
+    // The file begins with the magic number.
+    let mut data_end = 4;
+    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        let start = column.dictionary_page_offset().unwrap_or(i64::MAX).min(column.data_page_offset());
+        let end = start.checked_add(column.compressed_size()).filter(|_| start >= 0);
+        data_end = end.and_then(|end| u64::try_from(end).ok()).ok_or_else(wrong)?.max(data_end);
+    }
+    if data_end + footer.len() as u64 > length {
+        return Err(wrong());
+    }
+    if data_end < footer_at {
+        // The new footer is written into the hole, so that the file has a footer at all times.
+        if data_end + footer.len() as u64 > footer_at {
+            return Err(wrong());
+        }
+        file.write_all_at(&footer, data_end)?;
+        file.set_len(data_end + footer.len() as u64)?;
+    }
+    u64::try_from(metadata.file_metadata().num_rows()).map_err(|_| wrong())
 }
 
 /// The underlying writer's error, if there is one, so that a broken pipe keeps its kind.

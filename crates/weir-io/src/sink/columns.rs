@@ -4,6 +4,8 @@ use super::{Options, Out};
 use std::fs::File;
 use weir_columns::{ArrowSink, ParquetSink};
 
+pub(super) use weir_columns::complete_parquet;
+
 /// Parquet. Rows cannot be written individually.
 pub(super) fn parquet(out: Out, options: &Options) -> ParquetSink {
     ParquetSink::new(out, options.path)
