@@ -1,290 +1,295 @@
-//! Writes the answers of a question to its output.
+//! Collects the answers of a question in batches, and sends them to the thread of its output.
 
+use crate::destination::{Batch, Destination, Opening, Packet, Publish};
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::outlets::Outlets;
 use crate::output;
 use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
-use crate::subcommand::{Counted, MakeLines, Resolved};
-use crate::tagged_sink::Named;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::subcommand::{Counted, Resolved};
+use crate::totals::{Loss, RunTotals};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use weir::io::{CaptureFormat, CaptureWriter, Findings, Following, Format};
-use weir::packet::{Column, RowSink};
+use std::time::Duration;
+use weir::io::outlet::{Load, Refused};
+use weir::io::{CaptureFormat, Findings, Format, Outlet, RowBatch};
 use weir::{Item, Next, RunEnd, TakeItems};
 
-/// Faults and counts that all questions of a run share.
-#[derive(Default, Clone)]
-pub struct RunTotals {
-    /// The first failure of each output.
-    fault: Arc<Mutex<Option<Failure>>>,
-    /// Number of answers to all questions so far.
-    answers: Arc<AtomicU64>,
+/// Size of a batch in bytes: the answer that reaches it ends the batch.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// The output of a question.
+#[derive(Clone)]
+pub struct QuestionOutput {
+    outlet: Arc<Outlet>,
+    destination: Arc<Mutex<Destination>>,
+    totals: RunTotals,
 }
 
-impl RunTotals {
-    /// Takes the failure; later calls return `None`.
-    pub fn take_fault(&self) -> Option<Failure> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+impl QuestionOutput {
+    /// Executes `job` on the thread of the output.
+    fn post(&self, job: impl FnOnce(&mut Destination) + Send + 'static) {
+        let destination = Arc::clone(&self.destination);
+        let posted = self.outlet.post(Box::new(move || job(&mut lock(&destination))));
+        posted.err().into_iter().for_each(|refused| self.totals.add_fault(no_thread(&refused)));
     }
 
-    /// Number of answers to all questions.
-    pub fn answers(&self) -> u64 {
-        self.answers.load(Ordering::Relaxed)
-    }
-
-    fn add_fault(&self, failure: Failure) {
-        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-        *fault = Some(match fault.take() {
-            Some(before) => before.and(failure),
-            None => failure,
+    /// Opens the output now, unless its first answers have already done so. Returns whether it is open: an output that
+    /// waits for its reader, such as a named pipe, is not open after `limit`.
+    ///
+    /// # Errors
+    /// The output cannot be opened.
+    pub fn open(&self, limit: Duration) -> Result<bool, Failure> {
+        let (sender, opened): (_, Receiver<Result<(), Failure>>) = channel();
+        self.post(move |destination| {
+            // The receiver may have given up.
+            let _ = sender.send(destination.open());
         });
+        match opened.recv_timeout(limit) {
+            Ok(opened) => opened.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Waits until everything so far is written. (Other questions may go on to write to the same output.)
+    ///
+    /// # Errors
+    /// The size of what is not written after `limit`.
+    pub fn wait(&self, limit: Duration) -> Result<(), Load> {
+        let (sender, written) = channel();
+        self.post(move |_| {
+            // The receiver may have given up.
+            let _ = sender.send(());
+        });
+        written.recv_timeout(limit).map_err(|_| self.outlet.waiting())
     }
 }
 
-/// A temporary file beside its target. At the end it replaces the target if it is complete and has answers; otherwise
-/// the target stays as it is.
-pub struct Part {
-    /// Path of the temporary file.
-    pub path: PathBuf,
-    target: PathBuf,
+fn lock(destination: &Mutex<Destination>) -> std::sync::MutexGuard<'_, Destination> {
+    destination.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Part {
-    /// The temporary file for `target`.
-    pub fn of(target: &Path) -> Self {
-        let mut name = target.as_os_str().to_owned();
-        name.push(".part");
-        Self { path: name.into(), target: target.to_owned() }
+fn no_thread(refused: &Refused) -> Failure {
+    match refused {
+        Refused::Full => Failure::new("an output accepts nothing"),
+        Refused::Thread(error) => Failure::new(format!("no thread for an output: {error}")),
     }
 }
 
-/// Everything needed to open an output.
-struct Opening {
-    form: Form,
-    log: &'static str,
-    columns: Vec<Column>,
-    lines: Option<MakeLines>,
-    /// Findings of the reader, which a pcapng file stores beside packets.
-    findings: Option<Following>,
-    stdout: Stdout,
+/// What the questions of a run share.
+pub struct RunParts<'a> {
+    /// Who writes to standard output.
+    pub stdout: Stdout,
+    /// What the reader finds in captures beside packets.
+    pub findings: &'a Findings,
+    /// Faults and counts of the outputs.
+    pub totals: &'a RunTotals,
+    /// The threads of the outputs.
+    pub outlets: &'a Outlets,
 }
 
-enum Writer {
-    Unopened,
-    Rows(Box<dyn RowSink + Send>),
-    Capture(CaptureWriter),
-    /// Answers are only counted; the number is written at the end.
-    Count,
-    Closed,
-}
-
-/// The answers of a question, and their output. The first answer opens the output.
+/// The answers of a question.
 pub struct Answers {
     /// Name of the question, if the run has several.
     name: Option<String>,
-    output: Option<PathBuf>,
-    opening: Opening,
-    write: Writer,
+    output_name: String,
+    form: Form,
     rows: Box<dyn Rows>,
     counted: Counted,
+    output: QuestionOutput,
+    has_failed: Arc<AtomicBool>,
+    is_finished: bool,
+    /// Answers that are not sent yet.
+    waiting_rows: RowBatch,
+    waiting_packets: Vec<Packet>,
+    packet_bytes: usize,
+    /// The output has something to open or flush at the next pause.
+    is_pause_due: bool,
     /// Number of answers so far.
     count: u64,
-    totals: RunTotals,
-    part: Option<Part>,
+    /// Number of answers that the output did not accept.
+    lost: u64,
 }
 
 impl Answers {
     /// Answers of a resolved question.
-    pub fn new(
-        spec: &QuestionSpec,
-        resolved: Resolved,
-        form: Form,
-        stdout: Stdout,
-        findings: &Findings,
-        totals: &RunTotals,
-    ) -> Self {
+    pub fn new(spec: &QuestionSpec, resolved: Resolved, form: Form, run: &RunParts<'_>) -> Self {
+        let RunParts { stdout, findings, totals, outlets } = *run;
         let Resolved { log, columns, rows, counted, lines, .. } = resolved;
         let findings = (form == Form::Capture(CaptureFormat::Pcapng)).then(|| findings.follow());
+        let outlet = outlets.of(spec.output.as_deref());
+        let publish = match form {
+            _ if spec.drops_empty => Publish::Complete,
+            Form::Rows(Format::Parquet) => Publish::Begun,
+            _ => Publish::Directly,
+        };
+        let csv_safe = spec.csv_safe;
+        let pulse = outlets.patience().is_limited().then(|| outlet.pulse());
+        let opening = Opening { form, log, columns, lines, findings, stdout, csv_safe, publish, pulse };
+        let name = (stdout == Stdout::Shared).then(|| spec.name.clone());
+        let (totals, has_failed) = (totals.clone(), Arc::<AtomicBool>::default());
+        let destination = Destination::new(
+            name.clone(),
+            spec.output.clone(),
+            opening,
+            totals.clone(),
+            Arc::clone(&has_failed),
+        );
+        let destination = Arc::new(Mutex::new(destination));
         Self {
-            name: (stdout == Stdout::Shared).then(|| spec.name.clone()),
-            output: spec.output.clone(),
-            opening: Opening { form, log, columns, lines, findings, stdout },
-            write: if form == Form::Count { Writer::Count } else { Writer::Unopened },
+            name,
+            output_name: output::name_of(spec.output.as_deref()),
+            form,
             rows,
             counted,
+            output: QuestionOutput { outlet, destination, totals },
+            has_failed,
+            is_finished: false,
+            waiting_rows: RowBatch::default(),
+            waiting_packets: vec![],
+            packet_bytes: 0,
+            is_pause_due: publish != Publish::Complete,
             count: 0,
-            totals: totals.clone(),
-            part: spec.output.as_deref().filter(|_| spec.drops_empty).map(Part::of),
+            lost: 0,
         }
     }
 
-    fn is_unopened(&self) -> bool {
-        matches!(self.write, Writer::Unopened)
+    /// The output, for those who wait for it.
+    pub fn output(&self) -> QuestionOutput {
+        self.output.clone()
     }
 
-    /// Opens the output unless it is open: creates or truncates the file.
-    fn open(&mut self) -> Result<(), Failure> {
-        if !self.is_unopened() {
-            return Ok(());
-        }
-        let Opening { form, log, ref columns, lines, ref findings, stdout } = self.opening;
-        let target = self.part.as_ref().map(|part| part.path.as_path()).or(self.output.as_deref());
-        self.write = match form {
-            Form::Capture(_) => {
-                let path = target.unwrap_or(Path::new("-"));
-                // The error names the file.
-                let writer = CaptureWriter::create(path).map_err(Failure::new)?;
-                Writer::Capture(match findings {
-                    Some(findings) => writer.with_findings(findings.clone()),
-                    None => writer,
-                })
-            }
-            Form::Rows(format) => {
-                let mut sink = output::create(format, target, &output::options(log, target, stdout))?;
-                if let Some(name) = self.name.as_ref().filter(|_| target.is_none() && format == Format::Json)
-                {
-                    sink = Box::new(Named::new(name, sink));
-                }
-                sink.begin(columns)?;
-                Writer::Rows(sink)
-            }
-            Form::Lines { color } => {
-                let make = lines.ok_or_else(|| Failure::new("the question has no lines of its own"))?;
-                let mut sink = make(output::open(target)?, color);
-                sink.begin(columns)?;
-                Writer::Rows(sink)
-            }
-            Form::Count => Writer::Count,
-        };
-        Ok(())
-    }
-
-    /// Closes the output after a failure. The incomplete temporary file stays, and does not replace the target.
-    fn give_up(&mut self) {
-        self.part = None;
-        self.write = Writer::Closed;
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Keeps the failure; all failures are reported together at the end of the run.
     fn fail(&self, failure: Failure) {
-        self.totals.add_fault(match &self.name {
+        self.output.totals.add_fault(match &self.name {
             Some(name) => failure.of_question(name),
             None => failure,
         });
+        self.has_failed.store(true, Ordering::Relaxed);
     }
 
-    fn unwritten(&self, error: &io::Error) -> Failure {
-        match &self.output {
-            Some(path) => Failure::writing(path.display(), error),
-            None => Failure::from(io::Error::new(error.kind(), error.to_string())),
-        }
-    }
-
-    fn write(&mut self, item: Item) -> Result<(), Failure> {
-        // A pause is no answer, but opens the output: whoever watches the file sees that it has no rows yet.
-        if self.part.is_none() || !matches!(item, Item::Pause) {
-            self.open()?;
-        }
-        let written = match (&mut self.write, item) {
-            (Writer::Capture(writer), Item::Pause) => writer.flush(),
-            (Writer::Capture(writer), Item::Packet { meta, frame, options, .. }) => {
+    fn take_item(&mut self, item: Item) {
+        let made = match (self.form, item) {
+            (_, Item::Pause) => return self.pause(),
+            (Form::Capture(_), Item::Packet { meta, frame, options, .. }) => {
                 self.count += 1;
-                writer.write_with_options(&meta, &frame, &options)
+                self.packet_bytes += size_of::<Packet>() + frame.len() + options.len();
+                self.waiting_packets.push(Packet { meta, frame, options });
+                Ok(())
             }
-            (Writer::Rows(sink), Item::Pause) => sink.flush(),
-            (Writer::Rows(sink), item) => {
-                let count = &mut self.count;
+            (Form::Rows(_) | Form::Lines { .. }, item) => {
+                let (count, waiting) = (&mut self.count, &mut self.waiting_rows);
                 self.rows.item(&item, &mut |values| {
                     *count += 1;
-                    sink.row(values)
+                    waiting.push(values);
+                    Ok(())
                 })
             }
-            (Writer::Count, item) if self.counted == Counted::Rows => {
+            (Form::Count, item) if self.counted == Counted::Rows => {
                 let count = &mut self.count;
                 self.rows.item(&item, &mut |_| {
                     *count += 1;
                     Ok(())
                 })
             }
-            _ => Ok(()),
+            (Form::Capture(_) | Form::Count, _) => Ok(()),
         };
-        written.map_err(|e| self.unwritten(&e))
+        if let Err(error) = made {
+            self.fail(Failure::from(error));
+        } else if self.load().bytes >= BATCH_BYTES {
+            self.send(false);
+        }
     }
 
-    /// Completes the output.
-    fn complete(&mut self, end: Option<&RunEnd<'_>>) -> Result<(), Failure> {
-        // With a temporary file, a question without answers creates no output.
-        if self.part.is_none() {
-            self.open()?;
-        }
-        let has_part = !self.is_unopened();
-        match std::mem::replace(&mut self.write, Writer::Closed) {
-            Writer::Rows(mut sink) => {
-                let count = &mut self.count;
-                let ended = self.rows.end(end, &mut |values| {
-                    *count += 1;
-                    sink.row(values)
-                });
-                ended.and_then(|()| sink.end()).map_err(|e| self.unwritten(&e))?;
-            }
-            Writer::Capture(writer) => writer.finish().map(drop).map_err(|e| self.unwritten(&e))?,
-            Writer::Count => {
-                let count = &mut self.count;
-                let ended = self.rows.end(end, &mut |_| {
-                    *count += u64::from(self.counted == Counted::Rows);
-                    Ok(())
-                });
-                ended.map_err(|e| self.unwritten(&e))?;
-                if self.counted == Counted::Matched {
-                    self.count = end.and_then(|end| end.matched.first().copied()).unwrap_or(0);
-                }
-                let written = output::open(self.output.as_deref())
-                    .map(|mut out| writeln!(out, "{}", self.count).and_then(|()| out.flush()))?;
-                written.map_err(|e| self.unwritten(&e))?;
-            }
-            Writer::Unopened | Writer::Closed => {}
-        }
-        // Only a complete file replaces the target.
-        if let Some(Part { path, target }) = self.part.take().filter(|_| has_part) {
-            std::fs::rename(path, &target).map_err(|e| Failure::writing(target.display(), &e))?;
-        }
-        Ok(())
+    /// The size of the answers that are not sent yet.
+    fn load(&self) -> Load {
+        let rows = self.waiting_rows.rows() + self.waiting_packets.len();
+        Load { rows: rows as u64, bytes: self.waiting_rows.bytes() + self.packet_bytes }
     }
-}
 
-impl Drop for Answers {
-    fn drop(&mut self) {
-        // An unfinished run leaves the target unchanged.
-        if let Some(part) = self.part.take().filter(|_| !self.is_unopened()) {
-            let _ = std::fs::remove_file(part.path);
+    /// Passes on the answers so far. They may also wait, until the batch is full.
+    fn pause(&mut self) {
+        let load = self.load();
+        // A pause is no answer, but opens the output: whoever watches the file sees that it has no rows yet.
+        if (load.rows > 0 || self.is_pause_due) && self.output.outlet.has_room(load) {
+            self.send(true);
         }
+    }
+
+    fn send(&mut self, is_flushed: bool) {
+        let load = self.load();
+        let batch = match self.form {
+            Form::Capture(_) => {
+                self.packet_bytes = 0;
+                let room = Vec::with_capacity(self.waiting_packets.len());
+                Batch::Packets(std::mem::replace(&mut self.waiting_packets, room))
+            }
+            _ => {
+                let next = RowBatch::like(&self.waiting_rows);
+                Batch::Rows(std::mem::replace(&mut self.waiting_rows, next))
+            }
+        };
+        let destination = Arc::clone(&self.output.destination);
+        let job = Box::new(move || lock(&destination).write(batch, is_flushed));
+        match self.output.outlet.send(load, job) {
+            Ok(()) => self.is_pause_due = !is_flushed,
+            Err(Refused::Full) => self.lost += load.rows,
+            Err(refused) => self.fail(no_thread(&refused)),
+        }
+    }
+
+    /// Sends the last answers.
+    fn complete(&mut self, end: Option<&RunEnd<'_>>) {
+        let is_counted = self.form == Form::Count;
+        let is_row = self.counted == Counted::Rows || !is_counted;
+        let (count, waiting) = (&mut self.count, &mut self.waiting_rows);
+        let ended = self.rows.end(end, &mut |values| {
+            *count += u64::from(is_row);
+            if !is_counted {
+                waiting.push(values);
+            }
+            Ok(())
+        });
+        if let Err(error) = ended {
+            self.fail(Failure::from(error));
+        }
+        if is_counted && self.counted == Counted::Matched {
+            self.count = end.and_then(|end| end.matched.first().copied()).unwrap_or(0);
+        }
+        if self.load().rows > 0 {
+            self.send(false);
+        }
+        let count = self.count;
+        self.output.post(move |destination| destination.complete(count));
     }
 }
 
 impl TakeItems for Answers {
     fn take(&mut self, _question: usize, item: Item) -> Next {
-        match self.write(item) {
-            Ok(()) => Next::Go,
-            Err(failure) => {
-                self.fail(failure);
-                self.give_up();
-                Next::End
-            }
+        if !self.has_failed() {
+            self.take_item(item);
         }
+        if self.has_failed() { Next::End } else { Next::Go }
     }
 
     fn finish(&mut self, end: Option<RunEnd<'_>>) {
         // A failed output is already closed.
-        if matches!(self.write, Writer::Closed) {
+        if self.has_failed() || std::mem::replace(&mut self.is_finished, true) {
             return;
         }
-        let completed = self.complete(end.as_ref());
-        self.part = None;
-        self.totals.answers.fetch_add(self.count, Ordering::Relaxed);
-        for failure in completed.err().into_iter().chain(self.rows.fault()) {
+        self.complete(end.as_ref());
+        if self.lost > 0 {
+            let (question, output) = (self.name.clone(), self.output_name.clone());
+            self.output.totals.add_loss(Loss { question, output, rows: self.lost });
+        }
+        self.output.totals.add_answers(self.count - self.lost.min(self.count));
+        if let Some(failure) = self.rows.fault() {
             self.fail(failure);
         }
     }

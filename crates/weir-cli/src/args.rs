@@ -62,6 +62,10 @@ pub struct Input {
     /// When memory is short, the bytes of each stream beyond this number are dropped first
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub overload_cutoff: Option<String>,
+    /// Wait this long for an output that accepts nothing (5, 500ms, 1m); then its rows are lost and counted,
+    /// until it accepts rows again. Default: without limit for a single question, 5 s for several
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
+    pub output_wait: Option<f64>,
 }
 
 /// How a question is compiled.
@@ -93,6 +97,9 @@ pub struct Output {
     /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     pub output: Option<PathBuf>,
+    /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
+    #[arg(long)]
+    pub csv_safe: bool,
     /// Print only the row count
     #[arg(long)]
     pub count: bool,

@@ -4,9 +4,10 @@ use crate::args::{Ask, Input};
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
-use crate::question_set::{QuestionSet, Stated};
-use crate::report::Ran;
+use crate::question_set::{Active, QuestionSet, Stated};
+use crate::report::{self, Ran};
 use crate::runner::{self, Runner};
+use crate::shutdown::Shutdown;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::Subcommand;
 use std::io::{self, IsTerminal};
@@ -46,6 +47,8 @@ pub struct Answered {
     pub ran: Ran,
     /// Number of answers to all questions.
     pub answers: u64,
+    /// The reader of an output has closed it.
+    pub is_unread: bool,
 }
 
 impl Answered {
@@ -64,6 +67,7 @@ pub fn spec(ask: &str, args: &Ask) -> QuestionSpec {
         format: args.output.format.clone(),
         output: args.output.output.clone(),
         count: args.output.count,
+        csv_safe: args.output.csv_safe,
         ..QuestionSpec::default()
     }
 }
@@ -98,14 +102,16 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         for (own, prepared) in stated.into_iter().zip(prepared) {
             let added = engine.subscribe_questions(prepared.questions, prepared.answers);
             let added = added.map_err(|wrong| set.named(&own.spec, Failure::from(wrong)))?;
-            names.insert(own.spec.name.clone(), (added, own));
+            let name = own.spec.name.clone();
+            names.insert(name, Active { subscription: added, stated: own, output: prepared.output });
             notes.extend(prepared.note);
             lost_bytes |= prepared.lost_bytes;
         }
     }
+    let compiled = engine.compile()?;
+    let shutdown = Shutdown::watch(Arc::clone(&set.outlets), socket)?;
     let _listening =
         socket.map(|path| control::listen(path, engine.control(), Arc::clone(&set))).transpose()?;
-    let compiled = engine.compile()?;
     runner::warn(&compiled);
     let runner = Runner {
         input,
@@ -116,16 +122,23 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         notes: &notes,
     };
     let outcome = runner.run(&mut engine, &compiled)?;
+    let blocked = set.outlets.wait();
     let fault = set.totals.take_fault();
     match fault {
         // If the last output failed and ended the run early, counters would cover only part of the captures.
         Some(fault) if engine.subscriptions().next().is_none() => return Err(fault),
         _ => {}
     }
-    let ran = runner.report(&compiled, outcome);
+    let mut ran = runner.report(&compiled, outcome);
+    if report::lost_rows(&set.totals.losses(), &blocked) {
+        ran.status = shutdown.status().unwrap_or(ExitCode::from(2));
+    }
     match fault {
         // The reader of one output closed it. Input errors still determine the result.
-        Some(Failure::BrokenPipe) | None => Ok(Answered { ran, answers: set.totals.answers() }),
+        Some(Failure::BrokenPipe) | None => {
+            let is_unread = fault.is_some();
+            Ok(Answered { ran, answers: set.totals.answers(), is_unread })
+        }
         Some(failure) => Err(failure),
     }
 }

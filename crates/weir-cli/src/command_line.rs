@@ -28,9 +28,10 @@ filter is evaluated. The default format is a table on a terminal and JSON lines 
 
 Exit status: 0 success, even if nothing matches the filter; 1 if `match` finds or --count counts nothing (as
 in grep), or if `fmt --check` finds differences; 2 an error, reported on standard error (rows of the readable
-input are printed nevertheless). SIGINT, SIGTERM and SIGHUP end a run like the end of its input, with a
-message; the exit status is then 0 for a pipe, and 128 plus the signal's number for files. A second signal
-ends the run at once.";
+input are printed nevertheless), or rows that were lost because an output was blocked (--output-wait).
+SIGINT, SIGTERM and SIGHUP end a run like the end of its input, with a message; the exit status is then 0
+for a pipe, and 128 plus the signal's number for files, and if rows were lost. SIGTERM and SIGHUP end the
+process within a second, even if an output is blocked. A second signal ends the run at once.";
 
 /// Runs the subcommand of this process's command line; returns its exit status.
 pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {

@@ -7,20 +7,23 @@
 //! {"do":"remove","name":"com"}
 //! ```
 
+use crate::control_socket::{self, LIMITS, Listening, Serve};
 use crate::failure::Failure;
-use crate::question_set::{QuestionSet, Stated};
+use crate::question_set::{Active, QuestionSet, Stated};
 use crate::spec::QuestionSpec;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use weir::Control;
 
-/// Maximum size of a request.
-const REQUEST_BYTES_MAX: u64 = 1 << 20;
+/// Time for an output to be opened. A pipe waits for its reader.
+const OPEN_MAX: Duration = Duration::from_secs(1);
+
+/// Time for the output of a removed question to be completed.
+const COMPLETE_MAX: Duration = Duration::from_secs(5);
 
 /// A request.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,123 +54,112 @@ pub struct Answer {
     /// Time until the new program ran, in microseconds: to compile it, and to swap it in between two bursts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micros: Option<u64>,
+    /// A remark on a successful request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// All questions, in answer to `list`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<QuestionSpec>,
 }
 
-/// The socket file, which is removed at the end of the run.
-pub struct Listening(PathBuf);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        // The file may have been removed already.
-        let _ = std::fs::remove_file(&self.0);
-    }
+/// Answers requests.
+struct Service {
+    control: Control,
+    set: Arc<QuestionSet>,
 }
 
-/// Listens on a socket that only its owner may use. Each connection is served by a thread of its own.
+/// Listens on a socket that only its owner may use.
 pub fn listen(path: &Path, control: Control, set: Arc<QuestionSet>) -> Result<Listening, Failure> {
-    // A socket file without listener is left over from an earlier run and is replaced; one with a listener belongs to
-    // another run.
-    if UnixStream::connect(path).is_err() && path.exists() {
-        let is_socket = std::os::unix::fs::FileTypeExt::is_socket(&file_type(path)?);
-        if !is_socket {
-            return Err(Failure::new(format!("{} is a file, not a socket", path.display())));
-        }
-        std::fs::remove_file(path).map_err(|e| Failure::writing(path.display(), &e))?;
-    }
-    let at = |e: std::io::Error| Failure::new(format!("{}: {e}", path.display()));
-    let listener = UnixListener::bind(path).map_err(|e| match e.kind() {
-        ErrorKind::AddrInUse => Failure::new(format!("{}: another run uses this socket", path.display())),
-        _ => at(e),
-    })?;
-    // Questions create files, so no other user may send requests.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(at)?;
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(stream) = stream else {
-                // Most likely no file descriptors are left; try again later.
-                std::thread::sleep(Duration::from_millis(100));
-                continue;
-            };
-            let (control, set) = (control.clone(), Arc::clone(&set));
-            // If no thread can be created, the connection is closed.
-            let _ = std::thread::Builder::new().spawn(move || serve(&stream, &control, &set));
-        }
-    });
-    Ok(Listening(path.to_path_buf()))
+    control_socket::listen(path, LIMITS, Service { control, set })
 }
 
-fn file_type(path: &Path) -> Result<std::fs::FileType, Failure> {
-    let about = std::fs::symlink_metadata(path).map_err(|e| Failure::writing(path.display(), &e))?;
-    Ok(about.file_type())
-}
-
-/// Serves one connection, one request per line, until the client closes it.
-fn serve(stream: &UnixStream, control: &Control, set: &QuestionSet) {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut line = String::new();
-        match (&mut reader).take(REQUEST_BYTES_MAX).read_line(&mut line) {
-            // The last line may lack its line end. A line longer than the bound is not a request.
-            Ok(bytes @ 1..) if line.ends_with('\n') || (bytes as u64) < REQUEST_BYTES_MAX => {}
-            _ => return,
-        }
+impl Serve for Service {
+    fn answer(&self, request: &str) -> String {
         let began = Instant::now();
-        let answer = match serde_json::from_str(&line) {
-            Ok(request) => carry_out(request, control, set),
+        let answer = match serde_json::from_str(request) {
+            Ok(request) => self.carry_out(request),
             Err(wrong) => Err(wrong.to_string()),
         };
-        let answer = match answer {
+        match answer {
             Ok(answer) => {
                 let micros = answer.questions.is_empty().then(|| began.elapsed().as_micros() as u64);
-                Answer { ok: true, micros, ..answer }
+                text(&Answer { ok: true, micros, ..answer })
             }
-            Err(error) => Answer { error: Some(error), ..Answer::default() },
-        };
-        let Ok(text) = serde_json::to_string(&answer) else { return };
-        let mut stream = stream;
-        if writeln!(stream, "{text}").is_err() {
-            return;
+            Err(error) => self.refuse(&error),
         }
+    }
+
+    fn refuse(&self, reason: &str) -> String {
+        text(&Answer { error: Some(reason.to_string()), ..Answer::default() })
     }
 }
 
-fn carry_out(request: Request, control: &Control, set: &QuestionSet) -> Result<Answer, String> {
-    // The lock covers both check and subscription, so that concurrent requests cannot take the same name.
-    let mut names = set.names.lock().unwrap_or_else(PoisonError::into_inner);
-    match request {
-        Request::Add { question } => {
-            let stated = Stated::new(*question);
-            let prepared = set.admit(&stated, names.values().map(|(_, other)| other));
-            let prepared = prepared.map_err(|wrong| Failure::Several(wrong).to_string())?;
-            let added = control.subscribe_questions(prepared.questions, prepared.answers)?;
-            names.insert(stated.spec.name.clone(), (added, stated));
-            Ok(Answer::default())
+fn text(answer: &Answer) -> String {
+    serde_json::to_string(answer).unwrap_or_else(|wrong| format!("{{\"ok\":false,\"error\":\"{wrong}\"}}"))
+}
+
+impl Service {
+    fn carry_out(&self, request: Request) -> Result<Answer, String> {
+        match request {
+            Request::Add { question } => self.add(*question),
+            Request::List => self.list(),
+            Request::Remove { name } => self.remove(&name),
         }
-        Request::List => {
-            let live = control.list()?;
-            // A question whose output failed has already ended.
-            names.retain(|_, (subscription, _)| {
-                live.iter().any(|listed| listed.subscription == *subscription)
-            });
-            let mut questions: Vec<QuestionSpec> =
-                names.values().map(|(_, stated)| stated.spec.clone()).collect();
-            questions.sort_by(|a, b| a.name.cmp(&b.name));
-            Ok(Answer { questions, ..Answer::default() })
+    }
+
+    fn add(&self, question: QuestionSpec) -> Result<Answer, String> {
+        let (stated, name) = (Stated::new(question.clone()), question.name);
+        // The lock covers both check and subscription, so that concurrent requests cannot take the same name.
+        let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let prepared = self.set.admit(&stated, names.values().map(|other| &other.stated));
+        let prepared = prepared.map_err(|wrong| Failure::Several(wrong).to_string())?;
+        let output = prepared.output;
+        let subscription = self.control.subscribe_questions(prepared.questions, prepared.answers)?;
+        names.insert(name.clone(), Active { subscription, stated, output: output.clone() });
+        drop(names);
+        match output.open(OPEN_MAX) {
+            Ok(true) => Ok(Answer::default()),
+            Ok(false) => {
+                let note = "its output is not open yet: a named pipe needs a reader".to_string();
+                Ok(Answer { note: Some(note), ..Answer::default() })
+            }
+            Err(failure) => {
+                // The question may have ended by itself.
+                let _ = self.control.unsubscribe(subscription);
+                let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
+                names.retain(|_, active| active.subscription != subscription);
+                Err(failure.of_question(&name).to_string())
+            }
         }
-        Request::Remove { name } => {
-            let known = names.get(&name).map(|(subscription, _)| *subscription);
-            let subscription = known.ok_or_else(|| format!("there is no question called `{name}`"))?;
-            control.unsubscribe(subscription)?;
-            names.remove(&name);
-            Ok(Answer::default())
-        }
+    }
+
+    fn list(&self) -> Result<Answer, String> {
+        let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = self.control.list()?;
+        // A question whose output failed has already ended.
+        names.retain(|_, active| live.iter().any(|listed| listed.subscription == active.subscription));
+        let mut questions: Vec<QuestionSpec> =
+            names.values().map(|active| active.stated.spec.clone()).collect();
+        questions.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Answer { questions, ..Answer::default() })
+    }
+
+    fn remove(&self, name: &str) -> Result<Answer, String> {
+        let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = names.get(name).map(|active| active.subscription);
+        let subscription = known.ok_or_else(|| format!("there is no question called `{name}`"))?;
+        self.control.unsubscribe(subscription)?;
+        let removed = names.remove(name);
+        drop(names);
+        let waiting = removed.and_then(|active| active.output.wait(COMPLETE_MAX).err());
+        waiting.map_or(Ok(Answer::default()), |load| {
+            let rows = load.rows;
+            Err(format!("`{name}` is removed, but its output is blocked: {rows} rows are not written"))
+        })
     }
 }
 
-/// Timeout of `ctl`. A run answers between two bursts, even without packets, but slow outputs may delay the answer.
+/// Timeout of `ctl`. A run answers between two bursts, even without packets, but blocked outputs may delay the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Sends a request to the socket of a run.
@@ -180,12 +172,16 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, Failure> {
         _ => at(e),
     })?;
     let text = serde_json::to_string(request).map_err(Failure::new)?;
-    writeln!(stream, "{text}").map_err(at)?;
+    match writeln!(stream, "{text}") {
+        // The run refuses the connection: its answer has the reason.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        written => written.map_err(at)?,
+    }
     stream.set_read_timeout(Some(ANSWER_MAX)).map_err(at)?;
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).map_err(|e| match e.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::new(format!(
-            "{}: no answer in {} s: the run waits for the reader of its rows; the request is executed afterwards",
+            "{}: no answer in {} s: the run waits for an output; the request is executed afterwards",
             path.display(),
             ANSWER_MAX.as_secs()
         )),

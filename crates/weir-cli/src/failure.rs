@@ -10,6 +10,8 @@ use weir::lang::diag::Diagnostics;
 pub enum Failure {
     /// The author's mistake, in a filter or `.weir` text.
     Mistakes(Diagnostics),
+    /// The author's mistake in the question of this name.
+    MistakesOf(String, Diagnostics),
     /// The reader of our output closed it. This counts as success.
     BrokenPipe,
     /// An error of the environment, or of usage; one line.
@@ -54,9 +56,8 @@ impl Failure {
     pub fn of_question(self, name: &str) -> Self {
         match self {
             Failure::BrokenPipe => Failure::BrokenPipe,
-            Failure::Mistakes(list) => {
-                Failure::Message(format!("question `{name}`:\n{}", list.render(terminal::stderr_color())))
-            }
+            Failure::Mistakes(list) => Failure::MistakesOf(name.to_string(), list),
+            named @ Failure::MistakesOf(..) => named,
             Failure::Message(message) => Failure::Message(format!("question `{name}`: {message}")),
             Failure::Several(all) => {
                 Failure::Several(all.into_iter().map(|one| one.of_question(name)).collect())
@@ -68,7 +69,11 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Failure::BrokenPipe => return ExitCode::SUCCESS,
-            Failure::Mistakes(list) => say!("{}", list.render(terminal::stderr_color())),
+            Failure::Mistakes(list) => terminal::say_rendered(&list.render(terminal::stderr_color())),
+            Failure::MistakesOf(name, list) => {
+                say!("weir: question `{name}`:");
+                terminal::say_rendered(&list.render(terminal::stderr_color()));
+            }
             Failure::Message(message) => say!("weir: {message}"),
             Failure::Several(all) => {
                 for one in all {
@@ -84,6 +89,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Mistakes(list) => f.write_str(&list.render(false)),
+            Failure::MistakesOf(name, list) => write!(f, "question `{name}`:\n{}", list.render(false)),
             Failure::BrokenPipe => f.write_str("the reader of the output has closed it"),
             Failure::Message(message) => f.write_str(message),
             Failure::Several(all) => {

@@ -1,11 +1,11 @@
 //! Prints matches as grep does: endpoints, offset and text, with colours on a terminal.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use weir::packet::{Column, RowSink, Value};
 
 /// Prints rows of `weir match`, one line each.
 pub struct Grep {
-    out: Box<dyn Write + Send>,
+    out: BufWriter<Box<dyn Write + Send>>,
     color: bool,
     /// Indices of the columns shown, in the order of [`SHOWN`].
     places: Vec<usize>,
@@ -19,7 +19,7 @@ const ENDS: usize = 5;
 impl Grep {
     /// A printer.
     pub fn new(out: Box<dyn Write + Send>, color: bool) -> Self {
-        Self { out, color, places: vec![] }
+        Self { out: BufWriter::with_capacity(1 << 16, out), color, places: vec![] }
     }
 }
 
@@ -36,20 +36,17 @@ impl RowSink for Grep {
             return Err(io::Error::other("these are no matches"));
         };
         let ends = format!("{} > {} {proto}", end(src, src_port), end(dst, dst_port));
-        let [offset, before, found, after] = what else {
-            return match self.color {
-                true => writeln!(self.out, "\x1b[35m{ends}\x1b[m"),
-                false => writeln!(self.out, "{ends}"),
-            };
-        };
-        match self.color {
-            // Colours of GNU grep: names magenta, numbers green, matches bold red.
-            true => writeln!(
-                self.out,
-                "\x1b[35m{ends}\x1b[36m:\x1b[32m{offset}\x1b[36m:\x1b[m{before}\x1b[1;31m{found}\x1b[m{after}"
+        // Colours of GNU grep: names magenta, numbers green, matches bold red.
+        let line = match (what, self.color) {
+            ([offset, before, found, after], true) => format!(
+                "\x1b[35m{ends}\x1b[36m:\x1b[32m{offset}\x1b[36m:\x1b[m{before}\x1b[1;31m{found}\x1b[m{after}\n"
             ),
-            false => writeln!(self.out, "{ends}:{offset}:{before}{found}{after}"),
-        }
+            ([offset, before, found, after], false) => format!("{ends}:{offset}:{before}{found}{after}\n"),
+            (_, true) => format!("\x1b[35m{ends}\x1b[m\n"),
+            (_, false) => format!("{ends}\n"),
+        };
+        // A whole line, so that the buffer holds whole lines.
+        self.out.write_all(line.as_bytes())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -27,7 +27,7 @@ pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
         let text = read_text(Path::new(stack))?;
         let warnings = compiler.add_file(stack, &text)?;
         if !warnings.list.is_empty() {
-            say!("{}", warnings.render(terminal::stderr_color()));
+            terminal::say_rendered(&warnings.render(terminal::stderr_color()));
         }
         let library = compiler.library();
         let names = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_string).collect::<Vec<_>>();

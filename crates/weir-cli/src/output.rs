@@ -4,12 +4,13 @@ use crate::args::Input;
 use crate::failure::Failure;
 use crate::spec::Stdout;
 use crate::terminal;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use weir::io::{Format, Options, Partitions};
+use weir::io::{Format, Options, sink};
 use weir::packet::RowSink;
 
 /// Whether the input may be live, so that somebody may wait for each row.
@@ -29,7 +30,8 @@ pub fn listing(format: Option<&str>) -> Result<Box<dyn RowSink + Send>, Failure>
         None if is_terminal => Format::Table,
         None => Format::Json,
     };
-    create(format, None, &options("", None, Stdout::Own { is_terminal }))
+    refuse_terminal(format, None)?;
+    Ok(sink::create(format, Box::new(open(None)?), &options("", None, Stdout::Own { is_terminal })))
 }
 
 /// Options of a sink for a file or standard output. A terminal gets colours and tables of its width.
@@ -39,21 +41,8 @@ pub fn options(log: &'static str, target: Option<&Path>, stdout: Stdout) -> Opti
         color: is_terminal && std::env::var_os("NO_COLOR").is_none(),
         width: is_terminal.then(terminal::width).flatten(),
         path: log,
+        csv_safe: false,
     }
-}
-
-/// A sink for a file, for files in a directory, or for standard output.
-pub fn create(
-    format: Format,
-    target: Option<&Path>,
-    options: &Options,
-) -> Result<Box<dyn RowSink + Send>, Failure> {
-    if let Some(directory) = target.filter(|path| is_directory(path)) {
-        let partitions = Partitions::new(directory, format, options).map_err(Failure::new)?;
-        return Ok(Box::new(partitions));
-    }
-    refuse_terminal(format, target)?;
-    Ok(weir::io::sink::create(format, open(target)?, options))
 }
 
 /// Rejects a columnar format on a terminal.
@@ -71,29 +60,42 @@ pub fn is_directory(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/")
 }
 
-/// Opens the file, or standard output.
-pub fn open(target: Option<&Path>) -> Result<Box<dyn Write + Send>, Failure> {
-    Ok(match target {
-        Some(path) => {
-            let file = File::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
-            Box::new(BufWriter::with_capacity(1 << 16, file))
-        }
-        None => Box::new(BufWriter::with_capacity(1 << 16, io::stdout())),
-    })
+/// Opens the file, or standard output. Nothing is buffered: the process may end while an output blocks.
+pub fn open(target: Option<&Path>) -> Result<File, Failure> {
+    let opened = match target {
+        Some(path) => File::create(path),
+        None => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+    };
+    opened.map_err(|e| Failure::new(format!("{}: {e}", name_of(target))))
+}
+
+/// The name of an output in messages.
+pub fn name_of(output: Option<&Path>) -> String {
+    output.map_or("standard output".to_string(), |path| path.display().to_string())
+}
+
+/// Whether the path exists and is not a file: a pipe, a terminal, `/dev/null`.
+pub fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|about| !about.is_file())
 }
 
 /// Rejects an output that is also an input under any name: writing would destroy it.
 pub fn refuse_input(output: &Path, input: &Input) -> Result<(), Failure> {
     let Some(target) = identity(output) else { return Ok(()) };
+    match inputs(input).contains(&target) {
+        true => Err(Failure::new(format!("{} is an input file: write to another file", output.display()))),
+        false => Ok(()),
+    }
+}
+
+/// The regular files that a run reads.
+pub fn inputs(input: &Input) -> Vec<FileId> {
     let captures = input.read.iter().map(|name| match name.to_str() {
         Some("-") => Path::new(STDIN),
         _ => Path::new(name),
     });
     let stacks = input.program.stack.iter().map(Path::new);
-    match captures.chain(stacks).any(|path| identity(path) == Some(target)) {
-        true => Err(Failure::new(format!("{} is an input file: write to another file", output.display()))),
-        false => Ok(()),
-    }
+    captures.chain(stacks).filter_map(identity).collect()
 }
 
 /// Checks that a file can be written, without changing it.
@@ -105,6 +107,18 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         (_, false, _) => File::create_new(path).and_then(|_| std::fs::remove_file(path)),
     };
     tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+}
+
+/// Checks that a file can be replaced by a file that is created beside it.
+pub fn check_replaceable(path: &Path) -> Result<(), Failure> {
+    if is_special(path) || is_directory(path) {
+        return check(path);
+    }
+    let beside = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match beside.is_dir() {
+        true => check_directory(beside),
+        false => check(path),
+    }
 }
 
 /// Checks that a file can be created in a directory, or in its nearest existing ancestor; nothing remains.
@@ -126,10 +140,17 @@ pub enum FileId {
     Path(PathBuf),
 }
 
+impl FileId {
+    /// The file with this metadata.
+    pub fn of(about: &Metadata) -> Self {
+        FileId::Inode(about.dev(), about.ino())
+    }
+}
+
 /// What a path leads to. `None` for special files (a terminal, `/dev/null`), which several may write to.
 pub fn file_id(path: &Path) -> Option<FileId> {
     match std::fs::metadata(path) {
-        Ok(about) if about.is_file() || about.is_dir() => Some(FileId::Inode(about.dev(), about.ino())),
+        Ok(about) if about.is_file() || about.is_dir() => Some(FileId::of(&about)),
         Ok(_) => None,
         Err(_) => std::path::absolute(path).ok().map(FileId::Path),
     }
@@ -138,9 +159,9 @@ pub fn file_id(path: &Path) -> Option<FileId> {
 /// Standard input by path: a regular file if it is redirected from one.
 const STDIN: &str = "/dev/stdin";
 
-/// Device and inode of a regular file, after resolving links. `None` for special files (a terminal, `/dev/null`), which
-/// writing does not destroy.
-fn identity(path: &Path) -> Option<(u64, u64)> {
+/// A regular file, after resolving links. `None` for special files (a terminal, `/dev/null`), which writing does not
+/// destroy.
+fn identity(path: &Path) -> Option<FileId> {
     let about = std::fs::metadata(path).ok().filter(|about| about.is_file())?;
-    Some((about.dev(), about.ino()))
+    Some(FileId::of(&about))
 }

@@ -1,23 +1,25 @@
 //! The questions of a run: checks each against the others, and prepares it.
 
-use crate::answers::{Answers, Part, RunTotals};
+use crate::answers::{Answers, QuestionOutput, RunParts};
 use crate::args::Input;
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::outlets::Outlets;
 use crate::output::{self, FileId};
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Context, QuestionKinds, Resolved, Subcommand};
+use crate::totals::RunTotals;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use weir::io::{Findings, Options, Partitions};
 use weir::{Compiler, Question, Subscription};
 
 /// The questions of a run by name, and their shared state.
 pub struct QuestionSet {
     /// The active questions.
-    pub names: Mutex<HashMap<String, (Subscription, Stated)>>,
+    pub names: Mutex<HashMap<String, Active>>,
     /// The captures that the run reads.
     pub input: Input,
     /// What the reader finds in captures beside packets.
@@ -26,8 +28,20 @@ pub struct QuestionSet {
     pub compiler: Compiler,
     /// Shared faults and counts of the outputs.
     pub totals: RunTotals,
+    /// The threads of the outputs.
+    pub outlets: Arc<Outlets>,
     kinds: QuestionKinds,
     stdout: Stdout,
+}
+
+/// A question of the run.
+pub struct Active {
+    /// Its subscription.
+    pub subscription: Subscription,
+    /// The question.
+    pub stated: Stated,
+    /// Its output.
+    pub output: QuestionOutput,
 }
 
 /// A question with the files that it writes.
@@ -67,6 +81,8 @@ pub struct Prepared {
     pub questions: Vec<Question>,
     /// The output of the answers.
     pub answers: Answers,
+    /// The output of the answers, for those who wait for it.
+    pub output: QuestionOutput,
     /// A line for the report of counters.
     pub note: Option<String>,
     /// The run reports the bytes that its streams lack.
@@ -78,7 +94,8 @@ impl QuestionSet {
     pub fn new(input: Input, compiler: Compiler, commands: &[Subcommand], stdout: Stdout) -> Self {
         let kinds = QuestionKinds::of(commands);
         let (findings, totals) = (Findings::default(), RunTotals::default());
-        Self { names: Mutex::default(), input, findings, compiler, totals, kinds, stdout }
+        let outlets = Arc::new(Outlets::new(&input, stdout));
+        Self { names: Mutex::default(), input, findings, compiler, totals, outlets, kinds, stdout }
     }
 
     /// Checks and prepares a question that is to run beside `others`: it needs a name and outputs of its own. Returns all
@@ -103,7 +120,7 @@ impl QuestionSet {
         }
         let output = spec.output.as_ref().map_or(Ok(()), |path| {
             output::refuse_input(path, &self.input)?;
-            if spec.drops_empty { output::check(&Part::of(path).path) } else { output::check(path) }
+            if spec.is_replaced() { output::check_replaceable(path) } else { output::check(path) }
         });
         let files = spec.files.as_deref().map_or(Ok(()), output::check_directory);
         let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec)) {
@@ -129,8 +146,14 @@ impl QuestionSet {
     fn prepare(&self, spec: &QuestionSpec, mut resolved: Resolved, form: Form) -> Prepared {
         let (questions, note) = (std::mem::take(&mut resolved.questions), resolved.note.take());
         let lost_bytes = resolved.lost_bytes;
-        let answers = Answers::new(spec, resolved, form, self.stdout, &self.findings, &self.totals);
-        Prepared { questions, answers, note, lost_bytes }
+        let run = RunParts {
+            stdout: self.stdout,
+            findings: &self.findings,
+            totals: &self.totals,
+            outlets: &self.outlets,
+        };
+        let answers = Answers::new(spec, resolved, form, &run);
+        Prepared { questions, output: answers.output(), answers, note, lost_bytes }
     }
 
     fn resolve(&self, spec: &QuestionSpec) -> Result<(Resolved, Form), Failure> {
@@ -138,7 +161,14 @@ impl QuestionSet {
         kind.check_options(spec)?;
         let form = kind.form(spec, self.stdout)?;
         let (compiler, findings) = (&self.compiler, &self.findings);
-        let context = Context { compiler, bpf: self.input.program.bpf, findings, form: &form };
+        let context = Context {
+            compiler,
+            bpf: self.input.program.bpf,
+            findings,
+            form: &form,
+            inputs: output::inputs(&self.input),
+            outlets: &self.outlets,
+        };
         Ok(((kind.resolve)(spec, &context)?, form))
     }
 

@@ -1,7 +1,9 @@
 //! The report at the end of a run, on standard error: losses always, all counters and stages with `--stats`.
 
+use crate::totals::Loss;
 use std::process::ExitCode;
 use weir::io::Found;
+use weir::io::outlet::Load;
 use weir::{Compiled, Outcome, Stage};
 
 /// The result of a run.
@@ -70,6 +72,18 @@ pub fn losses(ran: &Ran) {
             "weir: {bytes} bytes of streams are in no message: they are missing or invalid (--stats, messages_…)"
         );
     }
+}
+
+/// Reports the rows that outputs lack, because they were blocked. Returns whether there are any.
+pub fn lost_rows(losses: &[Loss], blocked: &[(String, Load)]) -> bool {
+    for Loss { question, output, rows } in losses {
+        let question = question.as_ref().map_or(String::new(), |name| format!("question `{name}`: "));
+        say!("weir: {question}{rows} rows are lost: {output} was blocked (--output-wait)");
+    }
+    for (output, Load { rows, .. }) in blocked {
+        say!("weir: {output} is blocked: {rows} more rows are not written, and it is not complete");
+    }
+    !losses.is_empty() || !blocked.is_empty()
 }
 
 /// Reports the bytes that streams lack, for commands that show streams.

@@ -90,7 +90,7 @@ impl Runner<'_> {
 /// Prints the warnings of a program.
 pub fn warn(compiled: &Compiled) {
     if !compiled.warnings().list.is_empty() {
-        say!("{}", compiled.warnings().render(terminal::stderr_color()));
+        terminal::say_rendered(&compiled.warnings().render(terminal::stderr_color()));
     }
 }
 

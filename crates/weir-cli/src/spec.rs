@@ -27,6 +27,9 @@ pub struct QuestionSpec {
     /// For `match`: the patterns, one regular expression each.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub patterns: Vec<String>,
+    /// For `match`: files with one pattern per line.
+    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_texts")]
+    pub pattern_files: Vec<PathBuf>,
     /// For `match`: ignore case.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ignore_case: bool,
@@ -69,14 +72,17 @@ pub struct QuestionSpec {
     /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub events: Vec<String>,
-    /// Show only the number of answers.
-    #[serde(skip)]
+    /// Write only the number of answers, to `output`.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub count: bool,
+    /// For the format `csv`: texts that a spreadsheet would execute as formulas begin with an apostrophe.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub csv_safe: bool,
     /// The output is a capture file, whatever its name.
     #[serde(skip)]
     pub is_written: bool,
-    /// Use colours in the question's own format.
-    #[serde(skip)]
+    /// For `match`: use colours in the format `grep`.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub color: bool,
     /// A question without answers creates no file, and leaves an existing file as it is.
     #[serde(skip)]
@@ -120,6 +126,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// A path as text. Paths that are not UTF-8 are shown with replacement characters.
 fn path_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     path.as_deref().map(Path::to_string_lossy).serialize(serializer)
+}
+
+/// As [`path_text`], for several.
+fn path_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
 }
 
 /// A text, or a number, which stands for its digits.
@@ -179,6 +190,11 @@ impl QuestionSpec {
     /// Whether rows are JSON lines, which may interleave with those of other questions.
     pub fn is_json(&self) -> bool {
         self.format.as_deref().is_none_or(|format| format == "json")
+    }
+
+    /// Whether a file that is written beside the output replaces the output.
+    pub fn is_replaced(&self) -> bool {
+        self.drops_empty || self.format.as_deref() == Some("parquet")
     }
 
     /// Whether the output is a capture file.

@@ -1,13 +1,21 @@
-//! One file per stream in a directory, with tcpflow's file names.
+//! One file per stream in a directory, with tcpflow's file names. The files are written on a thread of their own.
+//!
+//! Others may write to the directory, too: a link there is not followed, and an input of the run is not overwritten.
 
 use crate::failure::Failure;
+use crate::output::FileId;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use weir::io::outlet::{Load, Refused};
+use weir::io::{Outlet, Patience};
 use weir::stream::Stream;
 
 /// Buffer size: bytes are written in pieces of about this size.
@@ -17,31 +25,40 @@ const BUFFER_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Files {
     directory: PathBuf,
+    /// The files that the run reads.
+    inputs: Vec<FileId>,
+    /// The thread that writes.
+    outlet: Arc<Outlet>,
+    patience: Patience,
     /// Streams so far by file name, with a number for each: connections may reuse ports.
     names: Mutex<HashMap<String, (String, u32)>>,
     /// The first failure.
     fault: Mutex<Option<String>>,
+    /// Bytes that the thread did not accept, because the directory was blocked.
+    lost_bytes: AtomicU64,
 }
 
 /// A stream's file. It is open only during writes, since streams may outnumber the file descriptors.
 #[derive(Debug)]
 pub struct StreamFile {
-    path: PathBuf,
-    created: bool,
+    path: Arc<Path>,
+    /// The file, once it is created; `None`: it cannot be.
+    created: Arc<OnceLock<Option<FileId>>>,
     /// Bytes not yet written, and their offset in the stream.
     buffer: Vec<u8>,
     at: u64,
-    files: std::sync::Arc<Files>,
+    files: Arc<Files>,
 }
 
 impl Files {
-    /// Files in this directory, which is created with the first file.
-    pub fn new(directory: PathBuf) -> Self {
-        Self { directory, names: Mutex::default(), fault: Mutex::default() }
+    /// Files in this directory, which is created with the first file. `inputs` are not overwritten; `outlet` writes.
+    pub fn new(directory: PathBuf, inputs: Vec<FileId>, outlet: Arc<Outlet>, patience: Patience) -> Self {
+        let (names, fault, lost_bytes) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+        Self { directory, inputs, outlet, patience, names, fault, lost_bytes }
     }
 
     /// The file of a stream. It is created at the first byte.
-    pub fn of(self: &std::sync::Arc<Self>, stream: &Stream<'_, '_>) -> StreamFile {
+    pub fn of(self: &Arc<Self>, stream: &Stream<'_, '_>) -> StreamFile {
         let [(src, src_port), (dst, dst_port)] = stream.endpoints();
         let mut name = format!("{}.{src_port:05}-{}.{dst_port:05}", digits(src), digits(dst));
         if stream.proto() != "tcp" {
@@ -58,15 +75,93 @@ impl Files {
         if *number > 0 {
             name = format!("{name}c{number}");
         }
-        let path = self.directory.join(name);
-        StreamFile { path, created: false, buffer: vec![], at: 0, files: std::sync::Arc::clone(self) }
+        let path = self.directory.join(name).into();
+        StreamFile { path, created: Arc::default(), buffer: vec![], at: 0, files: Arc::clone(self) }
     }
 
-    /// The first failure, if any.
+    /// Waits until the files are written; the first failure, if any.
     pub fn fault(&self) -> Option<Failure> {
-        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
-        fault.map(Failure::new)
+        let blocked = self.outlet.wait(&self.patience).err().map_or(0, |load| load.bytes as u64);
+        let lost_bytes = self.lost_bytes.swap(0, Ordering::Relaxed) + blocked;
+        let directory = self.directory.display();
+        let lost = (lost_bytes > 0).then(|| {
+            Failure::new(format!(
+                "{directory} was blocked: {lost_bytes} bytes of streams are lost (--output-wait)"
+            ))
+        });
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take().map(Failure::new);
+        match (fault, lost) {
+            (Some(fault), Some(lost)) => Some(fault.and(lost)),
+            (fault, lost) => fault.or(lost),
+        }
     }
+
+    fn fail(&self, path: &Path, error: &io::Error) {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.get_or_insert_with(|| format!("{}: {error}", path.display()));
+    }
+
+    /// Creates or empties the file.
+    fn create(&self, path: &Path) -> io::Result<(File, FileId)> {
+        let create = || open(path, true);
+        let file = create().or_else(|error| match error.kind() {
+            // Create the directory with the first file.
+            ErrorKind::NotFound => fs::create_dir_all(&self.directory).and_then(|()| create()),
+            _ => Err(error),
+        })?;
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Err(io::Error::other("not a file"));
+        }
+        let id = FileId::of(&about);
+        if self.inputs.contains(&id) {
+            return Err(io::Error::other("an input file: write to another directory"));
+        }
+        file.set_len(0)?;
+        Ok((file, id))
+    }
+
+    /// Opens a file that was created.
+    fn reopen(&self, path: &Path, id: &FileId) -> io::Result<File> {
+        let file = open(path, false)?;
+        match FileId::of(&file.metadata()?) == *id {
+            true => Ok(file),
+            false => Err(io::Error::other("another file has taken its place")),
+        }
+    }
+
+    /// Writes bytes at this offset.
+    fn write(
+        &self,
+        path: &Path,
+        created: &OnceLock<Option<FileId>>,
+        bytes: &[u8],
+        offset: u64,
+    ) -> io::Result<()> {
+        let file = match created.get() {
+            // The failure is already known.
+            Some(None) => return Ok(()),
+            Some(Some(id)) => self.reopen(path, id)?,
+            None => {
+                let made = self.create(path);
+                let _ = created.set(made.as_ref().ok().map(|(_, id)| id.clone()));
+                made?.0
+            }
+        };
+        file.write_all_at(bytes, offset)
+    }
+}
+
+/// Opens a file for writing. Links are not followed, and pipes are not waited for.
+fn open(path: &Path, is_new: bool) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = File::options().write(true).create(is_new).custom_flags(flags.bits() as i32).open(path);
+    opened.map_err(|error| match error.raw_os_error() {
+        Some(number) if number == Errno::LOOP.raw_os_error() => {
+            io::Error::other("a symbolic link, which is not followed")
+        }
+        _ => error,
+    })
 }
 
 impl StreamFile {
@@ -82,27 +177,27 @@ impl StreamFile {
         }
     }
 
+    /// Passes the buffer to the thread that writes.
     fn flush(&mut self) {
         if self.buffer.is_empty() {
             return;
         }
-        let open = || match self.created {
-            true => File::options().write(true).open(&self.path),
-            false => File::create(&self.path).or_else(|error| match error.kind() {
-                // Create the directory with the first file.
-                ErrorKind::NotFound => {
-                    fs::create_dir_all(&self.files.directory).and_then(|()| File::create(&self.path))
-                }
-                _ => Err(error),
-            }),
-        };
-        if let Err(error) = open().and_then(|file| file.write_all_at(&self.buffer, self.at)) {
-            let mut fault = self.files.fault.lock().unwrap_or_else(PoisonError::into_inner);
-            fault.get_or_insert_with(|| format!("{}: {error}", self.path.display()));
+        let (bytes, at) = (std::mem::take(&mut self.buffer), self.at);
+        self.at += bytes.len() as u64;
+        let (path, created, files) =
+            (Arc::clone(&self.path), Arc::clone(&self.created), Arc::clone(&self.files));
+        let load = Load { rows: 0, bytes: bytes.len() };
+        let job = Box::new(move || {
+            let written = files.write(&path, &created, &bytes, at);
+            written.err().iter().for_each(|error| files.fail(&path, error));
+        });
+        match self.files.outlet.send(load, job) {
+            Ok(()) => {}
+            Err(Refused::Full) => {
+                self.files.lost_bytes.fetch_add(load.bytes as u64, Ordering::Relaxed);
+            }
+            Err(Refused::Thread(error)) => self.files.fail(&self.path, &error),
         }
-        self.created = true;
-        self.at += self.buffer.len() as u64;
-        self.buffer.clear();
     }
 }
 

@@ -3,6 +3,8 @@
 
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::outlets::Outlets;
+use crate::output::FileId;
 use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
 use clap::{ArgMatches, Args, FromArgMatches};
@@ -71,7 +73,7 @@ impl Subcommand {
 }
 
 /// Options that all types of questions have.
-const COMMON_OPTIONS: &[&str] = &["name", "ask", "filter", "format", "output"];
+const COMMON_OPTIONS: &[&str] = &["name", "ask", "filter", "format", "output", "count", "csv_safe"];
 
 /// A type of question, whether it comes from the command line, a file of questions, or the control socket.
 #[derive(Clone, Copy)]
@@ -106,6 +108,9 @@ impl QuestionKind {
 
     /// The form of the answers.
     pub fn form(&self, spec: &QuestionSpec, stdout: Stdout) -> Result<Form, Failure> {
+        if spec.csv_safe && spec.format.as_deref() != Some(Format::Csv.label()) {
+            return Err(Failure::new("--csv-safe needs --format csv"));
+        }
         if spec.is_capture() && spec.count {
             return Err(Failure::new(
                 "a capture file holds packets, not their number: give --count without it",
@@ -122,11 +127,18 @@ impl QuestionKind {
             });
         }
         let format: Format = match spec.format.as_deref() {
-            Some(name) if Some(name) == self.own_format => return Ok(Form::Lines { color: spec.color }),
+            Some(name) if Some(name) == self.own_format && !spec.count => {
+                return Ok(Form::Lines { color: spec.color });
+            }
+            // A number has no format.
+            Some(name) if Some(name) == self.own_format => Format::Json,
             Some(name) => name.parse().map_err(Failure::new)?,
             None if stdout == (Stdout::Own { is_terminal: true }) && spec.output.is_none() => Format::Table,
             None => Format::Json,
         };
+        if spec.count && spec.output.is_none() && stdout == Stdout::Shared {
+            return Err(Failure::new("`count` needs an `output`, a file for the number"));
+        }
         if spec.count {
             return Ok(Form::Count);
         }
@@ -170,6 +182,10 @@ pub struct Context<'a> {
     pub findings: &'a Findings,
     /// The form of the answers.
     pub form: &'a Form,
+    /// The files that the run reads.
+    pub inputs: Vec<FileId>,
+    /// The threads of the outputs.
+    pub outlets: &'a Outlets,
 }
 
 /// A resolved question.

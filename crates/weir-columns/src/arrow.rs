@@ -5,7 +5,7 @@ use crate::batch::{Batch, about};
 use crate::{Out, no_columns};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
-use std::io;
+use std::io::{self, BufWriter};
 use weir_packet::{Column, RowSink, Value};
 
 /// Writes an Arrow stream.
@@ -13,7 +13,7 @@ pub struct ArrowSink {
     /// The output, until the columns are known.
     out: Option<Out>,
     path: String,
-    state: Option<(Batch, StreamWriter<Out>)>,
+    state: Option<(Batch, StreamWriter<BufWriter<Out>>)>,
 }
 
 impl ArrowSink {
@@ -27,7 +27,7 @@ impl RowSink for ArrowSink {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let out = self.out.take().ok_or_else(no_columns)?;
         let batch = Batch::new(columns, about(columns, &self.path).collect(), true);
-        let writer = StreamWriter::try_new(out, batch.schema()).map_err(to_io)?;
+        let writer = StreamWriter::try_new_buffered(out, batch.schema()).map_err(to_io)?;
         self.state = Some((batch, writer));
         Ok(())
     }
@@ -36,6 +36,8 @@ impl RowSink for ArrowSink {
         let (batch, writer) = self.state.as_mut().ok_or_else(no_columns)?;
         if batch.push(values)? {
             write(batch, writer)?;
+            // Whole batches are readable although the process is killed.
+            writer.flush().map_err(to_io)?;
         }
         Ok(())
     }
@@ -55,7 +57,7 @@ impl RowSink for ArrowSink {
     }
 }
 
-fn write(batch: &mut Batch, writer: &mut StreamWriter<Out>) -> io::Result<()> {
+fn write(batch: &mut Batch, writer: &mut StreamWriter<BufWriter<Out>>) -> io::Result<()> {
     match batch.take().map_err(to_io)? {
         Some(batch) => writer.write(&batch).map_err(to_io),
         None => Ok(()),

@@ -23,12 +23,13 @@
 
 mod arrow;
 mod batch;
+mod footed_file;
 mod parquet;
 #[cfg(test)]
 mod tests;
 
 pub use crate::arrow::ArrowSink;
-pub use crate::parquet::ParquetSink;
+pub use crate::parquet::{ParquetSink, complete_parquet};
 
 use std::io::{self, Write};
 

@@ -1,20 +1,29 @@
 //! Parquet (<https://parquet.apache.org/docs/file-format/>): row groups of typed columns, with dictionaries,
 //! zstd compression, and minimum and maximum of each column.
 //!
-//! Writing needs no seek, so the output may be a pipe. The file is valid only with its footer, which is
-//! written at the end. The footer needs about a hundred bytes per column and row group, kept in memory until
-//! then; no other memory grows with the number of rows.
+//! A stream needs no seek, so the output may be a pipe. It is valid only with its footer, which is
+//! written at the end. A file ends with a footer of the complete row groups at all times (`footed_file.rs`), so that
+//! they are readable although the process was killed. The footer needs about a hundred bytes per column and row group,
+//! kept in memory; no other memory grows with the number of rows.
 
 use crate::batch::{Batch, about};
+use crate::footed_file::FootedFile;
 use crate::{Out, no_columns};
-use parquet::arrow::ArrowWriter;
+use arrow_schema::SchemaRef;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::metadata::{
+    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter,
+};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
+use parquet::schema::types::SchemaDescPtr;
 use std::collections::HashMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use weir_packet::{Column, RowSink, Value};
 
 /// Maximum number of rows of a row group.
@@ -30,15 +39,112 @@ const ZSTD_LEVEL: i32 = 1;
 /// Writes Parquet.
 pub struct ParquetSink {
     /// The output, until the columns are known.
-    out: Option<Out>,
+    place: Option<Place>,
     path: String,
-    state: Option<(Batch, ArrowWriter<Out>)>,
+    state: Option<State>,
+}
+
+/// Where the bytes go.
+enum Place {
+    Stream(Out),
+    File(FootedFile),
+}
+
+impl Write for Place {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Place::Stream(out) => out.write(bytes),
+            Place::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Place::Stream(out) => out.flush(),
+            Place::File(file) => file.flush(),
+        }
+    }
+}
+
+/// The state between columns and end.
+struct State {
+    batch: Batch,
+    writer: ArrowWriter<Place>,
+    properties: WriterPropertiesPtr,
+    schema: SchemaDescPtr,
+    /// Number of row groups that a footer in the file describes.
+    described_groups: usize,
+}
+
+impl State {
+    fn new(place: Place, columns: &[Column], path: &str) -> io::Result<Self> {
+        // Parquet has its own dictionaries, and readers then see plain text columns.
+        let batch = Batch::new(columns, HashMap::new(), false);
+        let arrow: SchemaRef = batch.schema().clone();
+        let properties = ParquetSink::properties(columns, path)?;
+        // Parquet's types suffice; the Arrow schema would add some kilobytes to every file.
+        let options =
+            ArrowWriterOptions::new().with_properties(properties.clone()).with_skip_arrow_metadata(true);
+        let schema = Arc::new(ArrowSchemaConverter::new().convert(&arrow).map_err(to_io)?);
+        let writer = ArrowWriter::try_new_with_options(place, arrow, options).map_err(to_io)?;
+        Ok(Self { batch, writer, properties: Arc::new(properties), schema, described_groups: 0 })
+    }
+
+    /// Writes the collected rows.
+    fn write(&mut self) -> io::Result<()> {
+        match self.batch.take().map_err(io::Error::other)? {
+            Some(batch) => self.writer.write(&batch).map_err(to_io),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the file with a footer of the row groups so far, unless it has one.
+    fn place_footer(&mut self, is_first: bool) -> io::Result<()> {
+        let groups = self.writer.flushed_row_groups().len();
+        if groups == self.described_groups && !is_first || matches!(self.writer.inner(), Place::Stream(_)) {
+            return Ok(());
+        }
+        self.writer.sync()?;
+        let Place::File(file) = self.writer.inner() else { return Ok(()) };
+        if file.wants_footer() {
+            let footer = self.footer()?;
+            if let Place::File(file) = self.writer.inner_mut() {
+                file.place(footer)?;
+            }
+            self.described_groups = groups;
+        }
+        Ok(())
+    }
+
+    /// The footer of the row groups so far, as the writer would write it at the end.
+    fn footer(&self) -> io::Result<Vec<u8>> {
+        let groups = self.writer.flushed_row_groups().to_vec();
+        let rows = groups.iter().map(|group| group.num_rows()).sum();
+        let properties = &self.properties;
+        let metadata = FileMetaData::new(
+            properties.writer_version().as_num(),
+            rows,
+            Some(properties.created_by().to_string()),
+            properties.key_value_metadata().cloned(),
+            Arc::clone(&self.schema),
+            None,
+        );
+        let mut footer = vec![];
+        let metadata = ParquetMetaData::new(metadata, groups);
+        ParquetMetaDataWriter::new(&mut footer, &metadata).finish().map_err(to_io)?;
+        Ok(footer)
+    }
 }
 
 impl ParquetSink {
-    /// Writes to `out`; `path` is the name of the log, or empty.
+    /// Writes to the stream `out`; `path` is the name of the log, or empty.
     pub fn new(out: Out, path: &str) -> Self {
-        Self { out: Some(out), path: path.to_string(), state: None }
+        Self { place: Some(Place::Stream(out)), path: path.to_string(), state: None }
+    }
+
+    /// Writes to an empty regular file, which is readable from its columns on; `path` as for [`new`](Self::new).
+    pub fn in_file(file: File, path: &str) -> Self {
+        Self { place: Some(Place::File(FootedFile::new(file))), ..Self::new(Box::new(io::sink()), path) }
     }
 
     fn properties(columns: &[Column], path: &str) -> io::Result<WriterProperties> {
@@ -58,44 +164,78 @@ impl ParquetSink {
 
 impl RowSink for ParquetSink {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
-        let out = self.out.take().ok_or_else(no_columns)?;
-        // Parquet has its own dictionaries, and readers then see plain text columns.
-        let batch = Batch::new(columns, HashMap::new(), false);
-        let properties = Self::properties(columns, &self.path)?;
-        // Parquet's types suffice; the Arrow schema would add some kilobytes to every file.
-        let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-        let writer =
-            ArrowWriter::try_new_with_options(out, batch.schema().clone(), options).map_err(to_io)?;
-        self.state = Some((batch, writer));
+        let place = self.place.take().ok_or_else(no_columns)?;
+        let mut state = State::new(place, columns, &self.path)?;
+        state.place_footer(true)?;
+        self.state = Some(state);
         Ok(())
     }
 
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let (batch, writer) = self.state.as_mut().ok_or_else(no_columns)?;
-        if batch.push(values)? {
-            write(batch, writer)?;
+        let state = self.state.as_mut().ok_or_else(no_columns)?;
+        if state.batch.push(values)? {
+            state.write()?;
+            state.place_footer(false)?;
         }
         Ok(())
     }
 
-    /// A Parquet file is readable only at its end, so a flush writes nothing.
+    /// A row group is readable only when it is complete, so a flush writes nothing.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 
     fn end(&mut self) -> io::Result<()> {
-        let (mut batch, mut writer) = self.state.take().ok_or_else(no_columns)?;
-        write(&mut batch, &mut writer)?;
-        // `finish` also flushes `out`. (`into_inner` would convert an error to text.)
-        writer.finish().map_err(to_io).map(drop)
+        let mut state = self.state.take().ok_or_else(no_columns)?;
+        state.write()?;
+        // `finish` also flushes the output. (`into_inner` would convert an error to text.)
+        state.writer.finish().map_err(to_io)?;
+        match state.writer.inner_mut() {
+            Place::Stream(_) => Ok(()),
+            Place::File(file) => file.complete(),
+        }
     }
 }
 
-fn write(batch: &mut Batch, writer: &mut ArrowWriter<Out>) -> io::Result<()> {
-    match batch.take().map_err(io::Error::other)? {
-        Some(batch) => writer.write(&batch).map_err(to_io),
-        None => Ok(()),
+/// Completes the file of a killed process: removes the hole before its footer. Returns the number of rows. A complete file
+/// stays as it is.
+///
+/// # Errors
+/// Those of the file, and [`io::ErrorKind::InvalidData`] if it does not end with a footer that describes it.
+pub fn complete_parquet(file: &File) -> io::Result<u64> {
+    const TAIL_BYTES: u64 = 8;
+    const FOOTER_BYTES_MAX: u64 = 256 << 20;
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not a file of Parquet");
+    let length = file.metadata()?.len();
+    let tail_at = length.checked_sub(TAIL_BYTES).ok_or_else(wrong)?;
+    let mut tail = [0; TAIL_BYTES as usize];
+    file.read_exact_at(&mut tail, tail_at)?;
+    let [a, b, c, d, magic @ ..] = tail;
+    let footer_bytes = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let is_footer = magic == *b"PAR1" && footer_bytes <= FOOTER_BYTES_MAX;
+    let footer_at = tail_at.checked_sub(footer_bytes).filter(|_| is_footer).ok_or_else(wrong)?;
+    let mut footer = vec![0; (footer_bytes + TAIL_BYTES) as usize];
+    file.read_exact_at(&mut footer, footer_at)?;
+    let metadata = ParquetMetaDataReader::decode_metadata(&footer[..footer_bytes as usize]).map_err(to_io)?;
+    // The file begins with the magic number.
+    let mut data_end = 4;
+    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        let start = column.dictionary_page_offset().unwrap_or(i64::MAX).min(column.data_page_offset());
+        let end = start.checked_add(column.compressed_size()).filter(|_| start >= 0);
+        data_end = end.and_then(|end| u64::try_from(end).ok()).ok_or_else(wrong)?.max(data_end);
     }
+    if data_end + footer.len() as u64 > length {
+        return Err(wrong());
+    }
+    if data_end < footer_at {
+        // The new footer is written into the hole, so that the file has a footer at all times.
+        if data_end + footer.len() as u64 > footer_at {
+            return Err(wrong());
+        }
+        file.write_all_at(&footer, data_end)?;
+        file.set_len(data_end + footer.len() as u64)?;
+    }
+    u64::try_from(metadata.file_metadata().num_rows()).map_err(|_| wrong())
 }
 
 /// The underlying writer's error, if there is one, so that a broken pipe keeps its kind.

@@ -2,7 +2,7 @@
 //!
 //! [`source`] reads capture files (pcap in all its dialects, pcapng; plain, gzip, zstd or lz4) as bursts of packets
 //! in shared blocks. [`sink`] writes rows (a table for a terminal, JSON lines, CSV, Parquet …) and packets (pcap,
-//! pcapng). This crate knows no protocols: those belong to the engine and the language.
+//! pcapng); [`outlet`] is the thread of an output. This crate knows no protocols: those belong to the engine and the language.
 //!
 //! Read [`source::CaptureReader`] first, then `source/window.rs` (reading bytes into blocks), then `source/pcap.rs`
 //! (finding packets in them).
@@ -11,11 +11,13 @@
 #[cfg(test)]
 extern crate self as weir_io;
 
+pub mod outlet;
 pub mod sink;
 pub mod source;
 
+pub use outlet::{Outlet, Patience};
 pub use sink::{
-    CaptureFormat, CaptureWriter, Format, Options, Partitions, PcapWriter, PcapngWriter, json_text,
+    CaptureFormat, CaptureWriter, Format, Options, Partitions, PcapWriter, PcapngWriter, RowBatch, json_text,
 };
 pub use source::{
     Attended, CaptureReader, Description, Findings, Following, Found, Interface, MemoryPacket, MemorySource,

@@ -24,7 +24,7 @@ pub use drop::{DropReason, Drops};
 pub use extras::{ChecksumState, Extras, PacketDirection, PacketExtra, VlanTag};
 pub use fixed_set::FixedSet;
 pub use link::LinkType;
-pub use readable::readable;
+pub use readable::{is_hidden, printable, readable};
 pub use record::{Column, RowSink, Value, ValueType};
 pub use source::{Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats};
 pub use time::Timestamp;

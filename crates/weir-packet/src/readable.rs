@@ -34,9 +34,55 @@ fn is_escape(four: &[u8]) -> bool {
     matches!(four, [b'\\', b'x', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
+/// Whether a character must not reach a terminal as it is: control characters, and invisible ones that change how the
+/// text around them is shown (line separators, marks of the writing direction).
+pub fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Text in printable form: [hidden](is_hidden) characters become `\n`, `\x1b`, `\u{202e}`. `keeps`: characters that stay
+/// as they are. Allocates only if there are others.
+pub fn printable<'a>(text: &'a str, keeps: &[char]) -> Cow<'a, str> {
+    let is_escaped = |letter: char| is_hidden(letter) && !keeps.contains(&letter);
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        // Writing into a string cannot fail.
+        let _ = match letter {
+            _ if !is_escaped(letter) => shown.write_char(letter),
+            '\n' => shown.write_str("\\n"),
+            '\r' => shown.write_str("\\r"),
+            '\t' => shown.write_str("\\t"),
+            _ if letter.is_control() => write!(shown, "\\x{:02x}", u32::from(letter)),
+            _ => write!(shown, "\\u{{{:x}}}", u32::from(letter)),
+        };
+    }
+    Cow::Owned(shown)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn printable_text_cannot_control_a_terminal() {
+        for (text, shown) in [
+            ("plain é 日本 \\", "plain é 日本 \\"),
+            ("a\n\t\r\0", "a\\n\\t\\r\\x00"),
+            ("\x1b[31m\x7f\u{9b}2J", "\\x1b[31m\\x7f\\x9b2J"),
+            ("\u{202e}gpj.exe\u{2069}", "\\u{202e}gpj.exe\\u{2069}"),
+            ("\u{2028}\u{feff}\u{e0041}", "\\u{2028}\\u{feff}\\u{e0041}"),
+        ] {
+            assert_eq!(printable(text, &[]), shown);
+            assert!(!printable(text, &[]).contains(is_hidden));
+        }
+        assert_eq!(printable("a\nb\tc\x1b", &['\n', '\t']), "a\nb\tc\\x1b");
+    }
 
     #[test]
     fn bytes_that_are_no_text_can_be_told_from_text() {

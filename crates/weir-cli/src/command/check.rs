@@ -39,7 +39,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
         match Library::builtin().extend_with_imports(&path.display().to_string(), &text, read) {
             Ok(warnings) => {
                 if !warnings.list.is_empty() {
-                    say!("{}", warnings.render(terminal::stderr_color()));
+                    terminal::say_rendered(&warnings.render(terminal::stderr_color()));
                 }
                 let besides = match warnings.list.len() {
                     0 => String::new(),
@@ -49,7 +49,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
                 writeln!(std::io::stdout(), "{}: no mistakes{besides}", path.display())?;
             }
             Err(mistakes) => {
-                say!("{}", mistakes.render(terminal::stderr_color()));
+                terminal::say_rendered(&mistakes.render(terminal::stderr_color()));
                 status = ExitCode::from(2);
             }
         }

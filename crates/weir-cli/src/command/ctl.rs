@@ -93,6 +93,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         RequestArgs::Remove { name } => Request::Remove { name: name.clone() },
     };
     let answer = control::ask(&args.socket, &request)?;
+    answer.note.iter().for_each(|note| say!("weir: {note}"));
     if let Some(micros) = answer.micros.filter(|_| !matches!(request, Request::List)) {
         say!("done in {:.1} ms", micros as f64 / 1e3);
         return Ok(ExitCode::SUCCESS);

@@ -3,6 +3,7 @@
 use crate::args::Program;
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::outlets::Outlets;
 use crate::question_options::{QuestionOptions, Settings};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, QuestionKinds, Subcommand};
@@ -11,7 +12,7 @@ use clap::Args as ClapArgs;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use weir::io::{CaptureReader, Findings, Format};
+use weir::io::{CaptureReader, Findings, Format, Patience};
 use weir::packet::{Burst, Poll, Source};
 use weir::{Compiled, Compiler, Engine, Item, Next, TakeItems, explain};
 
@@ -80,7 +81,7 @@ fn run(args: &Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         (None, Some(stage)) => explain::stage(&compiled, catalog, stage),
         (None, None) => explain::overview(&compiled, catalog),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    std::io::stdout().write_all(weir::packet::printable(&text, &['\n']).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,7 +95,15 @@ fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Fail
     // The lines of packets need most fields of all layers, whatever the filter is.
     let form = if kind.is_capturable { Form::Count } else { Form::Rows(Format::Json) };
     let findings = Findings::default();
-    let context = Context { compiler: &compiler, bpf: args.program.bpf, findings: &findings, form: &form };
+    let outlets = Outlets::with(Patience::unlimited());
+    let context = Context {
+        compiler: &compiler,
+        bpf: args.program.bpf,
+        findings: &findings,
+        form: &form,
+        inputs: vec![],
+        outlets: &outlets,
+    };
     let resolved = (kind.resolve)(&spec, &context)?;
     let mut engine = Engine::with(compiler.clone(), options);
     engine.subscribe_questions(resolved.questions, NoRun)?;

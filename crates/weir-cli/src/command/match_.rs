@@ -63,6 +63,9 @@ struct Args {
     /// otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[OWN_FORMAT]))]
     format: Option<String>,
+    /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
+    #[arg(long)]
+    csv_safe: bool,
     /// Colours in grep's format; always also selects that format; auto: on a terminal
     #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto")]
     color: Colors,
@@ -109,6 +112,8 @@ const OWN_FORMAT: &str = "grep";
 /// Options that only questions of this type have.
 const OPTIONS: &[&str] = &[
     "patterns",
+    "pattern_files",
+    "color",
     "ignore_case",
     "fixed_strings",
     "matcher",
@@ -279,15 +284,18 @@ impl Finder {
 }
 
 /// All patterns of the command line and its files.
-fn read_patterns(args: &Args) -> Result<Vec<String>, Failure> {
-    let mut texts = args.expressions.clone();
-    for file in &args.files {
+/// The patterns of a question, and those of its files.
+fn read_patterns(spec: &QuestionSpec) -> Result<Vec<String>, Failure> {
+    let mut texts = spec.patterns.clone();
+    for file in &spec.pattern_files {
         let is_stdin = file.as_os_str() == "-";
         let text = input::read_text(if is_stdin { Path::new("/dev/stdin") } else { file })?;
         texts.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
     }
     match texts.is_empty() {
-        true => Err(Failure::new("no pattern: give one with -e, or a file of patterns with -f")),
+        true => Err(Failure::new(
+            "there is no pattern: give `patterns` (-e), one regular expression each, or `pattern_files` (-f)",
+        )),
         false => Ok(texts),
     }
 }
@@ -313,7 +321,6 @@ const CONTEXT_BYTES: u16 = 24;
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     settle(&mut args.filter, &mut args.input);
-    let patterns = read_patterns(&args)?;
     let is_terminal = args.output.is_none() && std::io::stdout().is_terminal();
     let is_usual = is_terminal || args.color == Colors::Always && args.output.is_none();
     let spec = QuestionSpec {
@@ -321,7 +328,8 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         filter: args.filter.unwrap_or_default(),
         format: args.format.or(is_usual.then(|| OWN_FORMAT.to_string())),
         output: args.output,
-        patterns,
+        patterns: args.expressions,
+        pattern_files: args.files,
         ignore_case: args.ignore_case,
         fixed_strings: args.fixed_strings,
         matcher: Some(args.matcher),
@@ -333,6 +341,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
             _ => None,
         },
         count: args.count,
+        csv_safe: args.csv_safe,
         color: match args.color {
             Colors::Auto => is_terminal && terminal::stdout_color(),
             Colors::Always => true,
@@ -346,25 +355,23 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
-    if spec.patterns.is_empty() {
-        return Err(Failure::new("there is no pattern: give `patterns`, one regular expression each"));
-    }
+    let texts = read_patterns(spec)?;
     if spec.max_count == Some(0) {
         return Err(Failure::new("`max_count` 0: give a number of at least 1"));
     }
     let (ignore_case, literal) = (spec.ignore_case, spec.fixed_strings);
     let pattern = |text: &String| Pattern { text: text.clone(), ignore_case, literal };
-    let patterns: Vec<Pattern> = spec.patterns.iter().map(pattern).collect();
+    let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();
     let engine: EngineChoice = spec.matcher.unwrap_or(Matcher::Auto).into();
-    let patterns = Patterns::compile(&patterns, engine)
-        .map_err(|wrong| Failure::new(explained(&wrong, &spec.patterns)))?;
+    let patterns =
+        Patterns::compile(&patterns, engine).map_err(|wrong| Failure::new(explained(&wrong, &texts)))?;
     let note = format!(
         "patterns   {}; engine {}, prefilter {}",
         patterns.len(),
         patterns.engine(),
         patterns.prefilter()
     );
-    let (patterns, texts) = (Arc::new(patterns), Arc::new(spec.patterns.clone()));
+    let (patterns, texts) = (Arc::new(patterns), Arc::new(texts));
     let streams = spec.streams;
     let most = if streams.is_none() { spec.max_count.unwrap_or(usize::MAX) } else { 1 };
     let (count, shown) = (*context.form == Form::Count, usize::from(spec.context.unwrap_or(CONTEXT_BYTES)));

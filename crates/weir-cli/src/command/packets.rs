@@ -45,9 +45,12 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let args = args.settled();
     let spec = ask::spec("packets", &args);
     let Some(path) = write else { return ask::answer_one(&spec, &args, all) };
-    let spec = QuestionSpec { output: Some(path.clone()), is_written: true, ..spec };
+    let output = Some(path.clone()).filter(|path| path.as_os_str() != "-");
+    let spec = QuestionSpec { output, is_written: true, ..spec };
     let answered = ask::answer(Asked::one(&args.input, &spec, args.output.stats), all)?;
-    say!("{} packets written to {}", answered.answers, path.display());
+    if !answered.is_unread {
+        say!("{} packets written to {}", answered.answers, path.display());
+    }
     Ok(answered.ran.status)
 }
 

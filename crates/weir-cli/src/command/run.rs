@@ -4,12 +4,13 @@
 use crate::args::Input;
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
+use crate::file_options::Completable;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::Subcommand;
 use crate::{input, output};
-use clap::Args as ClapArgs;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use clap::{ArgMatches, Args as ClapArgs, Command, FromArgMatches};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use toml::Spanned;
@@ -32,11 +33,40 @@ struct Args {
     stats: bool,
 }
 
+/// The arguments of the command line, before those of a file complete them.
+struct Given {
+    args: Args,
+    line: Completable,
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self { args: Args::from_arg_matches(matches)?, line: Completable::new::<Args>(matches) })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl ClapArgs for Given {
+    fn augment_args(command: Command) -> Command {
+        Args::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Args::augment_args_for_update(command)
+    }
+}
+
 fn questions() -> String {
     format!(
         "\
 A file of questions:
   read = [\"capture.pcap\"]                # or -r
+  idle_timeout = \"5m\"                    # every option above, with _ for -: policy = [\"bsd\"],
+  memory = \"1G\"                          # workers = 4, bpf = true; the command line has precedence
   [[question]]
   name = \"com\"                           # unique
   ask = \"tls\"                            # the name of a command that answers a question
@@ -47,7 +77,9 @@ A file of questions:
 ask is flows, packets, streams, match, events, sessions, stats, files, x509 or a session
 protocol. The output of packets may be a capture file (.pcap, .pcapng). Further options, as on the
 command line, cutoff to flush for streams, too; `weir ctl` and `weir explain` take them as --set:
-  match      patterns = ['user-agent: curl'], ignore_case = true, fixed_strings = true,
+  all        count = true (only their number, to the output), csv_safe = true (CSV without formulas)
+  match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,
+             fixed_strings = true, color = true (format = \"grep\"),
              matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\"),
              cutoff = [\"dns:1k\", \"10k\"], priority = \"dns:9\", chunk = \"4k\", overlap = \"100\",
              flush = 1.5 (seconds)
@@ -64,84 +96,106 @@ pub fn command() -> Subcommand {
     Subcommand::new("run", about, run)
 }
 
-/// The contents of a file of questions.
+/// The questions of a file as TOML. Each is deserialised separately, so that all mistakes can be reported.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Questions {
-    /// Capture files, if the command line names none.
-    #[serde(default)]
-    read: Vec<PathBuf>,
-    /// Name of a stack, or a .weir file with one.
-    #[serde(default)]
-    stack: Option<String>,
-    /// Number of workers, unless the command line sets it.
-    #[serde(default, deserialize_with = "workers")]
-    workers: Option<usize>,
-    /// The questions as TOML. Each is deserialised separately, so that all mistakes can be reported.
     #[serde(default)]
     question: Vec<Spanned<toml::Table>>,
 }
 
-/// Number of workers, with the same bounds as on the command line.
-fn workers<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
-    let value = i64::deserialize(value).ok().and_then(|number| usize::try_from(number).ok());
-    let wanted = || D::Error::custom("`workers`: give a whole number of at least 1, for example 4");
-    value.filter(|number| *number > 0).map(Some).ok_or_else(wanted)
+/// A file of questions.
+struct QuestionFile {
+    path: PathBuf,
+    text: String,
+    questions: Questions,
+    /// Options of the command line, each with the offset of its value.
+    options: BTreeMap<String, Spanned<toml::Value>>,
 }
 
-impl Questions {
-    /// The questions of a file, and the mistakes in the others.
-    fn specs(&self, path: &Path, text: &str) -> (Vec<QuestionSpec>, Vec<Failure>) {
+/// The key of the questions.
+const QUESTIONS: &str = "question";
+
+impl QuestionFile {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let text = input::read_text(path)?;
+        let wrong = |wrong| Failure::new(format!("{}: {wrong}", path.display()));
+        let mut options: BTreeMap<String, Spanned<toml::Value>> = toml::from_str(&text).map_err(wrong)?;
+        options.remove(QUESTIONS);
+        let questions = toml::from_str(&text).map_err(wrong)?;
+        Ok(Self { path: path.to_owned(), text, questions, options })
+    }
+
+    /// The questions, and the mistakes in the others.
+    fn specs(&self) -> (Vec<QuestionSpec>, Vec<Failure>) {
         let (mut specs, mut wrong) = (vec![], vec![]);
-        for question in &self.question {
+        for question in &self.questions.question {
             match QuestionSpec::deserialize(question.get_ref().clone()) {
                 Ok(spec) => specs.push(spec),
                 Err(error) => {
-                    let before = text.get(..question.span().start).unwrap_or_default();
-                    let line =
-                        before.lines().count() + usize::from(before.ends_with('\n') || before.is_empty());
-                    let (path, error) = (path.display(), error.message().to_string());
+                    let (line, error) = (self.line_of(question.span().start), error.message().to_string());
+                    let path = self.path.display();
                     wrong.push(Failure::new(format!("{path}: the question of line {line}: {error}")));
                 }
             }
         }
         (specs, wrong)
     }
+
+    /// Adds the options to those of the command line, which has precedence.
+    fn complete(&self, line: &Completable) -> Result<Args, Failure> {
+        let wrong = |key: &str, value: &Spanned<toml::Value>, said: &str| {
+            let (path, number) = (self.path.display(), self.line_of(value.span().start));
+            Failure::new(format!("{path}: line {number}: `{key}`: {said}"))
+        };
+        let checked = self.options.iter().filter_map(|(key, value)| {
+            line.check(key, value.get_ref()).err().map(|said| wrong(key, value, &said))
+        });
+        Failure::all(checked.collect())?;
+        let options: Vec<_> =
+            self.options.iter().map(|(key, value)| (key.clone(), value.get_ref().clone())).collect();
+        line.complete(&options).map_err(|said| Failure::new(format!("{}: {said}", self.path.display())))
+    }
+
+    /// The line of the text at this offset, from 1.
+    fn line_of(&self, offset: usize) -> usize {
+        let before = self.text.get(..offset).unwrap_or_default();
+        before.matches('\n').count() + 1
+    }
+
+    /// The mistake of a question that would overwrite the file.
+    fn overwritten(&self, spec: &QuestionSpec) -> Option<Failure> {
+        let own = output::file_id(&self.path);
+        let is_own = spec.output.as_ref().is_some_and(|out| output::file_id(out) == own);
+        is_own.then(|| {
+            let message = format!("{} is the file of questions: write to another file", self.path.display());
+            Failure::new(message).of_question(&spec.name)
+        })
+    }
 }
 
-fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let (mut questions, mut specs, mut wrong) = (Questions::default(), vec![], vec![]);
+fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let Given { mut args, line } = given;
+    let (mut specs, mut wrong) = (vec![], vec![]);
     if let Some(path) = &args.file {
-        let text = input::read_text(path)?;
-        questions =
-            toml::from_str(&text).map_err(|wrong| Failure::new(format!("{}: {wrong}", path.display())))?;
-        (specs, wrong) = questions.specs(path, &text);
-        let overwrites = |spec: &&QuestionSpec| {
-            spec.output.as_ref().is_some_and(|out| output::file_id(out) == output::file_id(path))
-        };
-        wrong.extend(specs.iter().filter(overwrites).map(|spec| {
-            let message = format!("{} is the file of questions: write to another file", path.display());
-            Failure::new(message).of_question(&spec.name)
-        }));
+        let file = QuestionFile::read(path)?;
+        (specs, wrong) = file.specs();
+        wrong.extend(specs.iter().filter_map(|spec| file.overwritten(spec)));
+        match file.complete(&line) {
+            Ok(complete) => args = complete,
+            Err(mistakes) => {
+                wrong.push(mistakes);
+                return Err(Failure::Several(wrong));
+            }
+        }
     }
-    let mut input = args.input.clone();
-    if input.read.is_empty() {
-        input.read = questions.read.drain(..).map(PathBuf::into_os_string).collect();
-    }
-    if input.program.stack.is_empty() {
-        input.program.stack.extend(questions.stack.take());
-    }
-    if input.workers == 1 {
-        input.workers = questions.workers.unwrap_or(1);
-    }
-    if input.read.is_empty() {
+    if args.input.read.is_empty() {
         return Err(Failure::new("no input: give -r FILE, or `read = [\"FILE\"]` in the file of questions"));
     }
-    if questions.question.is_empty() && args.control.is_none() {
+    if specs.is_empty() && wrong.is_empty() && args.control.is_none() {
         return Err(Failure::new("no question: give `[[question]]` in a file, or --control SOCKET"));
     }
     let asked = Asked {
-        input: &input,
+        input: &args.input,
         specs: &specs,
         wrong,
         socket: args.control.as_deref(),

@@ -38,6 +38,9 @@ struct Args {
     /// Format of rows. Default: table on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
+    /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
+    #[arg(long)]
+    csv_safe: bool,
     /// Print only the number of streams
     #[arg(long)]
     count: bool,
@@ -202,6 +205,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         digest: args.digest,
         files: args.output,
         count: args.count,
+        csv_safe: args.csv_safe,
         ..QuestionSpec::default()
     };
     let spec = args.bounds.put_into(spec);
@@ -215,7 +219,11 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         return Err(Failure::new(format!("there is no digest `{unknown}`; there is sha256")));
     }
     let (count, digest) = (*context.form == Form::Count, spec.digest.is_some());
-    let files = spec.files.clone().map(|directory| Arc::new(Files::new(directory)));
+    let files = spec.files.clone().map(|directory| {
+        let outlet = context.outlets.of(Some(&directory));
+        let patience = context.outlets.patience().clone();
+        Arc::new(Files::new(directory, context.inputs.clone(), outlet, patience))
+    });
     let question = |(filter, params): &(String, _)| {
         let files = files.clone();
         Question::of_streams(filter, *params, move || StreamRows { count, digest, files: files.clone() })

@@ -24,6 +24,9 @@ struct Args {
     /// Format of the logs
     #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(&[]))]
     format: String,
+    /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
+    #[arg(long)]
+    csv_safe: bool,
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
@@ -51,6 +54,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         filter: args.filter.clone().unwrap_or_default(),
         format: Some(args.format.clone()),
         output: Some(dir.join(format!("{path}.{ending}"))),
+        csv_safe: args.csv_safe,
         // Like Zeek, create no empty logs.
         drops_empty: true,
         ..QuestionSpec::default()

@@ -5,8 +5,11 @@ mod fifteen;
 mod files;
 mod fmt;
 mod formats;
+mod killed;
+mod outputs;
 mod questions;
 mod streams;
+mod untrusted;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -472,18 +475,15 @@ fn quantities_that_mean_nothing_are_refused_with_what_is_wanted() {
     assert_eq!([flows("60s"), flows("1m")], [flows("60"), flows("60")]);
     assert_ne!(flows("100ms"), flows("60"), "or the test shows nothing");
     for (workers, line) in
-        [("0", "1 | workers = 0"), ("-1", "1 | workers = -1"), ("\"all\"", "1 | workers = ")]
+        [("0", "workers.toml: line 2: `workers`"), ("-1", "line 2"), ("\"all\"", "line 2: `workers`")]
     {
         let questions = scratch("workers.toml");
-        let asked = format!("workers = {workers}\n[[question]]\nname = \"a\"\nask = \"flows\"\n");
+        let asked = format!("\nworkers = {workers}\n[[question]]\nname = \"a\"\nask = \"flows\"\n");
         std::fs::write(&questions, asked).expect("a scratch file");
         let output = weir(&["run", questions.to_str().unwrap(), "-r", file]);
         let err = text_of(&output);
         assert_eq!(output.status.code(), Some(2), "{err}");
-        assert!(
-            err.contains(line) && err.contains("^") && err.contains("give a whole number of at least 1"),
-            "{err}"
-        );
+        assert!(err.contains(line) && err.contains(number), "{err}");
     }
 }
 

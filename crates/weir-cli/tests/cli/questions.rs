@@ -49,6 +49,160 @@ fn a_file_of_questions_answers_as_each_would_alone() {
     assert_eq!(counted, weir(&["packets", "-r", FIRST_LIGHT, "--count", "udp"]).0);
 }
 
+/// The long options in the help of a command.
+fn long_options(command: &str) -> Vec<String> {
+    let help = weir(&[command, "--help"]).0;
+    let options = help.lines().filter_map(|line| {
+        let (_, name) = line.split_once("--").filter(|(before, _)| before.trim().len() <= 3)?;
+        Some(name.split([' ', '.']).next()?.to_string())
+    });
+    options.filter(|name| name != "help").collect()
+}
+
+#[test]
+fn every_option_of_a_command_is_one_of_its_question_or_of_the_run() {
+    let dir = directory("question-options");
+    let of_run = long_options("run");
+    for command in ["flows", "packets", "streams", "match", "events", "stats", "sessions", "tls", "files"] {
+        let options = long_options(command);
+        assert!(options.len() > of_run.len(), "{command}: {options:?}");
+        for option in options.iter().filter(|option| !of_run.contains(option)) {
+            let key = match (command, option.as_str()) {
+                ("match", "regexp") => "patterns",
+                ("match", "file") => "pattern_files",
+                ("match", "streams-with-matches" | "without-match") => "streams",
+                ("packets", "write") => "output",
+                ("streams", "output") => "files",
+                ("events", "event") => "events",
+                (_, option) => &option.replace('-', "_"),
+            };
+            // No option has a table as its value: the key is known if the message is about the value.
+            let file = dir.join("questions.toml");
+            let text = format!("[[question]]\nname = \"a\"\nask = {command:?}\n[question.{key}]\nx = 1\n");
+            std::fs::write(&file, text).unwrap();
+            let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+            assert!(status == 2 && !err.contains("unknown field"), "{command} --{option}: {err}");
+        }
+    }
+}
+
+#[test]
+fn a_question_may_be_counted_and_have_patterns_in_files() {
+    let dir = directory("question-counts");
+    let (file, patterns) = (dir.join("questions.toml"), dir.join("patterns"));
+    let (counted, lines, table) = (dir.join("count"), dir.join("lines"), dir.join("table.csv"));
+    std::fs::write(&patterns, "HTTP\n\nexample\n").unwrap();
+    let search = format!("ask = \"match\"\npattern_files = [{patterns:?}]\n");
+    let text = format!(
+        "[[question]]\nname = \"a\"\n{search}count = true\noutput = {counted:?}\n\
+         [[question]]\nname = \"b\"\n{search}format = \"grep\"\ncolor = true\noutput = {lines:?}\n\
+         [[question]]\nname = \"c\"\n{search}format = \"csv\"\ncsv_safe = true\noutput = {table:?}\n"
+    );
+    std::fs::write(&file, &text).unwrap();
+    let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert_eq!((err.as_str(), status), ("", 0));
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let args = ["match", "-r", FIRST_LIGHT, "-f", patterns.to_str().unwrap()];
+    let alone = |more: &[&str]| weir(&[&args[..], more].concat()).0;
+    assert_eq!(read(&counted), alone(&["-c"]));
+    assert_eq!(read(&lines), alone(&["--color", "always"]));
+    assert_eq!(read(&table), alone(&["--format", "csv", "--csv-safe"]));
+    assert_eq!(alone(&["-c", "--color", "always"]), read(&counted), "a number has no colours");
+    std::fs::write(&file, text.replace(&format!("output = {counted:?}\n"), "")).unwrap();
+    let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    assert!(status == 2 && err.contains("question `a`: `count` needs an `output`"), "{err}");
+}
+
+/// Every long option of `weir run`, with a value that is not the default.
+fn options_of_run() -> Vec<(String, &'static str)> {
+    let value = |name: &str| match name {
+        "read" => FIRST_LIGHT,
+        "stack" => "quic",
+        "engine" => "interpreter",
+        "without" => "fold",
+        "workers" => "3",
+        "idle-timeout" => "0.1",
+        "policy" => "bsd",
+        "mode" => "strict",
+        "flows-max" => "20",
+        "memory" => "4k",
+        "overload-cutoff" => "1k",
+        "output-wait" => "3",
+        "bpf" | "stats" => "",
+        "control" => "",
+        other => panic!("a value for --{other} of `weir run`"),
+    };
+    long_options("run").into_iter().map(|name| (name.clone(), value(&name))).collect()
+}
+
+#[test]
+fn every_option_of_the_command_line_may_be_in_a_file_of_questions() {
+    let dir = directory("file-options");
+    let options = options_of_run();
+    assert!(options.len() > 12, "{options:?}");
+    let (file, socket) = (dir.join("questions.toml"), dir.join("weir.sock"));
+    let questions = "[[question]]\nname = \"a\"\nask = \"flows\"\nfilter = \"tcp\"\n\
+                     [[question]]\nname = \"b\"\nask = \"streams\"\nfilter = \"udp\"\nchunk = \"1k\"\n\
+                     priority = \"dns:9\"\n";
+    // The numbers of --stats are times.
+    let untimed =
+        |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && !"µm.".contains(*c)).collect::<String>();
+    let mut differs = 0;
+    std::fs::write(&file, questions).unwrap();
+    let plain = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+    for (name, value) in &options {
+        let value = if name == "control" { socket.to_str().unwrap() } else { value };
+        let key = name.replace('-', "_");
+        let (stated, option) = match value {
+            "" => (format!("{key} = true\n"), format!("--{name}")),
+            value => (format!("{key} = {value:?}\n"), format!("--{name}={value}")),
+        };
+        let mut line = vec!["run", file.to_str().unwrap()];
+        if name != "read" {
+            line.extend(["-r", FIRST_LIGHT]);
+        }
+        std::fs::write(&file, format!("{stated}{questions}")).unwrap();
+        let in_file = weir(&line);
+        std::fs::write(&file, questions).unwrap();
+        let on_line = weir(&[&line[..], &[&option]].concat());
+        assert_eq!(in_file.2, 0, "{stated}: {}", in_file.1);
+        assert!(in_file.0 == on_line.0, "{stated}");
+        assert!(name == "stats" || in_file.1 == on_line.1, "{stated}: {}", in_file.1);
+        differs += usize::from(untimed(&plain.1) != untimed(&in_file.1) || plain.0 != in_file.0);
+    }
+    // These options change the answers or the messages. (Others, such as the number of workers, must not.)
+    assert!(differs >= 4, "{differs}");
+}
+
+#[test]
+fn the_command_line_has_precedence_over_a_file_of_questions() {
+    let dir = directory("file-precedence");
+    let file = dir.join("questions.toml");
+    let count = |text: &str, more: &[&str]| {
+        let questions = "[[question]]\nname = \"a\"\nask = \"flows\"\n";
+        std::fs::write(&file, format!("{text}{questions}")).unwrap();
+        let (out, err, status) = weir(&[&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT], more].concat());
+        assert_eq!(status, 0, "{err}");
+        out.lines().count()
+    };
+    let [short, long] = ["0.1", "60"].map(|time| count("", &["--idle-timeout", time]));
+    assert!(short > long, "or the test shows nothing");
+    assert_eq!(count("idle_timeout = \"100ms\"\n", &[]), short);
+    assert_eq!(count("idle_timeout = 0.1\n", &["--idle-timeout", "60"]), long);
+    for (text, said) in [
+        ("idle_timeout = \"soon\"\n", "questions.toml: line 1: `idle_timeout`: give a time, for example 300"),
+        ("\nmode = \"slow\"\n", "line 2: `mode`: give one of strict, fast"),
+        ("timeout = 5\n", "line 1: `timeout`: there is no option `timeout`; there are bpf,"),
+        ("bpf = 1\n", "line 1: `bpf`: give true or false"),
+        ("workers = [1, 2]\n", "line 1: `workers`: give one value"),
+    ] {
+        std::fs::write(&file, format!("{text}[[question]]\nname = \"a\"\nasks = \"flows\"\n")).unwrap();
+        let (_, err, status) = weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT]);
+        assert!(status == 2 && err.contains(said), "{text}: {err}");
+        assert!(err.contains("unknown field `asks`"), "all mistakes are reported: {err}");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_file_of_questions_is_said() {
     let dir = directory("wrong-questions");

@@ -2,8 +2,10 @@
 //! expect.
 //!
 //! An absent value is empty, and an empty text is `""`. List elements are joined by commas, within quotes; a
-//! comma inside an element is `\x2c`, as in Zeek's logs. Control characters and text that a spreadsheet would
-//! treat as a formula are unchanged, because the file is for programs.
+//! comma inside an element is `\x2c`, as in Zeek's logs. Control characters and invisible ones are escaped in the same
+//! form, so that a line is a row and cannot control a terminal. Text that a spreadsheet would execute as a formula is
+//! unchanged, because the file is for programs, unless [`csv_safe`](Options::csv_safe) is set: then it begins with an
+//! apostrophe.
 
 use super::text::*;
 use super::{Options, Out, Rows};
@@ -14,11 +16,12 @@ pub(super) struct Csv {
     rows: Rows,
     /// A buffer for joined lists, kept for reuse.
     joined: String,
+    is_safe: bool,
 }
 
 impl Csv {
-    pub fn new(out: Out, _: &Options) -> Self {
-        Self { rows: Rows::new(out), joined: String::new() }
+    pub fn new(out: Out, options: &Options) -> Self {
+        Self { rows: Rows::new(out), joined: String::new(), is_safe: options.csv_safe }
     }
 }
 
@@ -28,7 +31,7 @@ impl RowSink for Csv {
             if index > 0 {
                 self.rows.bytes.push(b',');
             }
-            push_field(&mut self.rows.bytes, &column.name);
+            push_field(&mut self.rows.bytes, &column.name, self.is_safe);
         }
         self.rows.bytes.push(b'\n');
         self.rows.end_row()
@@ -49,7 +52,7 @@ impl RowSink for Csv {
                 Value::Interval(ns) => push_seconds(line, *ns),
                 Value::Address(v) => push_address(line, *v),
                 Value::Mac(v) => push_mac(line, *v),
-                Value::Text(v) => push_field(line, v),
+                Value::Text(v) => push_field(line, v, self.is_safe),
                 Value::Bytes(v) => push_hex(line, v),
                 Value::Texts(v) => {
                     self.joined.clear();
@@ -62,7 +65,7 @@ impl RowSink for Csv {
                             self.joined.push_str(part);
                         }
                     }
-                    push_field(line, &self.joined);
+                    push_field(line, &self.joined, self.is_safe);
                 }
                 Value::Numbers(v) => push_numbers(line, v),
             }
@@ -96,19 +99,27 @@ fn push_numbers(line: &mut Vec<u8>, numbers: &[u64]) {
     }
 }
 
-/// A field, quoted if necessary.
-fn push_field(line: &mut Vec<u8>, text: &str) {
-    let special = |b: u8| matches!(b, b',' | b'"' | b'\r' | b'\n');
-    if !text.is_empty() && !text.bytes().any(special) {
-        line.extend_from_slice(text.as_bytes());
-        return;
+/// Characters with which a formula begins, also in the full width of East Asian texts.
+const FORMULAS: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
+/// A field, quoted if necessary. Safe: not a formula.
+fn push_field(line: &mut Vec<u8>, text: &str, is_safe: bool) {
+    let is_formula = is_safe && text.trim_start().starts_with(FORMULAS);
+    // Line ends are escaped.
+    let is_quoted = text.is_empty() || text.contains([',', '"']);
+    if is_quoted {
+        line.push(b'"');
     }
-    line.push(b'"');
-    for &byte in text.as_bytes() {
-        if byte == b'"' {
-            line.push(b'"');
+    if is_formula {
+        line.push(b'\'');
+    }
+    for (index, part) in text.split('"').enumerate() {
+        if index > 0 {
+            line.extend_from_slice(b"\"\"");
         }
-        line.push(byte);
+        push_visible(line, part);
     }
-    line.push(b'"');
+    if is_quoted {
+        line.push(b'"');
+    }
 }

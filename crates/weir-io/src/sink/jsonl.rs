@@ -6,7 +6,7 @@
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use weir_packet::{Column, RowSink, Value};
+use weir_packet::{Column, RowSink, Value, is_hidden};
 
 pub(super) struct JsonLines {
     rows: Rows,
@@ -109,8 +109,8 @@ pub(super) fn push_list<T>(
     line.push(b']');
 }
 
-/// A JSON string (RFC 8259, section 7). DEL and the C1 control characters are escaped as well, beyond JSON's
-/// rules: the text comes from the network, and the line may be printed on a terminal.
+/// A JSON string (RFC 8259, section 7). Beyond JSON's rules, DEL and all other [hidden](is_hidden) characters are escaped:
+/// the text comes from the network, and the line may be printed on a terminal.
 pub(super) fn push_string(line: &mut Vec<u8>, text: &str) {
     line.push(b'"');
     let bytes = text.as_bytes();
@@ -118,34 +118,37 @@ pub(super) fn push_string(line: &mut Vec<u8>, text: &str) {
     let mut at = 0;
     while at < bytes.len() {
         let byte = bytes[at];
-        if byte >= b' ' && byte != b'"' && byte != b'\\' && byte != 0x7f && byte != 0xc2 {
+        if (b' '..0x7f).contains(&byte) && byte != b'"' && byte != b'\\' {
             at += 1;
             continue;
         }
-        // U+0080 to U+00BF are 0xc2 and one more byte in UTF-8; only the first half are control characters.
-        let (control, length) = match byte {
-            0xc2 if bytes[at + 1] >= 0xa0 => {
-                at += 2;
-                continue;
-            }
-            0xc2 => (bytes[at + 1], 2),
-            _ => (byte, 1),
-        };
-        line.extend_from_slice(&bytes[plain..at]);
-        match control {
-            b'"' => line.extend_from_slice(b"\\\""),
-            b'\\' => line.extend_from_slice(b"\\\\"),
-            b'\n' => line.extend_from_slice(b"\\n"),
-            b'\r' => line.extend_from_slice(b"\\r"),
-            b'\t' => line.extend_from_slice(b"\\t"),
-            _ => {
-                line.extend_from_slice(b"\\u00");
-                push_hex(line, &[control]);
-            }
+        let letter = text[at..].chars().next().unwrap_or_default();
+        let next = at + letter.len_utf8();
+        if matches!(letter, '"' | '\\') || is_hidden(letter) {
+            line.extend_from_slice(&bytes[plain..at]);
+            push_escaped(line, letter);
+            plain = next;
         }
-        at += length;
-        plain = at;
+        at = next;
     }
     line.extend_from_slice(&bytes[plain..]);
     line.push(b'"');
+}
+
+/// A character in its escaped form.
+fn push_escaped(line: &mut Vec<u8>, letter: char) {
+    match letter {
+        '"' => line.extend_from_slice(b"\\\""),
+        '\\' => line.extend_from_slice(b"\\\\"),
+        '\n' => line.extend_from_slice(b"\\n"),
+        '\r' => line.extend_from_slice(b"\\r"),
+        '\t' => line.extend_from_slice(b"\\t"),
+        // A character beyond U+FFFF is two numbers in JSON.
+        _ => {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                line.extend_from_slice(b"\\u");
+                push_hex(line, &unit.to_be_bytes());
+            }
+        }
+    }
 }

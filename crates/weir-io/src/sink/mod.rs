@@ -3,6 +3,7 @@
 //!
 //! A new format of rows is one file that implements [`RowSink`], and one line of the table below.
 
+mod batch;
 mod capture;
 mod columns;
 mod csv;
@@ -18,6 +19,7 @@ mod tests;
 mod text;
 mod zeek;
 
+pub use batch::RowBatch;
 pub use capture::{CaptureFormat, CaptureWriter};
 pub use jsonl::json_text;
 pub use partition::Partitions;
@@ -25,6 +27,7 @@ pub use pcap::PcapWriter;
 pub use pcapng::PcapngWriter;
 
 use std::fmt;
+use std::fs::File;
 use std::io::Write;
 use std::str::FromStr;
 use weir_packet::RowSink;
@@ -72,6 +75,15 @@ formats! {
     Arrow, "arrow", columns::arrow, "Typed columns in a stream: Arrow's IPC format.";
 }
 
+/// Like [`create`], for an empty regular file. The file is readable at all times, up to the last complete block of rows,
+/// even if the process is killed.
+pub fn create_in_file(format: Format, file: File, options: &Options) -> Box<dyn RowSink + Send> {
+    match format {
+        Format::Parquet => Box::new(columns::parquet_file(file, options)),
+        _ => create(format, Box::new(file), options),
+    }
+}
+
 impl Format {
     /// Whether the format stores columns rather than lines: unsuitable for a terminal; the files of a
     /// directory form one table.
@@ -117,6 +129,8 @@ pub struct Options {
     pub width: Option<usize>,
     /// The name of the log, for formats that store it (Zeek's `#path`). Empty if unknown.
     pub path: &'static str,
+    /// Whether CSV prefixes texts that a spreadsheet would execute as formulas.
+    pub csv_safe: bool,
 }
 
 /// Bytes of rows that are buffered before a write.

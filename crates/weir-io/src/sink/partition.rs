@@ -8,12 +8,15 @@
 //! * Existing files are kept: a run adds files with the next free number.
 //! * A file's name ends in `.tmp` until the file is complete, so readers of the directory see only complete
 //!   files.
+//! * A file is locked while it is written. An incomplete file of Parquet that is not locked is of a process that was
+//!   killed: the next run that writes to the same hour completes it, with the rows that it has.
 
+use super::columns::complete_parquet;
 use super::text::push_date;
-use super::{Format, Options, create};
+use super::{Format, Options, create_in_file};
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::{Path, PathBuf};
 use weir_packet::{Column, RowSink, Timestamp, Value, ValueType};
 
@@ -91,10 +94,12 @@ impl Partitions {
         }
         let directory = self.directory.join(name_of(hour));
         fs::create_dir_all(&directory).map_err(|e| naming(&directory, &e))?;
+        if self.format == Format::Parquet && !self.next.contains_key(&hour) {
+            complete_killed(&directory);
+        }
         let number = self.next.entry(hour).or_default();
         let (path, file) = create_next(&directory, self.format, number)?;
-        let out = Box::new(BufWriter::with_capacity(1 << 16, file));
-        let mut sink = create(self.format, out, &self.options);
+        let mut sink = create_in_file(self.format, file, &self.options);
         sink.begin(&self.columns)?;
         self.open.push(Part { hour, sink, path, last_row: 0 });
         let last = self.open.len() - 1;
@@ -147,11 +152,44 @@ fn create_next(directory: &Path, format: Format, number: &mut u32) -> io::Result
             continue;
         }
         match File::create_new(unfinished(&path)) {
-            Ok(file) => return Ok((path, file)),
+            Ok(file) => {
+                // Without locks, a file of a killed process stays incomplete.
+                let _ = file.lock();
+                return Ok((path, file));
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(naming(&path, &error)),
         }
     }
+}
+
+/// Completes the files of killed processes in a directory. What cannot be completed stays as it is: the rows of this run do
+/// not depend on it.
+fn complete_killed(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_ours = |name: &str| name.starts_with("part-") && name.ends_with(".parquet.tmp");
+        let is_file = entry.file_type().is_ok_and(|about| about.is_file());
+        if !is_file || !name.to_str().is_some_and(is_ours) {
+            continue;
+        }
+        let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
+        if file.try_lock().is_err() {
+            continue;
+        }
+        let _ = complete_parquet(&file).and_then(|rows| match rows {
+            0 => fs::remove_file(&path),
+            _ => publish(&path),
+        });
+    }
+}
+
+/// Gives a completed file its final name, which no other file has.
+fn publish(unfinished: &Path) -> io::Result<()> {
+    let target = unfinished.with_extension("");
+    // A link does not replace an existing file.
+    fs::hard_link(unfinished, target)?;
+    fs::remove_file(unfinished)
 }
 
 /// The name of an incomplete file.
@@ -245,6 +283,35 @@ mod tests {
             all[..2],
             ["date=1970-01-01/hour=00/part-0.parquet", "date=1970-01-01/hour=00/part-1.parquet"]
         );
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn files_of_a_killed_process_are_completed_by_the_next_run() {
+        let dir = directory("killed");
+        let sink = |rows: u64| {
+            let mut sink = Partitions::new(&dir, Format::Parquet, &Options::default()).unwrap();
+            sink.begin(COLUMNS).unwrap();
+            for n in 0..rows {
+                sink.row(&[Value::Time(Timestamp(1)), Value::Unsigned(n)]).unwrap();
+            }
+            sink
+        };
+        // Two processes are killed, one after a row group, and one before. A third one is active.
+        let (long, short, active) = (sink(70_000), sink(5), sink(70_000));
+        drop((long, short));
+        let hour = "date=1970-01-01/hour=00/";
+        let names =
+            |names: &[&str]| names.iter().map(|name| format!("{hour}part-{name}")).collect::<Vec<_>>();
+        assert_eq!(files(&dir), names(&["0.parquet.tmp", "1.parquet.tmp", "2.parquet.tmp"]));
+        fs::write(dir.join(hour).join("part-9.parquet.tmp"), "not Parquet").unwrap();
+        sink(1).end().unwrap();
+        assert_eq!(files(&dir), names(&["0.parquet", "1.parquet", "2.parquet.tmp", "9.parquet.tmp"]));
+        let size = |name: &str| fs::metadata(dir.join(hour).join(name)).unwrap().len();
+        assert!(size("part-0.parquet") > 50_000 && size("part-0.parquet") < 1 << 20, "the hole is removed");
+        let file = File::open(dir.join(hour).join("part-0.parquet")).unwrap();
+        assert_eq!(complete_parquet(&file).unwrap(), 65_536);
+        drop(active);
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -54,6 +54,7 @@ impl<W: Write> PcapWriter<W> {
         header[4..8].copy_from_slice(&((ns % 1_000_000_000) as u32).to_le_bytes());
         header[8..12].copy_from_slice(&captured.to_le_bytes());
         header[12..16].copy_from_slice(&meta.wire_bytes.max(captured).to_le_bytes());
+        make_room(&mut self.out, header.len() + data.len())?;
         self.out.write_all(&header)?;
         self.out.write_all(data)
     }
@@ -87,6 +88,12 @@ impl<W: Write> PcapWriter<W> {
         }
         self.out.into_inner().map_err(io::IntoInnerError::into_error)
     }
+}
+
+/// Writes the buffer if it has no room for a record of `bytes` bytes. The buffer then always holds whole records, and a
+/// file ends with a whole record although the process is killed.
+pub(super) fn make_room<W: Write>(out: &mut BufWriter<W>, bytes: usize) -> io::Result<()> {
+    if out.capacity() - out.buffer().len() < bytes { out.flush() } else { Ok(()) }
 }
 
 /// The error for a packet whose length does not fit into 32 bits.

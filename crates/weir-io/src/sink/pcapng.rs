@@ -1,6 +1,6 @@
 //! Writes packets to a pcapng file: any mix of link types and interfaces, times in nanoseconds.
 
-use super::pcap::{BUFFER_BYTES, SNAPLEN_BYTES, too_long};
+use super::pcap::{BUFFER_BYTES, SNAPLEN_BYTES, make_room, too_long};
 use crate::source::{Description, Following};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -84,6 +84,7 @@ impl<W: Write> PcapngWriter<W> {
         for (place, word) in header.chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
+        make_room(&mut self.out, total as usize)?;
         self.out.write_all(&header)?;
         self.out.write_all(data)?;
         self.out.write_all(&[0; 3][..padding])?;
@@ -140,6 +141,7 @@ impl<W: Write> PcapngWriter<W> {
 
     /// Writes a block with this body, whose length is a multiple of 4 bytes.
     fn write_block(&mut self, block_type: u32, body: &[u8]) -> io::Result<()> {
+        make_room(&mut self.out, 12 + body.len())?;
         let total = length(12 + body.len())?.to_le_bytes();
         self.out.write_all(&[block_type.to_le_bytes(), total].concat())?;
         self.out.write_all(body)?;
@@ -149,7 +151,10 @@ impl<W: Write> PcapngWriter<W> {
     /// Writes the blocks of names and secrets that precede this packet in the captures.
     fn write_blocks_before(&mut self, packet: u64) -> io::Result<()> {
         let Self { findings: Some(findings), out, .. } = self else { return Ok(()) };
-        findings.take_before(packet, |block| out.write_all(block))
+        findings.take_before(packet, |block| {
+            make_room(out, block.len())?;
+            out.write_all(block)
+        })
     }
 
     /// Flushes the output, for readers of a growing file.

@@ -9,9 +9,8 @@
 
 use super::text::*;
 use super::{Options, Out, Rows};
-use std::fmt::Write;
 use std::io;
-use weir_packet::{Column, RowSink, Value, ValueType};
+use weir_packet::{Column, RowSink, Value, ValueType, printable};
 
 /// Number of rows that determine the widths.
 const SAMPLE_ROWS: usize = 200;
@@ -270,28 +269,7 @@ fn push_cell(line: &mut Vec<u8>, value: &Value<'_>) {
 
 /// Text in printable form: characters that a terminal would interpret are written as escapes.
 fn push_shown(line: &mut Vec<u8>, text: &str) {
-    let mut escape = String::new();
-    for c in text.chars() {
-        escape.clear();
-        // Writing into a string cannot fail.
-        let _ = match c {
-            '\n' => escape.write_str("\\n"),
-            '\r' => escape.write_str("\\r"),
-            '\t' => escape.write_str("\\t"),
-            _ if c.is_control() => write!(escape, "\\x{:02x}", c as u32),
-            _ if is_invisible(c) => write!(escape, "\\u{{{:x}}}", c as u32),
-            _ => escape.write_char(c),
-        };
-        line.extend_from_slice(escape.as_bytes());
-    }
-}
-
-/// Line separators, direction marks and similar characters: they are invisible and change the appearance of
-/// other text.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    line.extend_from_slice(printable(text, &[]).as_bytes());
 }
 
 /// A cell, cut to `limit` terminal columns and padded to its column's width.

@@ -101,12 +101,89 @@ fn csv_quotes_what_needs_it() {
     let expected = concat!(
         "ts,orig_h,resp_h,resp_p,share,duration,local,mac,host,none,raw,names,sizes\n",
         "1795226401.123456789,10.0.0.1,fe80::1,443,0.333333,1.002003004,true,00:01:02:fd:fe:ff,",
-        "x\u{1b}[31m\u{9b}é,,00ab,\"a\\x2cb,c\"\"\",\"1,20\"\n",
+        "x\\x1b[31m\\xc2\\x9bé,,00ab,\"a\\x2cb,c\"\"\",\"1,20\"\n",
     );
     assert_eq!(got, expected);
     let texts = ["", "plain", "a\nb"].map(|t| vec![Value::Text(t.into())]);
     let got = written(Format::Csv, Options::default(), &[column("t", ValueType::Text)], &texts);
-    assert_eq!(got, "t\n\"\"\nplain\n\"a\nb\"\n");
+    assert_eq!(got, "t\n\"\"\nplain\na\\x0ab\n");
+}
+
+/// Characters that control a terminal or hide, one of each range.
+const HIDDEN: &str = "\0\t\n\r\x1b\x7f\u{80}\u{9b}\u{ad}\u{61c}\u{180e}\u{200b}\u{200f}\u{2028}\u{202a}\u{202e}\u{2066}\
+                      \u{2069}\u{feff}\u{fff9}\u{e0041}";
+
+#[test]
+fn no_text_format_writes_hidden_characters() {
+    let list = vec![HIDDEN.to_string(), "a".to_string()];
+    let own = [
+        ("host", ValueType::Text, Value::Text(HIDDEN.into())),
+        ("names", ValueType::Texts, Value::Texts(list.into())),
+    ];
+    let (columns, row) = of_connection(own.into());
+    for &format in Format::ALL.iter().filter(|format| !format.is_columnar()) {
+        let got = written(
+            format,
+            Options { path: "http", ..Options::default() },
+            &columns,
+            std::slice::from_ref(&row),
+        );
+        let bad: String =
+            got.chars().filter(|c| !matches!(c, '\n' | '\t') && weir_packet::is_hidden(*c)).collect();
+        assert!(bad.is_empty(), "{format}: {bad:?} in {got}");
+        let lines = got.lines().filter(|line| !line.starts_with('#')).count();
+        let header = usize::from(matches!(format, Format::Csv | Format::Table));
+        assert_eq!(lines, 1 + header, "{format}: a row is a line: {got}");
+        assert!(got.contains('a'), "{format}");
+    }
+}
+
+#[test]
+fn escapes_of_hidden_characters_can_be_undone() {
+    let columns = [column("t", ValueType::Text)];
+    let rows = [vec![Value::Text(HIDDEN.into())], vec![Value::Text("日本\u{2030}é".into())]];
+    let got = written(Format::Json, Options::default(), &columns, &rows);
+    let parsed: Vec<serde_json::Value> =
+        got.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&parsed[0]["t"], &parsed[1]["t"]), (&HIDDEN.into(), &"日本\u{2030}é".into()));
+    for format in [Format::Csv, Format::Zeek] {
+        let got = written(format, Options::default(), &columns, &rows);
+        let lines: Vec<_> = got.lines().filter(|line| !line.starts_with('#')).collect();
+        let [.., hidden, plain] = lines[..] else { panic!("{got}") };
+        let bytes: Vec<u8> = hidden
+            .split("\\x")
+            .skip(1)
+            .map(|hex| u8::from_str_radix(hex, 16).unwrap_or_else(|_| panic!("{hidden}")))
+            .collect();
+        assert_eq!(String::from_utf8(bytes).unwrap(), HIDDEN, "{format}");
+        assert_eq!(plain, "日本\u{2030}é", "{format}");
+    }
+}
+
+#[test]
+fn safe_csv_has_no_formulas() {
+    let texts =
+        ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\u{ff1d}1", "\t=1", "a=1", "=\"a\",b", "http://x/?a=-1", ""];
+    let columns = [column("=t", ValueType::Text), column("n", ValueType::Fraction)];
+    let rows = texts.map(|text| vec![Value::Text(text.into()), Value::Fraction(-0.5)]);
+    let plain = written(Format::Csv, Options::default(), &columns, &rows);
+    assert!(!plain.contains('\''), "{plain}");
+    let safe = written(Format::Csv, Options { csv_safe: true, ..Options::default() }, &columns, &rows);
+    let expected = "\
+'=t,n
+'=1+1,-0.500000
+'+1,-0.500000
+'-1,-0.500000
+'@SUM(A1),-0.500000
+' =1,-0.500000
+'\u{ff1d}1,-0.500000
+'\\x09=1,-0.500000
+a=1,-0.500000
+\"'=\"\"a\"\",b\",-0.500000
+http://x/?a=-1,-0.500000
+\"\",-0.500000
+";
+    assert_eq!(safe, expected);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::IpAddr;
-use weir_packet::Timestamp;
+use weir_packet::{Timestamp, is_hidden};
 
 pub(super) fn push_number(line: &mut Vec<u8>, number: u64) {
     line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
@@ -98,6 +98,28 @@ pub(super) fn push_mac(line: &mut Vec<u8>, mac: [u8; 6]) {
 pub(super) fn push_hex(line: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     line.extend(bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]));
+}
+
+/// Text without [hidden](is_hidden) characters: each of their bytes is written as `\x9b`. Invalid UTF-8 is already in this
+/// form, and the text has no other escapes of it ([`readable`](weir_packet::readable)), so that it can be recovered.
+pub(super) fn push_visible(line: &mut Vec<u8>, text: &str) {
+    let mut rest = text;
+    while let Some((at, hidden)) = rest.char_indices().find(|(_, letter)| is_hidden(*letter)) {
+        let (before, from) = rest.split_at(at);
+        let (bytes, after) = from.split_at(hidden.len_utf8());
+        line.extend_from_slice(before.as_bytes());
+        push_escapes(line, bytes.as_bytes());
+        rest = after;
+    }
+    line.extend_from_slice(rest.as_bytes());
+}
+
+/// Bytes as `\x9b`.
+pub(super) fn push_escapes(line: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in bytes {
+        line.extend_from_slice(b"\\x");
+        push_hex(line, &[*byte]);
+    }
 }
 
 pub(super) fn push_bool(line: &mut Vec<u8>, value: bool) {

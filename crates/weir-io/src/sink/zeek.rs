@@ -8,7 +8,7 @@
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use weir_packet::{Column, RowSink, Value, ValueType};
+use weir_packet::{Column, RowSink, Value, ValueType, is_hidden};
 
 pub(super) struct Zeek {
     rows: Rows,
@@ -145,8 +145,8 @@ fn join<T>(line: &mut Vec<u8>, list: impl Iterator<Item = T>, push: impl Fn(&mut
     }
 }
 
-/// Text. Characters with a meaning in the format are escaped as `\x09`. Invalid UTF-8 bytes are already
-/// escaped in this form and stay unchanged.
+/// Text. Characters with a meaning in the format or for a terminal are escaped, byte by byte, as `\x09`. Invalid UTF-8
+/// bytes are already escaped in this form and stay unchanged.
 fn push_text(line: &mut Vec<u8>, text: &str, in_list: bool) {
     match text {
         "" => return line.extend_from_slice(b"(empty)"),
@@ -155,11 +155,19 @@ fn push_text(line: &mut Vec<u8>, text: &str, in_list: bool) {
         _ => {}
     }
     let bytes = text.as_bytes();
+    // The end of the last hidden character.
+    let mut hidden_to = 0;
     for (at, &byte) in bytes.iter().enumerate() {
         match byte {
             b'\\' if is_byte(&bytes[at..]) => line.push(byte),
             0..0x20 | 0x7f | b'\\' => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
             b',' if in_list => line.extend_from_slice(b"\\x2c"),
+            // The first byte of a character that is not ASCII.
+            0xc2.. if text[at..].starts_with(is_hidden) => {
+                hidden_to = at + text[at..].chars().next().map_or(1, char::len_utf8);
+                push_escapes(line, &[byte]);
+            }
+            _ if at < hidden_to => push_escapes(line, &[byte]),
             _ => line.push(byte),
         }
     }

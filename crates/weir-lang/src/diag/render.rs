@@ -12,7 +12,9 @@ pub(super) fn render(diagnostic: &Diagnostic, sources: &Sources, color: bool) ->
     let mut group = Group::with_title(level.primary_title(diagnostic.message.as_str()).id(diagnostic.code));
     for source in sources_of(diagnostic) {
         let text = sources.text(source);
-        let mut snippet = Snippet::source(text).path(sources.name(source));
+        // The renderer prints names of files and group messages unchanged, so they are sanitised here.
+        let name = annotate_snippets::normalize_untrusted_str(sources.name(source));
+        let mut snippet = Snippet::source(text).path(name);
         for (index, (span, label)) in diagnostic.spans.iter().enumerate() {
             if span.source != source {
                 continue;
@@ -27,7 +29,6 @@ pub(super) fn render(diagnostic: &Diagnostic, sources: &Sources, color: bool) ->
         group = group.element(snippet);
     }
     if let Some(help) = &diagnostic.help {
-        // The renderer prints group messages unchanged, so text from a source is sanitised here.
         group = group.element(Level::HELP.message(annotate_snippets::normalize_untrusted_str(help)));
     }
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
@@ -51,6 +52,15 @@ fn sources_of(diagnostic: &Diagnostic) -> Vec<u16> {
 mod tests {
     use super::*;
     use crate::diag::Span;
+
+    #[test]
+    fn names_of_files_cannot_control_the_terminal() {
+        let mut sources = Sources::new();
+        let source = sources.add("evil\u{1b}[31m\u{202e}.weir", "x\u{1b}");
+        let diagnostic = Diagnostic::error("W0001", "x\u{1b}").at(Span { source, start: 0, end: 1 });
+        let text = diagnostic.help("\u{1b}").render(&sources, false);
+        assert!(!text.contains(['\u{1b}', '\u{202e}']) && text.contains("evil"), "{text}");
+    }
 
     #[test]
     fn a_diagnostic_shows_the_line_carets_and_help() {

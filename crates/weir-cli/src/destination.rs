@@ -1,0 +1,279 @@
+//! The destination of a question's answers: opens the output, and writes batches of answers to it. Everything here runs
+//! on the thread of the output.
+
+use crate::failure::Failure;
+use crate::form::Form;
+use crate::output;
+use crate::part::Part;
+use crate::spec::Stdout;
+use crate::subcommand::MakeLines;
+use crate::tagged_sink::Named;
+use crate::totals::RunTotals;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir::io::outlet::{Paced, Pulse};
+use weir::io::{CaptureWriter, Following, Format, Partitions, RowBatch, sink};
+use weir::packet::{Column, PacketMeta, RowSink};
+
+/// A packet for a capture file.
+pub struct Packet {
+    pub meta: PacketMeta,
+    pub frame: Vec<u8>,
+    pub options: Vec<u8>,
+}
+
+/// Answers that are written together.
+pub enum Batch {
+    Rows(RowBatch),
+    Packets(Vec<Packet>),
+}
+
+/// Everything needed to open an output.
+pub struct Opening {
+    pub form: Form,
+    pub log: &'static str,
+    pub columns: Vec<Column>,
+    pub lines: Option<MakeLines>,
+    /// Findings of the reader, which a pcapng file stores beside packets.
+    pub findings: Option<Following>,
+    pub stdout: Stdout,
+    /// CSV without formulas.
+    pub csv_safe: bool,
+    /// When a temporary file replaces the output, if it is a file.
+    pub publish: Publish,
+    /// For reports of progress, if a blocked output is not waited for.
+    pub pulse: Option<Pulse>,
+}
+
+/// When the file of an output gets its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Publish {
+    /// At once: the output itself is opened.
+    Directly,
+    /// When its beginning is written, so that there is always a readable file.
+    Begun,
+    /// When it is complete. Until then, and if there are no answers, an existing file stays as it is.
+    Complete,
+}
+
+enum Writer {
+    Unopened,
+    Rows(Box<dyn RowSink + Send>),
+    Capture(CaptureWriter),
+    /// Answers are only counted; the number is written at the end.
+    Count,
+    Closed,
+}
+
+/// An output, opened by its first answers.
+pub struct Destination {
+    /// Name of the question, if the run has several.
+    name: Option<String>,
+    output: Option<PathBuf>,
+    opening: Opening,
+    writer: Writer,
+    part: Option<Part>,
+    totals: RunTotals,
+    /// Tells the question that its output has failed.
+    has_failed: Arc<AtomicBool>,
+}
+
+impl Destination {
+    /// The destination `output` of the question `name`; no output is standard output.
+    pub fn new(
+        name: Option<String>,
+        output: Option<PathBuf>,
+        opening: Opening,
+        totals: RunTotals,
+        has_failed: Arc<AtomicBool>,
+    ) -> Self {
+        let writer = if opening.form == Form::Count { Writer::Count } else { Writer::Unopened };
+        Self { name, output, opening, writer, part: None, totals, has_failed }
+    }
+
+    /// Opens the output unless it is open: creates or truncates the file.
+    ///
+    /// # Errors
+    /// The output cannot be opened. Its question has then ended.
+    pub fn open(&mut self) -> Result<(), Failure> {
+        match self.writer {
+            Writer::Unopened => {
+                self.writer = self.opened().inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))?
+            }
+            Writer::Closed => {
+                return Err(Failure::new(format!(
+                    "{}: the output has failed",
+                    output::name_of(self.output.as_deref())
+                )));
+            }
+            Writer::Rows(_) | Writer::Capture(_) | Writer::Count => {}
+        }
+        Ok(())
+    }
+
+    /// Writes answers, and flushes the output for its reader.
+    pub fn write(&mut self, batch: Batch, is_flushed: bool) {
+        if matches!(self.writer, Writer::Closed) {
+            return;
+        }
+        let written =
+            self.open().and_then(|()| self.write_batch(batch, is_flushed).map_err(|e| self.unwritten(&e)));
+        self.keep_failure(written);
+    }
+
+    /// Completes the output; `count` is the number of answers.
+    pub fn complete(&mut self, count: u64) {
+        if matches!(self.writer, Writer::Closed) {
+            return;
+        }
+        let completed = self.complete_output(count);
+        self.keep_failure(completed);
+        self.writer = Writer::Closed;
+    }
+
+    /// Keeps a failure, and closes the output. All failures are reported together at the end of the run.
+    fn keep_failure(&mut self, done: Result<(), Failure>) {
+        let Err(failure) = done else { return };
+        self.totals.add_fault(match &self.name {
+            Some(name) => failure.of_question(name),
+            None => failure,
+        });
+        self.has_failed.store(true, Ordering::Relaxed);
+        self.writer = Writer::Closed;
+        // The incomplete temporary file stays, and does not replace the target.
+        self.part.take().into_iter().for_each(Part::keep);
+    }
+
+    fn unwritten(&self, error: &io::Error) -> Failure {
+        match &self.output {
+            Some(path) => Failure::writing(path.display(), error),
+            None => Failure::from(io::Error::new(error.kind(), error.to_string())),
+        }
+    }
+
+    fn opened(&mut self) -> Result<Writer, Failure> {
+        if self.opening.form == Form::Count {
+            return Ok(Writer::Count);
+        }
+        let options = output::options(self.opening.log, self.output.as_deref(), self.opening.stdout);
+        let options = sink::Options { csv_safe: self.opening.csv_safe, ..options };
+        let writer = match self.opening.form {
+            Form::Rows(format) => Writer::Rows(self.rows(format, &options)?),
+            Form::Lines { color } => {
+                let make = self.opening.lines;
+                let make = make.ok_or_else(|| Failure::new("the question has no lines of its own"))?;
+                Writer::Rows(make(self.stream()?, color))
+            }
+            Form::Capture(format) => {
+                let writer = CaptureWriter::new(format, self.stream()?);
+                Writer::Capture(match self.opening.findings.take() {
+                    Some(findings) => writer.with_findings(findings),
+                    None => writer,
+                })
+            }
+            Form::Count => Writer::Count,
+        };
+        let Writer::Rows(mut sink) = writer else { return Ok(writer) };
+        sink.begin(&self.opening.columns).map_err(|e| self.unwritten(&e))?;
+        if self.opening.publish == Publish::Begun {
+            self.publish()?;
+        }
+        Ok(Writer::Rows(sink))
+    }
+
+    /// The sink of rows.
+    fn rows(&mut self, format: Format, options: &sink::Options) -> Result<Box<dyn RowSink + Send>, Failure> {
+        if let Some(directory) = self.output.as_deref().filter(|path| output::is_directory(path)) {
+            let partitions = Partitions::new(directory, format, options).map_err(Failure::new)?;
+            return Ok(Box::new(partitions));
+        }
+        output::refuse_terminal(format, self.output.as_deref())?;
+        if self.output.is_some() {
+            let file = self.file()?;
+            return Ok(match is_regular(&file) {
+                true => sink::create_in_file(format, file, options),
+                false => sink::create(format, self.paced(file), options),
+            });
+        }
+        let sink = sink::create(format, self.stream()?, options);
+        Ok(match &self.name {
+            Some(name) if format == Format::Json => Box::new(Named::new(name, sink)),
+            _ => sink,
+        })
+    }
+
+    /// The output as a stream of bytes.
+    fn stream(&mut self) -> Result<Box<dyn Write + Send>, Failure> {
+        let file = self.file()?;
+        Ok(if is_regular(&file) { Box::new(file) } else { self.paced(file) })
+    }
+
+    /// A pipe or device, whose reader may be slow.
+    fn paced(&self, file: File) -> Box<dyn Write + Send> {
+        match self.opening.pulse.clone() {
+            Some(pulse) => Box::new(Paced::new(file, pulse)),
+            None => Box::new(file),
+        }
+    }
+
+    /// Opens the file, or standard output.
+    fn file(&mut self) -> Result<File, Failure> {
+        let Some(path) = &self.output else { return output::open(None) };
+        if self.opening.publish == Publish::Directly || output::is_special(path) {
+            return output::open(Some(path));
+        }
+        let created = Part::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())));
+        created.map(|(file, part)| {
+            self.part = Some(part);
+            file
+        })
+    }
+
+    /// Replaces the output by the temporary file.
+    fn publish(&mut self) -> Result<(), Failure> {
+        let Some(part) = self.part.take() else { return Ok(()) };
+        part.publish().map_err(|e| self.unwritten(&e))
+    }
+
+    fn write_batch(&mut self, batch: Batch, is_flushed: bool) -> io::Result<()> {
+        match (&mut self.writer, batch) {
+            (Writer::Rows(sink), Batch::Rows(rows)) => {
+                rows.each(&mut |values| sink.row(values))?;
+                if is_flushed { sink.flush() } else { Ok(()) }
+            }
+            (Writer::Capture(writer), Batch::Packets(packets)) => {
+                let mut packets = packets.iter();
+                packets.try_for_each(|p| writer.write_with_options(&p.meta, &p.frame, &p.options))?;
+                if is_flushed { writer.flush() } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn complete_output(&mut self, count: u64) -> Result<(), Failure> {
+        // A question without answers creates no output that replaces another one only when it is complete.
+        let is_unopened = matches!(self.writer, Writer::Unopened);
+        if is_unopened && self.opening.publish == Publish::Complete {
+            return Ok(());
+        }
+        self.open()?;
+        let written = match std::mem::replace(&mut self.writer, Writer::Closed) {
+            Writer::Rows(mut sink) => sink.end(),
+            Writer::Capture(writer) => writer.finish(),
+            Writer::Count => {
+                let mut out = self.stream()?;
+                writeln!(out, "{count}").and_then(|()| out.flush())
+            }
+            Writer::Unopened | Writer::Closed => Ok(()),
+        };
+        written.map_err(|e| self.unwritten(&e))?;
+        self.publish()
+    }
+}
+
+fn is_regular(file: &File) -> bool {
+    file.metadata().is_ok_and(|about| about.is_file())
+}

@@ -1,0 +1,79 @@
+//! The threads of a run's outputs: one for each output, and one for standard output, which questions may share.
+
+use crate::args::Input;
+use crate::output;
+use crate::spec::Stdout;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use weir::io::outlet::Load;
+use weir::io::{Outlet, Patience};
+
+/// How long a run of several questions waits for an output that accepts nothing, by default.
+const OUTPUT_WAIT: Duration = Duration::from_secs(5);
+
+/// The outputs of a run.
+pub struct Outlets {
+    patience: Patience,
+    /// The thread of standard output. All questions that write there share it, so that their rows keep their order.
+    stdout: Arc<Outlet>,
+    /// The outputs in use, each with its name.
+    all: Mutex<Vec<(String, Arc<Outlet>)>>,
+}
+
+impl Outlets {
+    /// The outputs of a run with these options. A single question waits for its output; with several, a blocked output
+    /// must not stop the others.
+    pub fn new(input: &Input, stdout: Stdout) -> Self {
+        let default = if stdout == Stdout::Shared { Some(OUTPUT_WAIT) } else { None };
+        // A time that is too long for the clock is unlimited.
+        let given = input.output_wait.map(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let patience = given.unwrap_or(default).map_or_else(Patience::unlimited, Patience::of);
+        // Even a run that never waits gives its outputs time for what they have accepted.
+        Self::with(patience.with_completion(OUTPUT_WAIT))
+    }
+
+    /// The outputs of a run that waits for them as `patience` says.
+    pub fn with(patience: Patience) -> Self {
+        let stdout = Arc::new(Outlet::new(patience.clone()));
+        let all = Mutex::new(vec![(output::name_of(None), Arc::clone(&stdout))]);
+        Self { patience, stdout, all }
+    }
+
+    /// How long this run waits for outputs.
+    pub fn patience(&self) -> &Patience {
+        &self.patience
+    }
+
+    /// The thread of an output: a file, a directory, or standard output.
+    pub fn of(&self, output: Option<&Path>) -> Arc<Outlet> {
+        let Some(path) = output else { return Arc::clone(&self.stdout) };
+        let outlet = Arc::new(Outlet::new(self.patience.clone()));
+        let mut all = self.lock();
+        // Outputs of removed questions are forgotten when they are complete.
+        all.retain(|(_, outlet)| Arc::strong_count(outlet) > 1 || !outlet.is_idle());
+        all.push((output::name_of(Some(path)), Arc::clone(&outlet)));
+        outlet
+    }
+
+    /// Waits until all outputs are complete, or have been blocked for too long: returns the latter, each with the size
+    /// of what is not written.
+    pub fn wait(&self) -> Vec<(String, Load)> {
+        let all = self.lock().clone();
+        let blocked =
+            |(name, outlet): (String, Arc<Outlet>)| Some((name, outlet.wait(&self.patience).err()?));
+        all.into_iter().filter_map(blocked).collect()
+    }
+
+    /// The outputs that are not complete.
+    pub fn waiting(&self) -> Vec<(String, Load)> {
+        let busy = |(name, outlet): &(String, Arc<Outlet>)| {
+            (!outlet.is_idle()).then(|| (name.clone(), outlet.waiting()))
+        };
+        self.lock().iter().filter_map(busy).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(String, Arc<Outlet>)>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,76 @@
+//! Ends the process within a second of SIGTERM or SIGHUP, whatever is blocked. Process managers send these signals once.
+//! SIGINT has no such limit: a person sees that the process waits, and sends it again.
+
+use crate::failure::Failure;
+use crate::outlets::Outlets;
+use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// Time from the signal until the run does not wait for outputs.
+const OUTPUT_TIME: Duration = Duration::from_millis(250);
+
+/// Time from the signal until their completion is not waited for.
+const COMPLETION_TIME: Duration = Duration::from_millis(750);
+
+/// Time from the signal until the process is ended, if it has not ended by then.
+const END_TIME: Duration = Duration::from_millis(900);
+
+/// Time for the last message: standard error may be blocked, too.
+const MESSAGE_TIME: Duration = Duration::from_millis(50);
+
+/// The thread that waits for the signal.
+pub struct Shutdown {
+    /// Number of the signal; 0: none.
+    signal: Arc<AtomicI32>,
+}
+
+impl Shutdown {
+    /// Begins to wait for the signal. The end removes `socket`, as the usual end of a run does.
+    pub fn watch(outlets: Arc<Outlets>, socket: Option<&Path>) -> Result<Self, Failure> {
+        let mut signals = Signals::new([SIGTERM, SIGHUP]).map_err(Failure::new)?;
+        let socket = socket.map(Path::to_path_buf);
+        let signal = Arc::new(AtomicI32::new(0));
+        let received = Arc::clone(&signal);
+        let thread = std::thread::Builder::new().name("weir-signal".into());
+        let waiting = thread.spawn(move || {
+            let Some(number) = signals.forever().next() else { return };
+            received.store(number, Ordering::Relaxed);
+            let now = Instant::now();
+            outlets.patience().end_at(now + OUTPUT_TIME, now + COMPLETION_TIME);
+            std::thread::sleep(END_TIME);
+            end(number, &outlets, socket);
+        });
+        waiting.map(drop).map_err(Failure::new)?;
+        Ok(Self { signal })
+    }
+
+    /// The exit status of a process that the signal ended; `None`: there was no signal.
+    pub fn status(&self) -> Option<ExitCode> {
+        let number = self.signal.load(Ordering::Relaxed);
+        (number != 0).then(|| ExitCode::from(128 + number as u8))
+    }
+}
+
+/// Ends the process.
+fn end(signal: i32, outlets: &Arc<Outlets>, socket: Option<PathBuf>) {
+    socket.into_iter().for_each(|path| drop(std::fs::remove_file(path)));
+    let (said, is_said) = channel();
+    let outlets = Arc::clone(outlets);
+    std::thread::spawn(move || {
+        let name = if signal == SIGTERM { "SIGTERM" } else { "SIGHUP" };
+        say!("weir: {name}: the run did not end within a second: its outputs are not complete");
+        for (output, load) in outlets.waiting() {
+            say!("weir: {output} is blocked: {} more rows are not written", load.rows);
+        }
+        let _ = said.send(());
+    });
+    let _ = is_said.recv_timeout(MESSAGE_TIME);
+    // No destructors: they may wait for what is blocked.
+    signal_hook::low_level::exit(128 + signal);
+}

@@ -1,0 +1,470 @@
+//! The thread of an output: it executes the jobs that write, so that an output that blocks delays nothing else.
+//!
+//! Jobs wait in a queue of at most [`QUEUE_BYTES_MAX`] bytes. If the queue is full, the sender waits as long as its
+//! [`Patience`] says, and then keeps the job; the caller counts the loss. A *slow* output completes jobs and is waited
+//! for. An output that completes none for the time of the patience is *blocked*: nobody waits for it until it completes
+//! one.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Limit of the bytes in the queue of an output. A larger job is accepted by an empty queue.
+pub const QUEUE_BYTES_MAX: usize = 4 << 20;
+
+/// How often a waiting sender checks whether its patience is over.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long senders wait for an output that completes no job.
+#[derive(Debug, Clone, Default)]
+pub struct Patience {
+    limit: Option<Duration>,
+    completion_limit: Option<Duration>,
+    end: Arc<OnceLock<End>>,
+}
+
+/// The end of all patience.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    of_senders: Instant,
+    of_completion: Instant,
+}
+
+impl Patience {
+    /// Waits without a limit. From files nothing is lost then.
+    pub fn unlimited() -> Self {
+        Self::default()
+    }
+
+    /// Waits for this time; 0: not at all, as live traffic needs.
+    pub fn of(limit: Duration) -> Self {
+        Self { limit: Some(limit), completion_limit: Some(limit), ..Self::default() }
+    }
+
+    /// Waits at least this time for the [completion](Outlet::wait) of outputs.
+    #[must_use]
+    pub fn with_completion(self, least: Duration) -> Self {
+        Self { completion_limit: self.completion_limit.map(|limit| limit.max(least)), ..self }
+    }
+
+    /// Whether a blocked output is not waited for, at some time.
+    pub fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Senders do not wait from `of_senders` on, and nobody waits for the [completion](Outlet::wait) of outputs from
+    /// `of_completion` on. Applies to all copies; the first call counts.
+    pub fn end_at(&self, of_senders: Instant, of_completion: Instant) {
+        // A later end changes nothing.
+        let _ = self.end.set(End { of_senders, of_completion });
+    }
+
+    /// Whether a sender waits no longer for an output that completed no job since `progress`.
+    fn is_over(&self, progress: Instant) -> bool {
+        is_past(self.limit, progress) || self.end.get().is_some_and(|end| Instant::now() >= end.of_senders)
+    }
+
+    /// Whether the completion of such an output is waited for no longer.
+    fn is_over_for_completion(&self, progress: Instant) -> bool {
+        is_past(self.completion_limit, progress)
+            || self.end.get().is_some_and(|end| Instant::now() >= end.of_completion)
+    }
+}
+
+fn is_past(limit: Option<Duration>, progress: Instant) -> bool {
+    limit.is_some_and(|limit| progress.elapsed() >= limit)
+}
+
+/// The size of a job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Rows or packets, for reports.
+    pub rows: u64,
+    /// Memory, in bytes.
+    pub bytes: usize,
+}
+
+/// A job of an output.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// Why a job was not accepted.
+#[derive(Debug)]
+pub enum Refused {
+    /// The queue is full, and the patience is over.
+    Full,
+    /// The thread cannot be created.
+    Thread(io::Error),
+}
+
+/// The thread of an output, which begins with the first job and ends when the outlet is dropped and its queue is empty.
+/// Dropping does not wait; [`wait`](Self::wait) does.
+pub struct Outlet {
+    shared: Arc<Shared>,
+    patience: Patience,
+}
+
+impl fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outlet").field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// A job has come, or the outlet was dropped.
+    arrived: Condvar,
+    /// A job is complete.
+    completed: Condvar,
+}
+
+struct State {
+    jobs: VecDeque<(Load, Job)>,
+    /// The size of these jobs and of the job that is executed.
+    waiting: Load,
+    is_busy: bool,
+    is_started: bool,
+    is_dropped: bool,
+    /// A job has panicked.
+    has_died: bool,
+    /// When the last job was completed, or when the first job came to the empty queue.
+    progress: Instant,
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.jobs.is_empty() && !self.is_busy
+    }
+
+    fn has_room(&self, load: Load) -> bool {
+        self.is_idle() || self.waiting.bytes + load.bytes <= QUEUE_BYTES_MAX
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that holds the lock panics, except for the assertion here.
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!state.has_died, "the thread of an output has panicked");
+        state
+    }
+
+    /// Waits until a job is complete, or a moment.
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let (state, _) =
+            self.completed.wait_timeout(state, CHECK_INTERVAL).unwrap_or_else(PoisonError::into_inner);
+        assert!(!state.has_died, "the thread of an output has panicked");
+        state
+    }
+
+    /// Executes jobs until the outlet is dropped.
+    fn work(&self) {
+        let _alarm = Alarm(self);
+        let mut state = self.lock();
+        loop {
+            let Some((load, job)) = state.jobs.pop_front() else {
+                if state.is_dropped {
+                    return;
+                }
+                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state.is_busy = true;
+            drop(state);
+            job();
+            state = self.lock();
+            state.is_busy = false;
+            state.waiting.rows -= load.rows;
+            state.waiting.bytes -= load.bytes;
+            state.progress = Instant::now();
+            self.completed.notify_all();
+        }
+    }
+}
+
+/// Reports a panic of a job to those who wait for the output.
+struct Alarm<'s>(&'s Shared);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state.lock().unwrap_or_else(PoisonError::into_inner).has_died = true;
+            self.0.completed.notify_all();
+        }
+    }
+}
+
+impl Outlet {
+    /// An outlet without a thread yet.
+    pub fn new(patience: Patience) -> Self {
+        let state = State {
+            jobs: VecDeque::new(),
+            waiting: Load::default(),
+            is_busy: false,
+            is_started: false,
+            is_dropped: false,
+            has_died: false,
+            progress: Instant::now(),
+        };
+        let shared = Shared { state: Mutex::new(state), arrived: Condvar::new(), completed: Condvar::new() };
+        Self { shared: Arc::new(shared), patience }
+    }
+
+    /// Whether [`send`](Self::send) would accept a job of this size at once.
+    pub fn has_room(&self, load: Load) -> bool {
+        self.shared.lock().has_room(load)
+    }
+
+    /// Adds a job; waits for room as long as the patience says.
+    ///
+    /// # Errors
+    /// The job was not accepted and is dropped.
+    ///
+    /// # Panics
+    /// An earlier job has panicked. This applies to the other functions, too.
+    pub fn send(&self, load: Load, job: Job) -> Result<(), Refused> {
+        let mut state = self.shared.lock();
+        while !state.has_room(load) {
+            if self.patience.is_over(state.progress) {
+                return Err(Refused::Full);
+            }
+            state = self.shared.wait(state);
+        }
+        self.push(state, load, job)
+    }
+
+    /// Adds a job that needs no room, such as the end of the output. For jobs that are sent a fixed number of times.
+    ///
+    /// # Errors
+    /// [`Refused::Thread`]
+    pub fn post(&self, job: Job) -> Result<(), Refused> {
+        self.push(self.shared.lock(), Load::default(), job)
+    }
+
+    fn push(&self, mut state: MutexGuard<'_, State>, load: Load, job: Job) -> Result<(), Refused> {
+        if !state.is_started {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name("weir-out".into());
+            // The new thread waits for the lock.
+            thread.spawn(move || shared.work()).map_err(Refused::Thread)?;
+            state.is_started = true;
+        }
+        if state.is_idle() {
+            state.progress = Instant::now();
+        }
+        state.waiting.rows += load.rows;
+        state.waiting.bytes += load.bytes;
+        state.jobs.push_back((load, job));
+        self.shared.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Waits until all jobs are complete, or `patience` is over.
+    ///
+    /// # Errors
+    /// The size of the jobs that are not complete.
+    pub fn wait(&self, patience: &Patience) -> Result<(), Load> {
+        let mut state = self.shared.lock();
+        while !state.is_idle() {
+            if patience.is_over_for_completion(state.progress) {
+                return Err(state.waiting);
+            }
+            state = self.shared.wait(state);
+        }
+        Ok(())
+    }
+
+    /// For jobs that write for a long time.
+    pub fn pulse(&self) -> Pulse {
+        Pulse(Arc::clone(&self.shared))
+    }
+
+    /// The size of the jobs that are not complete.
+    pub fn waiting(&self) -> Load {
+        self.shared.lock().waiting
+    }
+
+    /// Whether all jobs are complete.
+    pub fn is_idle(&self) -> bool {
+        self.shared.lock().is_idle()
+    }
+}
+
+/// Reports the progress of a job that writes for a long time.
+#[derive(Clone)]
+pub struct Pulse(Arc<Shared>);
+
+impl fmt::Debug for Pulse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pulse")
+    }
+}
+
+/// Writes to a pipe or device in pieces, each of which is progress. A slow reader is then not taken for a blocked one.
+#[derive(Debug)]
+pub struct Paced<W> {
+    out: W,
+    pulse: Pulse,
+}
+
+/// Size of a piece, in bytes: a page of a pipe.
+const PIECE_BYTES: usize = 4096;
+
+impl<W: Write> Paced<W> {
+    /// Writes to `out`.
+    pub fn new(out: W, pulse: Pulse) -> Self {
+        Self { out, pulse }
+    }
+}
+
+impl<W: Write> Write for Paced<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(&bytes[..bytes.len().min(PIECE_BYTES)])?;
+        self.pulse.0.lock().progress = Instant::now();
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).is_dropped = true;
+        self.shared.arrived.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+
+    const LARGE: Load = Load { rows: 2, bytes: QUEUE_BYTES_MAX / 2 };
+
+    /// A job that blocks until it is released, and the release.
+    fn gate() -> (Job, SyncSender<()>) {
+        let (release, released): (_, Receiver<()>) = sync_channel(0);
+        let wait = move || {
+            // A dropped release releases, too.
+            let _ = released.recv();
+        };
+        (Box::new(wait), release)
+    }
+
+    #[test]
+    fn jobs_are_executed_in_order_on_another_thread() {
+        let outlet = Outlet::new(Patience::unlimited());
+        let (done, jobs) = channel();
+        for number in 0..1000 {
+            let done = done.clone();
+            let job = Box::new(move || done.send((number, std::thread::current().id())).unwrap());
+            outlet.send(Load { rows: 1, bytes: 10_000 }, job).unwrap();
+        }
+        assert_eq!(outlet.wait(&Patience::unlimited()), Ok(()));
+        assert_eq!(outlet.waiting(), Load::default());
+        drop((outlet, done));
+        let own = std::thread::current().id();
+        let order: Vec<_> =
+            jobs.iter().inspect(|(_, thread)| assert_ne!(*thread, own)).map(|job| job.0).collect();
+        assert_eq!(order, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_jobs_of_a_dropped_outlet_are_executed() {
+        let outlet = Outlet::new(Patience::unlimited());
+        let ((job, release), (done, is_done)) = (gate(), channel());
+        outlet.send(LARGE, job).unwrap();
+        outlet.post(Box::new(move || done.send(()).unwrap())).unwrap();
+        drop(outlet);
+        drop(release);
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(20)), Ok(()));
+    }
+
+    #[test]
+    fn a_blocked_outlet_accepts_as_much_as_its_queue_holds() {
+        let outlet = Outlet::new(Patience::of(Duration::from_millis(200)));
+        let (job, release) = gate();
+        outlet.send(LARGE, job).unwrap();
+        outlet.send(LARGE, Box::new(|| ())).unwrap();
+        let (one, began) = (Load { rows: 1, bytes: 1 }, Instant::now());
+        assert!(!outlet.has_room(one));
+        assert!(matches!(outlet.send(one, Box::new(|| ())), Err(Refused::Full)));
+        assert!(began.elapsed() >= Duration::from_millis(150), "the sender waits first");
+        let began = Instant::now();
+        assert!(matches!(outlet.send(one, Box::new(|| ())), Err(Refused::Full)));
+        assert!(began.elapsed() < Duration::from_millis(150), "and does not wait again");
+        assert_eq!(outlet.wait(&Patience::of(Duration::ZERO)), Err(Load { rows: 4, bytes: QUEUE_BYTES_MAX }));
+        drop(release);
+        assert_eq!(outlet.wait(&Patience::unlimited()), Ok(()));
+        outlet.send(one, Box::new(|| ())).expect("it accepts jobs again");
+    }
+
+    #[test]
+    fn a_slow_outlet_loses_nothing() {
+        let outlet = Outlet::new(Patience::of(Duration::from_millis(400)));
+        // Together the jobs take much longer than the patience.
+        for _ in 0..20 {
+            outlet
+                .send(LARGE, Box::new(|| std::thread::sleep(Duration::from_millis(40))))
+                .expect("there is room");
+        }
+        assert_eq!(outlet.wait(&Patience::of(Duration::from_millis(400))), Ok(()));
+    }
+
+    #[test]
+    fn a_job_that_writes_slowly_is_not_blocked() {
+        struct Slow;
+        impl Write for Slow {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                assert!(bytes.len() <= PIECE_BYTES);
+                std::thread::sleep(Duration::from_millis(40));
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let outlet = Outlet::new(Patience::of(Duration::from_millis(400)));
+        let mut out = Paced::new(Slow, outlet.pulse());
+        outlet.send(LARGE, Box::new(move || out.write_all(&[0; 20 * PIECE_BYTES]).unwrap())).unwrap();
+        assert_eq!(outlet.wait(&Patience::of(Duration::from_millis(400))), Ok(()));
+    }
+
+    #[test]
+    fn without_a_limit_the_sender_waits_until_the_end_of_all_patience() {
+        let patience = Patience::unlimited();
+        let outlet = Outlet::new(patience.clone());
+        let (job, release) = gate();
+        outlet.send(LARGE, job).unwrap();
+        outlet.send(LARGE, Box::new(|| ())).unwrap();
+        let began = Instant::now();
+        let after = |time| began + Duration::from_millis(time);
+        patience.end_at(after(300), after(600));
+        assert!(matches!(outlet.send(LARGE, Box::new(|| ())), Err(Refused::Full)));
+        assert!(Instant::now() >= after(300));
+        assert!(outlet.wait(&patience).is_err());
+        assert!(Instant::now() >= after(600));
+        drop(release);
+    }
+
+    #[test]
+    fn the_time_without_jobs_does_not_count() {
+        let outlet = Outlet::new(Patience::of(Duration::from_millis(300)));
+        outlet.send(LARGE, Box::new(|| ())).unwrap();
+        outlet.wait(&Patience::unlimited()).unwrap();
+        std::thread::sleep(Duration::from_millis(350));
+        let (job, release) = gate();
+        outlet.send(LARGE, job).unwrap();
+        outlet.send(LARGE, Box::new(|| ())).unwrap();
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(release);
+        });
+        outlet.send(LARGE, Box::new(|| ())).expect("the outlet was blocked for 50 ms only");
+        later.join().unwrap();
+    }
+}
