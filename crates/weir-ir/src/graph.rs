@@ -47,7 +47,7 @@
 //! block       = blockN [( (v : type),* )] :  instruction*  terminator
 //! type        = bool | int | buf | flow table
 //! instruction = v = const NUMBER                 | v = bool (true | false)
-//!             | v = (add | sub | sub_sat | mul | and | or | xor | shl | shr | min | max) v v
+//!             | v = (add | sub | sub_sat | mul | div | rem | and | or | xor | shl | shr | min | max) v v
 //!             | v = (eq | ne | lt | le) v v      | v = not v        | v = from_bool v
 //!             | v = select v v v                 | v = frame        | v = narrow v v      | v = length v
 //!             | v = (load8 | load16be | load32be | load64be) v v DISPLACEMENT
@@ -186,6 +186,10 @@ pub enum BinaryOp {
     SubSat,
     /// Wrapping product.
     Mul,
+    /// Quotient; 0 if the divisor is 0.
+    Div,
+    /// Remainder; 0 if the divisor is 0.
+    Rem,
     /// Bitwise and; also of booleans.
     And,
     /// Bitwise or; also of booleans.

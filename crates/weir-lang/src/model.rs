@@ -19,6 +19,8 @@ pub struct Protocol {
     pub declared: String,
     /// The first part of its fields' names in filters (`protocol fragment as ipv6.fraghdr`); `name` by default.
     pub filter_name: String,
+    /// Further such names (`protocol ip as ip, ipv4`).
+    pub other_filter_names: Vec<String>,
     /// The `//!` line above it.
     pub doc: String,
     /// The layout, in order.

@@ -201,6 +201,7 @@ impl Checker<'_> {
             if let Some(place) = place {
                 let protocol = Arc::make_mut(&mut protocol);
                 protocol.name = name.text.clone();
+                protocol.other_filter_names.clear();
                 protocol.filter_name = place.filter_name.as_ref().unwrap_or(name).text.clone();
             }
             if let Some(other) =

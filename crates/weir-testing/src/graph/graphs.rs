@@ -445,10 +445,12 @@ impl Maker<'_> {
     }
 }
 
-const BINARY: [BinaryOp; 11] = [
+const BINARY: [BinaryOp; 13] = [
     BinaryOp::Add,
     BinaryOp::Sub,
     BinaryOp::SubSat,
+    BinaryOp::Div,
+    BinaryOp::Rem,
     BinaryOp::Mul,
     BinaryOp::And,
     BinaryOp::Or,
