@@ -307,8 +307,11 @@ impl Resolver<'_> {
             "payload.length" => return self.payload_length(span),
             "rest.length" | "layer.length" => {
                 self.scope.rest_length.get_or_insert(span);
-                let expr = if name == "rest.length" { Expr::RestLength } else { Expr::LayerLength };
-                return self.length(name, expr, span);
+                if name == "layer.length" {
+                    // Known before the header.
+                    return Value::number(Expr::LayerLength, Range::of_bits(32));
+                }
+                return self.length(name, Expr::RestLength, span);
             }
             "header.length" => return self.length(name, Expr::HeaderLength, span),
             "originator" | "responder" => return self.direction(name, span),

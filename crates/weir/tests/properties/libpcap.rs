@@ -125,7 +125,8 @@ fn frame(random: &mut Random, link: LinkType) -> MemoryPacket {
             [&type_bytes[..], &head, &payload].concat()
         }
         LinkType::NULL | LinkType::LOOP => {
-            let family: u32 = if ethertype == 0x86dd { 10 } else { 2 };
+            // libpcap knows only the values of BSD.
+            let family: u32 = if ethertype == 0x86dd { random.pick(&[24, 28, 30]) } else { 2 };
             let family = if link == LinkType::NULL { family.to_le_bytes() } else { family.to_be_bytes() };
             [&family[..], &payload].concat()
         }
@@ -196,6 +197,10 @@ fn expression(random: &mut Random, depth: u32, link: LinkType) -> String {
 fn filter(random: &mut Random, link: LinkType) -> String {
     let depth = random.below(3) as u32;
     let inner = expression(random, depth, link);
+    // In 802.11 libpcap mixes up the registers of these places, and those of arithmetic.
+    if matches!(link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI) {
+        return if random.once_in(4) { format!("not ({inner})") } else { inner };
+    }
     let head = random.pick(&["", "", "vlan and ", "vlan 5 and ", "mpls and ", "mpls 5 and mpls and ", "pppoes and ",
         "pppoes 7 and ", "geneve and ", "geneve 5 and ", "vlan and vlan and ", "vlan or ", "vlan and geneve and ",
         "geneve and vlan and ", "geneve and geneve and "]);
@@ -225,7 +230,9 @@ fn primitive(random: &mut Random, link: LinkType) -> String {
             .to_string(),
         9 => format!("{}proto {number}", random.pick(&["", "ip ", "ip6 "])),
         10 => format!("{} {}", random.pick(&["less", "greater"]), random.below(160)),
-        11..=13 => relation(random),
+        11..=13 if !matches!(link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI) => {
+            relation(random)
+        }
         14 => random
             .pick(&["ether proto 0x0800", "ether proto \\arp", "ether proto 0x42", "ether proto \\ip6", "pppoed"])
             .to_string(),
@@ -350,6 +357,11 @@ fn compare(compiler: &Compiler, texts: &[String], packets: &[MemoryPacket], link
     let (mut asks, mut expected) = (vec![], vec![]);
     for text in texts {
         let theirs = libpcap(text, &file);
+        // libpcap takes any sum that begins with a constant for that constant.
+        let is_mistaken = |said: &String| said.contains("shift by") || said.contains("by zero");
+        if theirs.as_ref().is_err_and(is_mistaken) {
+            continue;
+        }
         match compiler.compile(&[ask(text, Want::Packets)], &options(Executor::Interpreter)) {
             // A filter that libpcap refuses for this link type matches nothing of it.
             Ok(_) => expected.push(theirs.unwrap_or_default()),
@@ -414,6 +426,11 @@ fn ours_is_libpcap_s() {
                 LinkType::RAW,
                 LinkType::IPV4,
                 LinkType::IPV6,
+                LinkType::PPP,
+                LinkType::C_HDLC,
+                LinkType::IEEE802_11,
+                LinkType::IEEE802_11_RADIOTAP,
+                LinkType::PPI,
             ]),
         };
         let packets: Vec<MemoryPacket> = (0..120).map(|_| frame(&mut random, link)).collect();
