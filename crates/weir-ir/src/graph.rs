@@ -33,8 +33,8 @@
 //! `block` and so on stand for `v7`, `table0`, `block3`.
 //! ```text
 //! declaration = graph "NAME"
-//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME] [key (KEY_PART,*)]
-//!                      [timeout_ms NUMBER]
+//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME] [carries NAME]
+//!                      [key (KEY_PART,*)] [timeout_ms NUMBER]
 //!             | varN table VAR (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
 //!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [wholes COUNT]
 //!                      [retain] [headers_only] [overwrite] [distinct] [tells]
@@ -402,6 +402,8 @@ pub struct TableDecl {
     /// The connection of which a flow is part, by name. The part has the same key and no record of its own; if the
     /// connection was looked up before, its packets are those of the connection.
     pub part: Option<String>,
+    /// The layer whose session protocols its bytes carry, if that is not the layer itself.
+    pub carries: Option<String>,
     /// The layout of its flows' keys.
     pub key: KeyLayout,
     /// Idle timeout of instances in milliseconds. If it depends on their state, the variable

@@ -1,7 +1,7 @@
 //! Lowers expressions of the protocol language to values.
 
 use super::Lower;
-use weir_ir::graph::{BinaryOp, CompareOp, Op, Value};
+use weir_ir::graph::{BinaryOp, CompareOp, Meta, Op, Value};
 use weir_lang::model::{self, Expr, HeaderItem, LayerId, Protocol, Stmt};
 
 impl Lower<'_> {
@@ -56,6 +56,7 @@ impl Lower<'_> {
                 self.b.one(Op::Sum16 { buf, offset, length, first })
             }
             Expr::Strict => self.b.int(u64::from(self.need.strict)),
+            Expr::Time => self.b.one(Op::Meta(Meta::Time)),
             Expr::Cursor => self.cursor.expect("the checker lets it stand in headers alone"),
             Expr::Present(_)
             | Expr::Originator
@@ -158,6 +159,8 @@ impl Lower<'_> {
             model::BinaryOp::Add => BinaryOp::Add,
             model::BinaryOp::Sub => BinaryOp::SubSat,
             model::BinaryOp::Mul => BinaryOp::Mul,
+            model::BinaryOp::Div => BinaryOp::Div,
+            model::BinaryOp::Rem => BinaryOp::Rem,
             model::BinaryOp::And => BinaryOp::And,
             model::BinaryOp::Or => BinaryOp::Or,
             model::BinaryOp::Xor => BinaryOp::Xor,
@@ -229,6 +232,7 @@ impl Lower<'_> {
             | Expr::LayerLength
             | Expr::Cursor
             | Expr::Strict
+            | Expr::Time
             | Expr::InState(_)
             | Expr::Originator => self.b.bool(true),
         }

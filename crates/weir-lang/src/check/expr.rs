@@ -314,6 +314,7 @@ impl Resolver<'_> {
                 return self.length(name, Expr::RestLength, span);
             }
             "header.length" => return self.length(name, Expr::HeaderLength, span),
+            "packet.time" => return Value::number(Expr::Time, Range::ANY),
             "originator" | "responder" => return self.direction(name, span),
             "cursor" => return self.cursor(span),
             "strict" if self.scope.find(name).is_none() => return Value::number(Expr::Strict, Range::TRUTH),
@@ -554,7 +555,7 @@ fn size_of(expr: &Expr) -> usize {
 fn is_open(expr: &Expr, cursor: Option<u64>) -> bool {
     match expr {
         Expr::Cursor => cursor.is_none(),
-        Expr::HeaderLength | Expr::RestLength | Expr::LayerLength => true,
+        Expr::HeaderLength | Expr::RestLength | Expr::LayerLength | Expr::Time => true,
         _ => parts(expr).into_iter().any(|part| is_open(part, cursor)),
     }
 }

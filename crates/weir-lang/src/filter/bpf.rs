@@ -188,7 +188,10 @@ impl<'a> Parser<'a, '_> {
                 Some("they have equal precedence, from the left: group them with parentheses".to_string());
             return None;
         }
-        Some((join(is_or, left, right), depth))
+        let node = join(is_or, left, right);
+        // Ports and addresses may have become one primitive.
+        let is_one = matches!(node, Node::Primitive(..));
+        Some((node, if is_one { left_depth.max(right_depth) } else { depth }))
     }
 
     fn unary(&mut self) -> Option<Nested> {

@@ -291,8 +291,9 @@ impl Display for Number {
             Number::WireBytes => f.write_str("len"),
             Number::Register(register) => write!(f, "{register}"),
             Number::Load { at, plus, bytes } => {
-                match at {
+                match at.as_deref() {
                     Some(at) if *plus == 0 => write!(f, "[{at}")?,
+                    Some(at @ Number::Binary(..)) => write!(f, "[({at}) + {plus}")?,
                     Some(at) => write!(f, "[{at} + {plus}")?,
                     None => write!(f, "[{plus}")?,
                 }

@@ -399,7 +399,8 @@ mod tests {
     #[test]
     fn addresses() {
         assert_eq!(parse_ipv4("10.0.0.0/8").unwrap().1, 8);
-        assert!(matches!(parse_ipv4("10.0/8"), Err(Fault::Malformed(..))));
+        assert_eq!(parse_ipv4("10.0/8").unwrap().0, Ipv4Addr::new(10, 0, 0, 0));
+        assert!(matches!(parse_ipv4("10.0"), Err(Fault::Malformed(..))));
         assert!(matches!(parse_ipv4("10.0.0.256"), Err(Fault::Malformed(..))));
         assert!(matches!(parse_ipv4("10.0.0.1/33"), Err(Fault::Malformed(..))));
         assert_eq!(parse_ipv4("10"), Err(Fault::Type));

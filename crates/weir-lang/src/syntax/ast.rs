@@ -505,6 +505,8 @@ pub struct Stack {
     pub usual: Vec<Vec<Name>>,
     /// `NAME, NAME -> NAME when EXPR`
     pub edges: Vec<Edge>,
+    /// `sessions NAME as NAME`
+    pub sessions: Vec<(Name, Name)>,
     /// `dispatch NAME <-> NAME, …`
     pub dispatch: Vec<(Name, Name)>,
 }

@@ -40,7 +40,7 @@
 //! part      = "layer" NAME ["as" NAME] ":" NAME               one protocol at several places
 //!           | "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
 //!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted" | "messages"] NAME ["when" expr]
-//!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME }
+//!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME } | "sessions" NAME "as" NAME
 //! ```
 //!
 //! `expr` holds the grammar of expressions. White space separates tokens. Line ends are insignificant, except

@@ -472,6 +472,7 @@ fn declarations(random: &mut Random) -> Graph {
         delivers: two_sided,
         asked: false,
         part: None,
+        carries: None,
         key: Default::default(),
         timeout_ms: (!two_sided).then_some(60_000),
     };

@@ -198,7 +198,7 @@ fn filter(random: &mut Random, link: LinkType) -> String {
     let depth = random.below(3) as u32;
     let inner = expression(random, depth, link);
     // In 802.11 libpcap mixes up the registers of these places, and those of arithmetic.
-    if matches!(link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI) {
+    if is_wlan(link) {
         return if random.once_in(4) { format!("not ({inner})") } else { inner };
     }
     let head = random.pick(&["", "", "vlan and ", "vlan 5 and ", "mpls and ", "mpls 5 and mpls and ", "pppoes and ",
@@ -230,9 +230,7 @@ fn primitive(random: &mut Random, link: LinkType) -> String {
             .to_string(),
         9 => format!("{}proto {number}", random.pick(&["", "ip ", "ip6 "])),
         10 => format!("{} {}", random.pick(&["less", "greater"]), random.below(160)),
-        11..=13 if !matches!(link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI) => {
-            relation(random)
-        }
+        11..=13 if !is_wlan(link) => relation(random),
         14 => random
             .pick(&["ether proto 0x0800", "ether proto \\arp", "ether proto 0x42", "ether proto \\ip6", "pppoed"])
             .to_string(),
@@ -240,7 +238,7 @@ fn primitive(random: &mut Random, link: LinkType) -> String {
             .pick(&["ether host 02:00:00:00:00:01", "ether src 02:00:00:00:00:01", "ether dst 2:0:0:0:0:1",
                 "broadcast", "multicast", "llc", "llc u"])
             .to_string(),
-        16 => format!("len {} {}", random.pick(&["<", ">=", "=", "!="]), 40 + random.below(80)),
+        16 if !is_wlan(link) => format!("len {} {}", random.pick(&["<", ">=", "=", "!="]), 40 + random.below(80)),
         17 => random.pick(&["ip multicast", "ip6 multicast", "stp", "iso", "isis", "ipx", "atalk", "aarp", "netbeui"])
             .to_string(),
         18 | 19 => format!("{}protochain {number}", random.pick(&["", "ip ", "ip6 "])),
@@ -250,6 +248,10 @@ fn primitive(random: &mut Random, link: LinkType) -> String {
         20 if link == LinkType::LINUX_SLL2 => format!("ifindex {}", random.pick(&[1, 2])),
         _ => format!("port {port} or {other} or 53"),
     }
+}
+
+fn is_wlan(link: LinkType) -> bool {
+    matches!(link, LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI)
 }
 
 fn relation(random: &mut Random) -> String {
