@@ -338,8 +338,10 @@ impl StackCatalog {
             let names = field.aliases.iter().chain([&field.name]);
             let parts: Vec<&str> = names.filter_map(|name| name.strip_prefix(prefix.as_str())).collect();
             let others = &protocol.other_filter_names;
-            let aliases: Vec<String> =
-                others.iter().flat_map(|other| parts.iter().map(move |part| format!("{other}{part}"))).collect();
+            let aliases: Vec<String> = others
+                .iter()
+                .flat_map(|other| parts.iter().map(move |part| format!("{other}{part}")))
+                .collect();
             field.aliases.extend(aliases);
         }
     }

@@ -221,9 +221,8 @@ mod tests {
     #[test]
     fn a_stack_may_be_in_a_file() {
         let function: ItemFn = parse_quote! { fn log(connection: &Connection) {} };
-        let file = |filter: LitStr, stack: LitStr| {
-            expanded(parse_quote!(#filter, stack = #stack), function.clone())
-        };
+        let file =
+            |filter: LitStr, stack: LitStr| expanded(parse_quote!(#filter, stack = #stack), function.clone());
         let right = file(parse_quote!("bfd.state == 3"), parse_quote!("../../examples/bfd.weir"));
         let right = right.expect("the file has a stack with this layer");
         assert!(right.contains("include_str") && right.contains("bfd.weir"), "{right}");

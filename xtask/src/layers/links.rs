@@ -85,7 +85,8 @@ pub fn wlan() -> Vec<Vec<u8>> {
     let down = header([0x08, 0x02], [NEAR, POINT, FAR], 2);
     let relayed = header([0x08, 0x03], [POINT, [2, 0, 0, 0, 0, 0xb], FAR], 3);
     let qos = header([0x88, 0x01], [POINT, NEAR, FAR], 4);
-    let beacon = join(&[&header([0x80, 0], [[0xff; 6], POINT, POINT], 5), &[0; 12], &[0, 3, b'l', b'a', b'b']]);
+    let beacon =
+        join(&[&header([0x80, 0], [[0xff; 6], POINT, POINT], 5), &[0; 12], &[0, 3, b'l', b'a', b'b']]);
     vec![
         join(&[&up, &snap(0x0800, &ping())]),
         join(&[&down, &snap(0x86dd, &ping6())]),

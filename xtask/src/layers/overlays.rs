@@ -58,7 +58,8 @@ pub fn pim() -> Vec<Vec<u8>> {
         // The checksum of a register covers its first eight bytes only.
         let mut bytes = join(&[&[0x20 | kind, 0, 0, 0], body]);
         let covered = if kind == 1 { 8 } else { bytes.len() };
-        let sum: u32 = bytes[..covered].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+        let sum: u32 =
+            bytes[..covered].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
         let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         bytes[2..4].copy_from_slice(&sum.to_be_bytes());
         bytes

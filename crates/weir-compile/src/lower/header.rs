@@ -488,7 +488,7 @@ impl Lower<'_> {
         let before: Vec<Value> = written.iter().map(|&variable| self.b.read(variable)).collect();
         let (broken, whole) = (self.b.block(), self.b.block());
         let mut cursor = Cursor { fail: Fail::Run(broken), ..inner };
-        if cursor.bits % 8 != 0 {
+        if !cursor.bits.is_multiple_of(8) {
             // The first fields share a byte with the tag.
             let bits = self.static_bits(id, &item.items);
             self.check_bits(&mut cursor, bits);

@@ -480,9 +480,12 @@ impl Checker<'_> {
             Some(FieldType::Unsigned { bits, little: false }) if tag.length.is_none() => bits,
             found => {
                 self.diagnostics.push(
-                    Diagnostic::error(codes::UNKNOWN_TYPE, "the tag of a run is a number, most significant bit first")
-                        .at(tag.name.span)
-                        .help("types of tags are u1 to u64: `run u16`"),
+                    Diagnostic::error(
+                        codes::UNKNOWN_TYPE,
+                        "the tag of a run is a number, most significant bit first",
+                    )
+                    .at(tag.name.span)
+                    .help("types of tags are u1 to u64: `run u16`"),
                 );
                 // With the width that was meant, the items are whole bytes.
                 if let Some(FieldType::Unsigned { bits, .. }) = found { bits } else { 8 }

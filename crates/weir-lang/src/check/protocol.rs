@@ -43,7 +43,8 @@ pub(super) fn check(
         );
     }
     let own_name = tree.filter_names.is_empty().then_some(&tree.name);
-    for filter_name in tree.filter_names.iter().chain(own_name).filter(|name| is_word_of_filters(&name.text)) {
+    for filter_name in tree.filter_names.iter().chain(own_name).filter(|name| is_word_of_filters(&name.text))
+    {
         let message = format!("`{}` is a reserved word in filters", filter_name.text);
         let diagnostic = Diagnostic::error(codes::RESERVED_NAME, message).at(filter_name.span);
         checker

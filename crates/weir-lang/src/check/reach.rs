@@ -74,7 +74,9 @@ fn report_lacking(layer: &str, lacking: Vec<Lacking>, diagnostics: &mut Vec<Diag
     let mut reported: Vec<Span> = vec![];
     for one in &lacking {
         let same = |other: &&Lacking| {
-            one.is_elsewhere && other.is_elsewhere && other.edge.map(|edge| edge.span) == one.edge.map(|edge| edge.span)
+            one.is_elsewhere
+                && other.is_elsewhere
+                && other.edge.map(|edge| edge.span) == one.edge.map(|edge| edge.span)
         };
         let edge = one.edge.map(|edge| edge.span);
         if one.is_elsewhere && edge.is_some_and(|edge| reported.contains(&edge)) {

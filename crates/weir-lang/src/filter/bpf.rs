@@ -336,7 +336,8 @@ impl<'a> Parser<'a, '_> {
                 let span = self.advance();
                 let message = format!("`{word}` of pcap-filter(7) is not supported");
                 self.report.error(report::BPF_UNSUPPORTED, span, message).help = Some(
-                    "filters without `--bpf` may have a field for it: `weir fields` lists them all".to_string(),
+                    "filters without `--bpf` may have a field for it: `weir fields` lists them all"
+                        .to_string(),
                 );
                 None
             }
@@ -434,7 +435,7 @@ impl<'a> Parser<'a, '_> {
         let span = self.advance();
         let mut end = span;
         let mut value = word.to_string();
-        if qualifiers.kind == Some(values::ValueKind::Net) && self.accept_word("mask").is_some() {
+        if qualifiers.kind == Some(words::ValueKind::Net) && self.accept_word("mask").is_some() {
             let Some(mask) = self.word_at(0) else {
                 self.missing("a netmask");
                 return None;

@@ -260,7 +260,9 @@ impl Resolver<'_, '_> {
         for mut diagnostic in inner.list {
             for (place, _) in &mut diagnostic.spans {
                 *place = match is_literal {
-                    true => Span { start: span.start + 1 + place.start, end: span.start + 1 + place.end, ..span },
+                    true => {
+                        Span { start: span.start + 1 + place.start, end: span.start + 1 + place.end, ..span }
+                    }
                     false => span,
                 };
             }
@@ -308,7 +310,9 @@ impl Resolver<'_, '_> {
         }
         let what = site.domain.describe();
         let help = match (comparison.op, site.domain) {
-            (Op::Satisfies, _) => "only the whole frame has it: `frame satisfies \"tcp port 443\"`".to_string(),
+            (Op::Satisfies, _) => {
+                "only the whole frame has it: `frame satisfies \"tcp port 443\"`".to_string()
+            }
             (_, Domain::Fraction) => format!("test its presence: `{subject}`"),
             (Op::Contains | Op::Matches, _) => {
                 format!("compare it: `{subject} == {}`", site.domain.example())

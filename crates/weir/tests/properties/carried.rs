@@ -45,7 +45,8 @@ fn flux(forward: bool, seq: u32, payload: &[u8]) -> MemoryPacket {
 }
 
 /// A question in DNS.
-const QUESTION: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03org\x00\x00\x01\x00\x01";
+const QUESTION: &[u8] =
+    b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03org\x00\x00\x01\x00\x01";
 
 /// Numbers of sessions, by the name of the stack.
 fn sessions(stack: &str) -> usize {

@@ -121,7 +121,8 @@ fn frame(random: &mut Random, link: LinkType) -> MemoryPacket {
             [&head[..], &type_bytes, &payload].concat()
         }
         LinkType::LINUX_SLL2 => {
-            let head = [0, 0, 0, 0, 0, random.pick(&[1, 2]), 0, 1, random.pick(&[0, 4]), 6, 2, 0, 0, 0, 0, 1, 0, 0];
+            let head =
+                [0, 0, 0, 0, 0, random.pick(&[1, 2]), 0, 1, random.pick(&[0, 4]), 6, 2, 0, 0, 0, 0, 1, 0, 0];
             [&type_bytes[..], &head, &payload].concat()
         }
         LinkType::NULL | LinkType::LOOP => {
@@ -135,7 +136,9 @@ fn frame(random: &mut Random, link: LinkType) -> MemoryPacket {
         }
         LinkType::PPP if ethertype == 0x8847 => [&[0xff, 3, 2, 0x81][..], &payload].concat(),
         LinkType::PPP | LinkType::C_HDLC => [&[0x0f, 0][..], &type_bytes, &payload].concat(),
-        LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI => wlan(random, link, ethertype, &payload),
+        LinkType::IEEE802_11 | LinkType::IEEE802_11_RADIOTAP | LinkType::PPI => {
+            wlan(random, link, ethertype, &payload)
+        }
         _ => payload,
     };
     let wire_bytes = frame.len() as u32;
@@ -164,7 +167,10 @@ fn wlan(random: &mut Random, link: LinkType, ethertype: u16, payload: &[u8]) -> 
     out.extend([0, 0]);
     if first == 0x88 {
         out.extend([0, 0]);
-        if link == LinkType::IEEE802_11_RADIOTAP && out.get(8).is_some_and(|flags| *flags == 0x20) && start == 9 {
+        if link == LinkType::IEEE802_11_RADIOTAP
+            && out.get(8).is_some_and(|flags| *flags == 0x20)
+            && start == 9
+        {
             out.extend([0, 0]);
         }
     }
@@ -201,9 +207,23 @@ fn filter(random: &mut Random, link: LinkType) -> String {
     if is_wlan(link) {
         return if random.once_in(4) { format!("not ({inner})") } else { inner };
     }
-    let head = random.pick(&["", "", "vlan and ", "vlan 5 and ", "mpls and ", "mpls 5 and mpls and ", "pppoes and ",
-        "pppoes 7 and ", "geneve and ", "geneve 5 and ", "vlan and vlan and ", "vlan or ", "vlan and geneve and ",
-        "geneve and vlan and ", "geneve and geneve and "]);
+    let head = random.pick(&[
+        "",
+        "",
+        "vlan and ",
+        "vlan 5 and ",
+        "mpls and ",
+        "mpls 5 and mpls and ",
+        "pppoes and ",
+        "pppoes 7 and ",
+        "geneve and ",
+        "geneve 5 and ",
+        "vlan and vlan and ",
+        "vlan or ",
+        "vlan and geneve and ",
+        "geneve and vlan and ",
+        "geneve and geneve and ",
+    ]);
     let text = format!("{head}({inner})");
     if random.once_in(4) { format!("not ({text})") } else { text }
 }
@@ -220,26 +240,54 @@ fn primitive(random: &mut Random, link: LinkType) -> String {
         2 => format!("{}{direction}host {v4}", random.pick(&["ip ", "arp ", "rarp "])),
         3 => format!(
             "{direction}net {}",
-            random.pick(&["10.0.0.0/8", "192.0.2", "198.51", "0.0.0.0/1", "10", "192.0.2.0 mask 255.255.255.0"])
+            random.pick(&[
+                "10.0.0.0/8",
+                "192.0.2",
+                "198.51",
+                "0.0.0.0/1",
+                "10",
+                "192.0.2.0 mask 255.255.255.0"
+            ])
         ),
-        4 => format!("{direction}net {}", random.pick(&["2001:db8::/32", "2001:db8:1::/48", "fe80::/10", "::/0"])),
+        4 => format!(
+            "{direction}net {}",
+            random.pick(&["2001:db8::/32", "2001:db8:1::/48", "fe80::/10", "::/0"])
+        ),
         5 | 6 => format!("{over}{direction}port {port}"),
         7 => format!("{over}{direction}portrange {}-{}", port, other),
         8 => random
-            .pick(&["tcp", "udp", "icmp", "icmp6", "ip", "ip6", "arp", "igmp", "esp", "sctp", "ah", "pim", "vrrp"])
+            .pick(&[
+                "tcp", "udp", "icmp", "icmp6", "ip", "ip6", "arp", "igmp", "esp", "sctp", "ah", "pim", "vrrp",
+            ])
             .to_string(),
         9 => format!("{}proto {number}", random.pick(&["", "ip ", "ip6 "])),
         10 => format!("{} {}", random.pick(&["less", "greater"]), random.below(160)),
         11..=13 if !is_wlan(link) => relation(random),
         14 => random
-            .pick(&["ether proto 0x0800", "ether proto \\arp", "ether proto 0x42", "ether proto \\ip6", "pppoed"])
+            .pick(&[
+                "ether proto 0x0800",
+                "ether proto \\arp",
+                "ether proto 0x42",
+                "ether proto \\ip6",
+                "pppoed",
+            ])
             .to_string(),
         15 => random
-            .pick(&["ether host 02:00:00:00:00:01", "ether src 02:00:00:00:00:01", "ether dst 2:0:0:0:0:1",
-                "broadcast", "multicast", "llc", "llc u"])
+            .pick(&[
+                "ether host 02:00:00:00:00:01",
+                "ether src 02:00:00:00:00:01",
+                "ether dst 2:0:0:0:0:1",
+                "broadcast",
+                "multicast",
+                "llc",
+                "llc u",
+            ])
             .to_string(),
-        16 if !is_wlan(link) => format!("len {} {}", random.pick(&["<", ">=", "=", "!="]), 40 + random.below(80)),
-        17 => random.pick(&["ip multicast", "ip6 multicast", "stp", "iso", "isis", "ipx", "atalk", "aarp", "netbeui"])
+        16 if !is_wlan(link) => {
+            format!("len {} {}", random.pick(&["<", ">=", "=", "!="]), 40 + random.below(80))
+        }
+        17 => random
+            .pick(&["ip multicast", "ip6 multicast", "stp", "iso", "isis", "ipx", "atalk", "aarp", "netbeui"])
             .to_string(),
         18 | 19 => format!("{}protochain {number}", random.pick(&["", "ip ", "ip6 "])),
         20 if matches!(link, LinkType::LINUX_SLL | LinkType::LINUX_SLL2) => {
@@ -353,7 +401,13 @@ fn libpcap(expression: &str, file: &[u8]) -> Result<Vec<u64>, String> {
 }
 
 /// Compares filters on packets of one link type. Returns how many filters matched something.
-fn compare(compiler: &Compiler, texts: &[String], packets: &[MemoryPacket], link: LinkType, place: &str) -> usize {
+fn compare(
+    compiler: &Compiler,
+    texts: &[String],
+    packets: &[MemoryPacket],
+    link: LinkType,
+    place: &str,
+) -> usize {
     let file = capture(packets, link);
     let options = |engine| Options { bpf: true, engine, ..Options::default() };
     let (mut asks, mut expected) = (vec![], vec![]);
@@ -453,7 +507,8 @@ fn captures_are_filtered_as_by_libpcap() {
     let compiler = Compiler::default();
     let mut random = Random::new(1);
     let folder = |name: &str| format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
-    let mut paths = vec![FIRST_LIGHT.to_string(), folder("examples/tunnels.pcap"), folder("examples/constructs.pcap")];
+    let mut paths =
+        vec![FIRST_LIGHT.to_string(), folder("examples/tunnels.pcap"), folder("examples/constructs.pcap")];
     let protocols = std::fs::read_dir(folder("protocols")).unwrap();
     let protocols = protocols.map(|entry| entry.unwrap().path().display().to_string());
     paths.extend(protocols.filter(|path| path.ends_with(".pcap")));

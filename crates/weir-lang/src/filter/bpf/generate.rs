@@ -4,8 +4,8 @@
 
 use super::link::{Headers, KNOWN, Kind, Place, WlanPrefix};
 use super::tree::{Direction, LlcKind, Node, Primitive, Sum};
-use super::words::{self, Protocol};
 use super::wlan;
+use super::words::{self, Protocol};
 use crate::diag::Span;
 use crate::filter::frame_test::{Arithmetic, FrameTest, Number, Order, Test};
 use crate::filter::report::{self, Report};
@@ -31,6 +31,12 @@ const DESTINATION: u32 = 60;
 /// A test, or why this link type has none.
 type Made = Result<Test, &'static str>;
 
+/// The test of an expression, or the part that this link type does not support, and why.
+type MadeOf = Result<Test, (Span, &'static str)>;
+
+/// Makes the test for inclusive ranges of ports or addresses.
+type MakeRanges<'m> = dyn Fn(&[(u32, u32)]) -> Made + 'm;
+
 /// The tests of an expression. `None`, with a report, if no link type supports it.
 pub(super) fn frame_test(text: &str, node: &Node, report: &mut Report) -> Option<FrameTest> {
     let made = |link: LinkType| {
@@ -39,16 +45,16 @@ pub(super) fn frame_test(text: &str, node: &Node, report: &mut Report) -> Option
         Ok(generator.with_prelude(test))
     };
     let other = made(LinkType(u16::MAX));
-    let links: Vec<(LinkType, Result<Test, (Span, &'static str)>)> =
-        KNOWN.iter().map(|&link| (link, made(link))).collect();
+    let links: Vec<(LinkType, MadeOf)> = KNOWN.iter().map(|&link| (link, made(link))).collect();
     let tests = || links.iter().map(|(_, test)| test).chain([&other]);
     let largest = tests().flatten().map(Test::size).max();
     match largest {
         None => {
             // Ethernet is the first.
             let (span, message) = *tests().find_map(|test| test.as_ref().err())?;
-            report.error(report::BPF_UNSUPPORTED, span, message).help =
-                Some("`weir packets` without `--bpf` looks through tags and tunnels of all links".to_string());
+            report.error(report::BPF_UNSUPPORTED, span, message).help = Some(
+                "`weir packets` without `--bpf` looks through tags and tunnels of all links".to_string(),
+            );
             return None;
         }
         Some(size) if size > COMPARISONS_MAX => {
@@ -70,9 +76,11 @@ struct Generator {
 }
 
 impl Generator {
-    fn node(&mut self, node: &Node) -> Result<Test, (Span, &'static str)> {
+    fn node(&mut self, node: &Node) -> MadeOf {
         Ok(match node {
-            Node::Primitive(primitive, span) => self.primitive(primitive).map_err(|message| (*span, message))?,
+            Node::Primitive(primitive, span) => {
+                self.primitive(primitive).map_err(|message| (*span, message))?
+            }
             Node::Not(inner) => self.node(inner)?.not(),
             Node::And(parts) => Test::all(self.nodes(parts)?),
             Node::Or(parts) => Test::any(self.nodes(parts)?),
@@ -258,7 +266,9 @@ impl Generator {
             }
             Some(_) => Ok(Test::all([headers.follows(IP6)?, Test::equals(headers.network(24, 1), 255)])),
             None => match headers.kind {
-                Kind::Ethernet => Ok(Test::all([self.has_ethernet(), Test::has_bits(headers.link.load(1), 1)])),
+                Kind::Ethernet => {
+                    Ok(Test::all([self.has_ethernet(), Test::has_bits(headers.link.load(1), 1)]))
+                }
                 Kind::Wlan(_) => Ok(wlan::address(headers, Direction::Destination, &|headers, at| {
                     Test::has_bits(headers.link.after(at).load(1), 1)
                 })),
@@ -336,7 +346,8 @@ impl Generator {
         ]);
         let (follows, first, start, step) = match protocol {
             Protocol::Ip => {
-                let length = Number::binary(Arithmetic::Shl, headers.network(0, 1).masked(0xf), Number::Constant(2));
+                let length =
+                    Number::binary(Arithmetic::Shl, headers.network(0, 1).masked(0xf), Number::Constant(2));
                 (headers.follows(IP)?, headers.network(9, 1), length, over_authentication)
             }
             _ => {
@@ -439,7 +450,8 @@ impl Generator {
             &|offset, bytes| headers.above_ipv4(offset, bytes),
             headers.ipv4_header_end(),
         );
-        let ipv6_end = headers.payload.register.map_or(constant(40), |register| sum(get(register), constant(40)));
+        let ipv6_end =
+            headers.payload.register.map_or(constant(40), |register| sum(get(register), constant(40)));
         let over_ip6 = geneve(
             self.port6(over, direction, ports)?,
             &|offset, bytes| headers.above_ipv6(offset, bytes),
@@ -463,7 +475,8 @@ impl Generator {
         let test = Test::all(tests);
         let headers = &mut self.headers;
         headers.kind = Kind::Ethernet;
-        [headers.link_type, headers.link, headers.payload] = [link_type, link, payload].map(Place::in_register);
+        [headers.link_type, headers.link, headers.payload] =
+            [link_type, link, payload].map(Place::in_register);
         (headers.network, headers.network_bare, headers.in_geneve) = (0, 0, true);
         Ok(test)
     }
@@ -578,7 +591,7 @@ fn ends(direction: Direction, source: impl Fn() -> Test, destination: impl Fn() 
 }
 
 /// The test of several ranges: the first one apart, so that exactly the frames are rejected that are too short for it.
-fn apart(ranges: &[(u32, u32)], test: &dyn Fn(&[(u32, u32)]) -> Made) -> Made {
+fn apart(ranges: &[(u32, u32)], test: &MakeRanges) -> Made {
     match ranges.split_at_checked(1) {
         Some((first, rest)) if !rest.is_empty() => Ok(Test::any([test(first)?, test(rest)?])),
         _ => test(ranges),

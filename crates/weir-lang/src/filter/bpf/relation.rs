@@ -74,8 +74,10 @@ fn sum(parser: &mut Parser, binding_min: u8) -> Option<Sum> {
     // Operands nest in parentheses, brackets, and to the right of operators.
     if parser.depth >= super::NESTING_MAX / 2 {
         let span = parser.span();
-        parser.report.error(report::LIMIT, span, "too many operators and parentheses inside each other").help =
-            Some("remove needless parentheses".to_string());
+        parser
+            .report
+            .error(report::LIMIT, span, "too many operators and parentheses inside each other")
+            .help = Some("remove needless parentheses".to_string());
         return None;
     }
     parser.depth += 1;

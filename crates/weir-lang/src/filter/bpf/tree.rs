@@ -82,7 +82,11 @@ pub(super) enum Sum {
     /// `len`.
     Length,
     /// `protocol[offset:bytes]`.
-    Load { protocol: Protocol, offset: Box<Sum>, bytes: u8 },
+    Load {
+        protocol: Protocol,
+        offset: Box<Sum>,
+        bytes: u8,
+    },
     /// `-sum`.
     Negative(Box<Sum>),
     Binary(Arithmetic, Box<Sum>, Box<Sum>),
@@ -130,7 +134,11 @@ fn merge(last: &mut Node, next: &Node) -> bool {
         _ => return false,
     };
     // With `both`, a packet's two ends would have to be in the same range.
-    if matches!(next, Primitive::Port { direction: Direction::Both, .. } | Primitive::Ipv4 { direction: Direction::Both, .. }) {
+    if matches!(
+        next,
+        Primitive::Port { direction: Direction::Both, .. }
+            | Primitive::Ipv4 { direction: Direction::Both, .. }
+    ) {
         return false;
     }
     for range in more {

@@ -1,7 +1,7 @@
 //! Converts values with their qualifiers to primitives.
 
 use super::tree::{Direction, Primitive, Sum};
-use super::words::{self, Protocol};
+use super::words::{self, Protocol, ValueKind};
 use crate::diag::Span;
 use crate::filter::ast::Literal;
 use crate::filter::constant::without_host_bits;
@@ -26,17 +26,6 @@ impl Qualifiers {
     fn ends(self) -> Direction {
         self.direction.unwrap_or(Direction::Either)
     }
-}
-
-/// The kind of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ValueKind {
-    Host,
-    Net,
-    Port,
-    PortRange,
-    Proto,
-    Chain,
 }
 
 impl Primitive {
@@ -121,7 +110,9 @@ impl Builder<'_> {
                 "an EtherType is a number or a name: `ether proto 0x0800`, `ether proto \\ip`",
             ),
             Some(Protocol::EtherType(words::SAP_ISO)) => (
-                named.and_then(|protocol| if let Protocol::Iso(number) = protocol { Some(number.into()) } else { None }),
+                named.and_then(
+                    |protocol| if let Protocol::Iso(number) = protocol { Some(number.into()) } else { None },
+                ),
                 "a protocol over `iso` is a number or a name: `iso proto \\isis`",
             ),
             _ => (
@@ -137,7 +128,8 @@ impl Builder<'_> {
             None | Some(Protocol::Ip | Protocol::Ip6) if number > 255 => {
                 self.wrong(span, format!("`{value}` is no protocol over IP"), "these numbers have 8 bits")
             }
-            None | Some(Protocol::Ip | Protocol::Ip6 | Protocol::Ether | Protocol::EtherType(words::SAP_ISO))
+            None
+            | Some(Protocol::Ip | Protocol::Ip6 | Protocol::Ether | Protocol::EtherType(words::SAP_ISO))
                 if !is_chain =>
             {
                 Some(Primitive::Proto { over, number })
@@ -167,7 +159,9 @@ impl Builder<'_> {
         };
         let over = match qualifiers.protocol {
             None => None,
-            Some(protocol @ (Protocol::Tcp | Protocol::Udp | Protocol::Sctp)) => protocol.over().map(|over| over.0),
+            Some(protocol @ (Protocol::Tcp | Protocol::Udp | Protocol::Sctp)) => {
+                protocol.over().map(|over| over.0)
+            }
             Some(_) => return self.refuse_qualifier("port", "ports are of `tcp`, `udp` and `sctp`"),
         };
         // libpcap also swaps the ends.

@@ -20,25 +20,16 @@ const HAS_MORE_WORDS: u32 = 0x0000_0080;
 const IS_PADDED: u32 = 0x20;
 
 /// The test of an 802.11 header: the places of an address depend on the frame.
-pub(super) fn address(
-    headers: &Headers,
-    direction: Direction,
-    test: &dyn Fn(&Headers, u32) -> Test,
-) -> Test {
+pub(super) fn address(headers: &Headers, direction: Direction, test: &dyn Fn(&Headers, u32) -> Test) -> Test {
     let byte = |at: u32| headers.link.after(at).load(1);
     let is = |bits| Test::has_bits(byte(0), bits);
     let has = |bits| Test::has_bits(byte(1), bits);
     let at = |offset| test(headers, offset);
     let (management, data) = match direction {
         Direction::Source => {
-            let from_ds = Test::any([
-                Test::all([has(TO_DS).not(), at(16)]),
-                Test::all([has(TO_DS), at(24)]),
-            ]);
-            let data = Test::any([
-                Test::all([has(FROM_DS).not(), at(10)]),
-                Test::all([has(FROM_DS), from_ds]),
-            ]);
+            let from_ds = Test::any([Test::all([has(TO_DS).not(), at(16)]), Test::all([has(TO_DS), at(24)])]);
+            let data =
+                Test::any([Test::all([has(FROM_DS).not(), at(10)]), Test::all([has(FROM_DS), from_ds])]);
             (at(10), data)
         }
         Direction::Destination => {
@@ -50,10 +41,7 @@ pub(super) fn address(
         }
     };
     let data = Test::all([is(TYPE_DATA), data]);
-    Test::all([
-        is(TYPE_CONTROL).not(),
-        Test::any([Test::all([is(TYPE_DATA).not(), management]), data]),
-    ])
+    Test::all([is(TYPE_CONTROL).not(), Test::any([Test::all([is(TYPE_DATA).not(), management]), data])])
 }
 
 /// Computes the places of an 802.11 header and of its payload, before the test that uses them.
@@ -90,7 +78,8 @@ pub(super) fn prelude(headers: &Headers, prefix: WlanPrefix, uses: &dyn Fn(Regis
         let aligned = plus(Number::Register(payload), 3).masked(!3);
         data.push(when(is_padded, Test::Set(payload, aligned)));
     }
-    let is_data = Test::all([Test::has_bits(first.clone(), TYPE_DATA), Test::has_bits(first, TYPE_CONTROL).not()]);
+    let is_data =
+        Test::all([Test::has_bits(first.clone(), TYPE_DATA), Test::has_bits(first, TYPE_CONTROL).not()]);
     steps.push(when(is_data, Test::all(data)));
     steps
 }

@@ -1,6 +1,5 @@
 //! The words of pcap-filter(7): protocols, services, named offsets and constants.
 
-use super::values::ValueKind;
 use crate::filter::literal::parse_number;
 use std::net::Ipv4Addr;
 
@@ -25,6 +24,17 @@ pub(super) enum Protocol {
     EtherType(u16),
     /// Identified by its number in the OSI network layer.
     Iso(u8),
+}
+
+/// The kind of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ValueKind {
+    Host,
+    Net,
+    Port,
+    PortRange,
+    Proto,
+    Chain,
 }
 
 /// Service access point of the OSI network layer.
