@@ -186,12 +186,14 @@ fn arithmetic_is_that_of_64_unsigned_bits() {
     let interesting = [0, 1, 2, 63, 64, 65, 0xffff, 1 << 63, u64::MAX - 1, u64::MAX];
     for a in interesting {
         for b in interesting {
-            let ops = [Add, Sub, SubSat, Mul, And, Or, Xor, Shl, Shr, Min, Max];
+            let ops = [Add, Sub, SubSat, Mul, Div, Rem, And, Or, Xor, Shl, Shr, Min, Max];
             let want = vec![
                 a.wrapping_add(b),
                 a.wrapping_sub(b),
                 a.saturating_sub(b),
                 a.wrapping_mul(b),
+                a.checked_div(b).unwrap_or(0),
+                a.checked_rem(b).unwrap_or(0),
                 a & b,
                 a | b,
                 a ^ b,
@@ -444,6 +446,7 @@ fn table(b: &mut Builder) -> Table {
         observed: true,
         asked: false,
         part: None,
+        carries: None,
         key: Default::default(),
         delivers: true,
         timeout_ms: None,

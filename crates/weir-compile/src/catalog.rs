@@ -273,6 +273,7 @@ impl StackCatalog {
             stage,
             doc: doc.to_string(),
             is_protocol: false,
+            is_frame: false,
             key: self.keys.len() as u32,
         });
         self.keys.push(key);
@@ -282,6 +283,7 @@ impl StackCatalog {
         use ValueType::{Bool, Bytes, Time, Unsigned};
         let packet = Stage::Packet;
         self.add(FieldKey::Frame, "frame".into(), Bytes, 0, "the captured bytes", packet);
+        self.last().is_frame = true;
         for (name, meta, value_type, doc) in [
             ("frame.len", Meta::WireBytes, Unsigned, "bytes on the wire"),
             ("frame.cap_len", Meta::CapturedBytes, Unsigned, "bytes captured"),
@@ -298,6 +300,7 @@ impl StackCatalog {
     fn add_layer(&mut self, id: LayerId, protocol: &Protocol) {
         let prefix = &protocol.filter_name;
         let packet = Stage::Packet;
+        let first = self.fields.len();
         self.add(FieldKey::Layer(id), prefix.clone(), ValueType::Bool, 1, &protocol.doc, packet);
         self.last().is_protocol = true;
         for (index, field) in protocol.fields.iter().enumerate() {
@@ -330,6 +333,16 @@ impl StackCatalog {
         if protocol.payload.is_some() {
             let name = format!("{prefix}.payload");
             self.add(FieldKey::Payload(id), name, ValueType::Bytes, 0, "the bytes after the header", packet);
+        }
+        for field in &mut self.fields[first..] {
+            let names = field.aliases.iter().chain([&field.name]);
+            let parts: Vec<&str> = names.filter_map(|name| name.strip_prefix(prefix.as_str())).collect();
+            let others = &protocol.other_filter_names;
+            let aliases: Vec<String> = others
+                .iter()
+                .flat_map(|other| parts.iter().map(move |part| format!("{other}{part}")))
+                .collect();
+            field.aliases.extend(aliases);
         }
     }
 

@@ -105,7 +105,7 @@ impl TableLayout {
             part: declared.part.is_some(),
             sequence,
             keeps_bytes: sequence.is_some_and(|sequence| keeps_bytes(graph, table, sequence)),
-            probed: plan.probed_over(&declared.name),
+            probed: plan.probed_over(declared.carries.as_ref().unwrap_or(&declared.name)),
         }
     }
 }

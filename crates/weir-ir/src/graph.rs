@@ -33,8 +33,8 @@
 //! `block` and so on stand for `v7`, `table0`, `block3`.
 //! ```text
 //! declaration = graph "NAME"
-//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME] [key (KEY_PART,*)]
-//!                      [timeout_ms NUMBER]
+//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME] [carries NAME]
+//!                      [key (KEY_PART,*)] [timeout_ms NUMBER]
 //!             | varN table VAR (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
 //!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [wholes COUNT]
 //!                      [retain] [headers_only] [overwrite] [distinct] [tells]
@@ -47,7 +47,7 @@
 //! block       = blockN [( (v : type),* )] :  instruction*  terminator
 //! type        = bool | int | buf | flow table
 //! instruction = v = const NUMBER                 | v = bool (true | false)
-//!             | v = (add | sub | sub_sat | mul | and | or | xor | shl | shr | min | max) v v
+//!             | v = (add | sub | sub_sat | mul | div | rem | and | or | xor | shl | shr | min | max) v v
 //!             | v = (eq | ne | lt | le) v v      | v = not v        | v = from_bool v
 //!             | v = select v v v                 | v = frame        | v = narrow v v      | v = length v
 //!             | v = (load8 | load16be | load32be | load64be) v v DISPLACEMENT
@@ -187,6 +187,10 @@ pub enum BinaryOp {
     SubSat,
     /// Wrapping product.
     Mul,
+    /// Quotient; 0 if the divisor is 0.
+    Div,
+    /// Remainder; 0 if the divisor is 0.
+    Rem,
     /// Bitwise and; also of booleans.
     And,
     /// Bitwise or; also of booleans.
@@ -399,6 +403,8 @@ pub struct TableDecl {
     /// The connection of which a flow is part, by name. The part has the same key and no record of its own; if the
     /// connection was looked up before, its packets are those of the connection.
     pub part: Option<String>,
+    /// The layer whose session protocols its bytes carry, if that is not the layer itself.
+    pub carries: Option<String>,
     /// The layout of its flows' keys.
     pub key: KeyLayout,
     /// Idle timeout of instances in milliseconds. If it depends on their state, the variable

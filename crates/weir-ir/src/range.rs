@@ -101,7 +101,8 @@ impl Ranges {
             // The difference wraps if the second operand is larger, which is impossible if it is 0.
             BinaryOp::Sub if b == 0 => a,
             BinaryOp::Sub => u64::MAX,
-            BinaryOp::SubSat | BinaryOp::Shr => a,
+            BinaryOp::SubSat | BinaryOp::Shr | BinaryOp::Div => a,
+            BinaryOp::Rem => a.min(b.saturating_sub(1)),
             BinaryOp::And | BinaryOp::Min => a.min(b),
             BinaryOp::Or | BinaryOp::Xor => ones(u64::BITS - a.max(b).leading_zeros()),
             BinaryOp::Max => a.max(b),

@@ -19,6 +19,8 @@ pub struct Protocol {
     pub declared: String,
     /// The first part of its fields' names in filters (`protocol fragment as ipv6.fraghdr`); `name` by default.
     pub filter_name: String,
+    /// Further such names (`protocol ip as ip, ipv4`).
+    pub other_filter_names: Vec<String>,
     /// The `//!` line above it.
     pub doc: String,
     /// The layout, in order.
@@ -467,6 +469,8 @@ pub enum Expr {
     /// start, and of a number: `sum16(offset, length, number)`. The result is 0 if the bytes are not all
     /// captured, and otherwise only if all operands are 0.
     Sum16(Box<[Expr; 3]>),
+    /// Time of capture in nanoseconds since 1970 (`packet.time`).
+    Time,
     /// Whether reassembly is strict (`strict`): segments that a host would reject are not admitted.
     Strict,
     /// Whether nothing more is wanted of the instance (`unwanted`): its variables and states are no longer kept.
@@ -494,6 +498,10 @@ pub enum BinaryOp {
     Sub,
     /// `*`, wrapping.
     Mul,
+    /// `/`, 0 if the divisor is 0.
+    Div,
+    /// `%`, 0 if the divisor is 0.
+    Rem,
     /// `&`
     And,
     /// `|`
@@ -580,6 +588,15 @@ pub struct Layer {
     pub protocol: Arc<Protocol>,
     /// The most times it may occur in one packet (`repeat`; 1 by default).
     pub repeat_max: u32,
+    /// The layer whose session protocols its bytes carry (`sessions mine as tcp`), if that is not the layer itself.
+    pub carries: Option<String>,
+}
+
+impl Layer {
+    /// The name of the layer whose session protocols its bytes carry.
+    pub fn transport(&self) -> &str {
+        self.carries.as_ref().unwrap_or(&self.protocol.declared)
+    }
 }
 
 /// How a layer follows another one.

@@ -6,6 +6,7 @@ use std::path::Path;
 use weir_lang::diag::{Diagnostic, Severity};
 use weir_lang::filter::ast::{Expr, Literal, Predicate};
 use weir_lang::filter::{self, Filter, Op, Stage, compile, compile_bpf};
+use weir_packet::LinkType;
 use weir_testing::language::{SampleCatalog, fuzz_filter};
 
 /// The compiled filter, or its diagnostics.
@@ -19,8 +20,9 @@ fn outcome(language: &str, text: &str) -> String {
     match result {
         Ok(filter) => {
             writeln!(out, "expr  {}", filter.expr.display(&catalog)).unwrap();
-            if !matches!(filter.expr, Expr::Predicate(_)) {
-                write_terms(&mut out, &filter, &catalog);
+            match &filter.expr {
+                Expr::Predicate(Predicate { literals, .. }) => write_frame_test(&mut out, literals),
+                _ => write_terms(&mut out, &filter, &catalog),
             }
             filter.warnings.iter().for_each(|warning| write_diagnostic(&mut out, text, warning));
         }
@@ -35,6 +37,15 @@ fn write_terms(out: &mut String, filter: &Filter, catalog: &SampleCatalog) {
             term.predicates.iter().map(|&i| filter.predicates[i].display(catalog).to_string()).collect();
         let shown = if parts.is_empty() { "(always)".to_string() } else { parts.join(" | ") };
         writeln!(out, "term  {shown}").unwrap();
+    }
+}
+
+/// The test of an expression in the syntax of pcap-filter(7) on Ethernet frames.
+fn write_frame_test(out: &mut String, literals: &[Literal]) {
+    let [Literal::Frame(test)] = literals else { return };
+    match test.of(LinkType::ETHERNET) {
+        Some(test) => writeln!(out, "eth   {test}").unwrap(),
+        None => writeln!(out, "eth   not on this link").unwrap(),
     }
 }
 
@@ -184,7 +195,9 @@ const BPF_TESTS: &[&str] = &[
     "ether host aa:bb:cc:dd:ee:ff",
     "ip proto \\udp",
     "vlan 5",
-    "mpls",
+    "ip protochain 6",
+    "len * 2 % 3 > ip[0:2] - 4",
+    "tcp[((tcp[12] & 0xf0) >> 2):4] = 0x47455420",
     "less 100",
     "len > 100",
     "broadcast",
@@ -411,7 +424,12 @@ fn repetitions_cost_little() {
     let catalog = SampleCatalog::new();
     let ports: String = (0..1_500).map(|port| format!("{port} or ")).collect();
     let text = format!("port {ports}{}ip", "5 or ".repeat(8_000));
-    assert_eq!(compile_bpf(&text, &catalog).unwrap().terms.len(), 3_001);
+    let filter = compile_bpf(&text, &catalog).unwrap();
+    let [Literal::Frame(test)] = &filter.predicates[0].literals[..] else { panic!("one test") };
+    let test = test.of(LinkType::ETHERNET).unwrap().to_string();
+    assert!(test.len() < 250_000, "the ports are one set: {} bytes", test.len());
+    let hosts: String = (0..3_000).map(|n| format!("tcp[{n}] = 1 or ")).collect();
+    assert_eq!(compile_bpf(&format!("{hosts}ip"), &catalog).unwrap_err()[0].code, "W0117");
 }
 
 #[test]

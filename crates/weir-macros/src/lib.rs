@@ -5,6 +5,7 @@
 use proc_macro::TokenStream;
 use proc_macro2::{Span, TokenStream as Tokens};
 use quote::quote;
+use std::path::{Path, PathBuf};
 use syn::parse::{Parse, ParseStream};
 use syn::{FnArg, ItemFn, LitStr, Token, Type};
 use weir_compile::StackCatalog;
@@ -44,7 +45,7 @@ impl Parse for Arguments {
 /// ```
 ///
 /// The filter is checked against the stack `internet`, or against the stack in `stack = "pptp"` after the
-/// filter.
+/// filter. `stack = "mine.weir"` is the last stack of a file, relative to the folder of the crate's `Cargo.toml`.
 #[proc_macro_attribute]
 pub fn subscribe(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = syn::parse_macro_input!(arguments as Arguments);
@@ -53,12 +54,11 @@ pub fn subscribe(arguments: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn expand(arguments: &Arguments, function: &ItemFn) -> syn::Result<Tokens> {
-    check(arguments)?;
+    let checked = check(arguments)?;
     let data = data_of(function)?;
     let (filter, name, visibility) = (&arguments.filter, &function.sig.ident, &function.vis);
     let (attributes, output) = (&function.attrs, &function.sig.output);
-    let stack =
-        arguments.stack.as_ref().map_or_else(|| LitStr::new("internet", Span::call_site()), LitStr::clone);
+    let (stack, files) = (&checked.stack, &checked.files);
     let result = match output {
         syn::ReturnType::Default => quote!(()),
         syn::ReturnType::Type(_, result) => quote!(#result),
@@ -71,6 +71,8 @@ fn expand(arguments: &Arguments, function: &ItemFn) -> syn::Result<Tokens> {
         #[allow(non_upper_case_globals)]
         #visibility const #name: ::weir::Checked<(#(#data,)*), fn(#(&#data),*) -> #result> = {
             #inner
+            // The compiler checks the filter again after a change of these files.
+            #(const _: &str = include_str!(#files);)*
             ::weir::Checked::new(#filter, #stack, #name)
         };
     })
@@ -106,25 +108,62 @@ fn data_of(function: &ItemFn) -> syn::Result<Vec<&Type>> {
     Ok(signature.inputs.iter().filter_map(referred).collect())
 }
 
+/// The stack that a filter was checked against.
+struct CheckedAgainst {
+    /// Its name.
+    stack: String,
+    /// The files that were read for it, by absolute paths.
+    files: Vec<String>,
+}
+
 /// Checks the filter as the command line does.
-fn check(arguments: &Arguments) -> syn::Result<()> {
-    let library = Library::builtin();
-    let wanted = arguments.stack.as_ref().map_or_else(|| "internet".to_string(), LitStr::value);
-    let Some(stack) = library.stack(&wanted) else {
+fn check(arguments: &Arguments) -> syn::Result<CheckedAgainst> {
+    let mut library = Library::builtin();
+    let (mut name, mut files) = ("internet".to_string(), vec![]);
+    if let Some(wanted) = &arguments.stack {
+        name = wanted.value();
+        if name.ends_with(".weir") {
+            (name, files) =
+                add_file(&mut library, &name).map_err(|message| syn::Error::new(wanted.span(), message))?;
+        }
+    }
+    let Some(stack) = library.stack(&name) else {
         let known: Vec<&str> = library.stacks().iter().map(|stack| stack.name.as_str()).collect();
-        let message = format!("there is no stack `{wanted}`; there are: {}", known.join(", "));
+        let message = format!(
+            "there is no stack `{name}`; there are: {}, and files `NAME.weir` with stacks of your own",
+            known.join(", ")
+        );
         let span = arguments.stack.as_ref().map_or_else(Span::call_site, LitStr::span);
         return Err(syn::Error::new(span, message));
     };
     let text = arguments.filter.value();
     match weir_lang::filter::compile(&text, &StackCatalog::with_builtin_sessions(stack)) {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(CheckedAgainst { stack: name, files }),
         Err(list) => {
             let mut sources = Sources::new();
             sources.add("filter", text.as_str());
             let rendered = Diagnostics { sources, list }.render(false);
             Err(syn::Error::new(arguments.filter.span(), format!("the filter is invalid\n{rendered}")))
         }
+    }
+}
+
+/// Adds the protocols and stacks of a file, relative to the crate's folder. Returns the name of its last stack, and the
+/// files that were read.
+fn add_file(library: &mut Library, file: &str) -> Result<(String, Vec<String>), String> {
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
+    let path = folder.join(file);
+    let text = weir_lang::read_text(&path).map_err(|wrong| format!("{}: {wrong}", path.display()))?;
+    let mut files = vec![path.display().to_string()];
+    let read = &mut |path: &Path| {
+        files.push(path.display().to_string());
+        weir_lang::read_text(path)
+    };
+    let added = library.extend_with_imports(&path.display().to_string(), &text, read);
+    added.map_err(|wrong| format!("the stack is invalid\n{}", wrong.render(false)))?;
+    match library.latest_stacks().last() {
+        Some(stack) => Ok((stack.to_string(), files)),
+        None => Err(format!("{file} declares no stack: add `stack mine extends internet {{ … }}`")),
     }
 }
 
@@ -177,6 +216,20 @@ mod tests {
         let function: ItemFn = parse_quote! { fn log(connection: &Connection) {} };
         assert!(expanded(parse_quote!("pptp.type == 1"), function.clone()).is_err());
         assert!(expanded(parse_quote!("pptp.type == 1", stack = "pptp"), function).is_ok());
+    }
+
+    #[test]
+    fn a_stack_may_be_in_a_file() {
+        let function: ItemFn = parse_quote! { fn log(connection: &Connection) {} };
+        let file =
+            |filter: LitStr, stack: LitStr| expanded(parse_quote!(#filter, stack = #stack), function.clone());
+        let right = file(parse_quote!("bfd.state == 3"), parse_quote!("../../examples/bfd.weir"));
+        let right = right.expect("the file has a stack with this layer");
+        assert!(right.contains("include_str") && right.contains("bfd.weir"), "{right}");
+        let wrong = file(parse_quote!("bfd.stat == 3"), parse_quote!("../../examples/bfd.weir"));
+        assert!(wrong.expect_err("no such field").contains("bfd.state"));
+        let wrong = file(parse_quote!("bfd.state == 3"), parse_quote!("no.weir")).expect_err("no such file");
+        assert!(wrong.contains("no.weir"), "{wrong}");
     }
 
     #[test]

@@ -12,8 +12,8 @@ use weir_compile::trie::{Node, Trie};
 use weir_engine::plan::Want;
 use weir_ir::graph::{Graph, Op, Terminator};
 use weir_ir::interpret::Interpreter;
-use weir_lang::filter::{Catalog, Predicate, Stage};
-use weir_packet::Burst;
+use weir_lang::filter::{Catalog, Literal, Predicate, Stage};
+use weir_packet::{Burst, LinkType};
 
 /// A summary of all stages.
 pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
@@ -66,7 +66,9 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
     match stage {
         "parse" => {
             let filters = compiled.questions.iter().map(|question| &question.filter.expr);
-            filters.map(|filter| format!("{}\n", filter.display(catalog))).collect()
+            let mut text: String = filters.map(|filter| format!("{}\n", filter.display(catalog))).collect();
+            text.push_str(&frame_tests(compiled));
+            text
         }
         "trie" => trie(compiled, catalog),
         "ir" => compiled.lowered_graph(catalog).to_string(),
@@ -80,6 +82,21 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
             None => "no native code: the program is interpreted\n".into(),
         },
     }
+}
+
+/// The tests of whole frames (`frame satisfies "…"`), for each link type of the stack.
+fn frame_tests(compiled: &Compiled) -> String {
+    let mut text = String::new();
+    for predicate in predicates(compiled) {
+        let [Literal::Frame(test)] = &predicate.literals[..] else { continue };
+        let _ = writeln!(text, "\n{}", test.text);
+        for &(link, _) in &compiled.stack.starts {
+            let link = LinkType(link);
+            let shown = test.of(link).map_or("(not on this link)".to_string(), ToString::to_string);
+            line(&mut text, &link.to_string(), &shown);
+        }
+    }
+    text
 }
 
 /// The path of a packet through the graph, as lowered or after the passes: blocks, checks and loads.

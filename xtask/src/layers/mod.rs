@@ -6,7 +6,9 @@
 //! `--check` against tshark.
 
 mod check;
+mod links;
 pub mod mobile;
+mod overlays;
 pub mod transport;
 pub mod tunnels;
 
@@ -20,8 +22,30 @@ const STEP_US: u64 = 10_000;
 /// Makes the frames of a capture.
 type MakeFrames = fn() -> Vec<Vec<u8>>;
 
+/// Names of captures of other link types, with their LINKTYPE_ numbers.
+const LINKS: &[(&str, u32)] = &[
+    ("hdlc", links::PPP_HDLC),
+    ("chdlc", links::C_HDLC),
+    ("wlan", links::IEEE802_11),
+    ("radiotap", links::RADIOTAP),
+    ("ppi", links::PPI),
+    ("nflog", links::NFLOG),
+];
+const ETHERNET: u32 = 1;
+
 /// Name of the capture, and its frames.
 const CAPTURES: &[(&str, MakeFrames)] = &[
+    ("hdlc", links::hdlc),
+    ("chdlc", links::chdlc),
+    ("wlan", links::wlan),
+    ("radiotap", links::radiotap),
+    ("ppi", links::ppi),
+    ("nflog", links::nflog),
+    ("lldp", links::lldp),
+    ("nsh", overlays::nsh),
+    ("vxlan_gpe", overlays::vxlan_gpe),
+    ("ayiya", overlays::ayiya),
+    ("pim", overlays::pim),
     ("internet", tunnels::internet),
     ("raw", || vec![ping(), ping6()]),
     ("datacentre", || {
@@ -72,7 +96,8 @@ pub fn run(args: &[String]) -> Result {
     for (name, frames) in
         CAPTURES.iter().filter(|(name, _)| args.is_empty() || args.iter().any(|a| a == name))
     {
-        let mut trace = Trace::create(&root().join(format!("protocols/{name}.pcap")), STEP_US)?;
+        let link = LINKS.iter().find(|(other, _)| other == name).map_or(ETHERNET, |(_, link)| *link);
+        let mut trace = Trace::create_for(&root().join(format!("protocols/{name}.pcap")), link, STEP_US)?;
         for frame in frames() {
             trace.put(&frame)?;
         }

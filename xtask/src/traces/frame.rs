@@ -11,7 +11,10 @@ const MICROS_PER_SECOND: u64 = 1_000_000;
 /// 2026-01-01T00:00:00Z, the first packet's time in generated traces.
 const EPOCH_SECONDS: u64 = 1_767_225_600;
 
-/// A pcap file of Ethernet frames at a fixed interval in microseconds.
+/// LINKTYPE_ETHERNET.
+const ETHERNET: u32 = 1;
+
+/// A pcap file of frames at a fixed interval in microseconds.
 pub struct Trace {
     out: BufWriter<File>,
     now_us: u64,
@@ -23,11 +26,17 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// A file of Ethernet frames.
     pub fn create(file: &Path, step_us: u64) -> Result<Self> {
+        Self::create_for(file, ETHERNET, step_us)
+    }
+
+    /// A file of frames of the link type with this LINKTYPE_ number.
+    pub fn create_for(file: &Path, link: u32, step_us: u64) -> Result<Self> {
         let out = File::create(file).map_err(said(file.display()))?;
         let mut out = BufWriter::with_capacity(1 << 20, out);
-        // draft-ietf-opsawg-pcap, section 4: magic, version 2.4, two reserved, snaplen, link type 1.
-        let head: [u32; 6] = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 262_144, 1];
+        // draft-ietf-opsawg-pcap, section 4: magic, version 2.4, two reserved, snaplen, link type.
+        let head: [u32; 6] = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 262_144, link];
         for word in head {
             out.write_all(&word.to_le_bytes()).map_err(said("trace"))?;
         }

@@ -240,6 +240,18 @@ impl Lowering<'_> {
                 self.b.ins().isub(larger, b)
             }
             BinaryOp::Mul => self.b.ins().imul(a, b),
+            // The processor's division traps on 0.
+            BinaryOp::Div | BinaryOp::Rem => {
+                let zero = self.b.ins().iconst(types::I64, 0);
+                let one = self.b.ins().iconst(types::I64, 1);
+                let divides = self.b.ins().icmp_imm_u(IntCC::NotEqual, b, 0);
+                let divisor = self.b.ins().select(divides, b, one);
+                let result = match op {
+                    BinaryOp::Div => self.b.ins().udiv(a, divisor),
+                    _ => self.b.ins().urem(a, divisor),
+                };
+                self.b.ins().select(divides, result, zero)
+            }
             BinaryOp::And => self.b.ins().band(a, b),
             BinaryOp::Or => self.b.ins().bor(a, b),
             BinaryOp::Xor => self.b.ins().bxor(a, b),

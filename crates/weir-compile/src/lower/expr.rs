@@ -1,7 +1,7 @@
 //! Lowers expressions of the protocol language to values.
 
 use super::Lower;
-use weir_ir::graph::{BinaryOp, CompareOp, Op, Value};
+use weir_ir::graph::{BinaryOp, CompareOp, Meta, Op, Value};
 use weir_lang::model::{self, Expr, HeaderItem, LayerId, Protocol, Stmt};
 
 impl Lower<'_> {
@@ -60,6 +60,7 @@ impl Lower<'_> {
                 let unwanted = self.is_unwanted();
                 self.b.one(Op::FromBool(unwanted))
             }
+            Expr::Time => self.b.one(Op::Meta(Meta::Time)),
             Expr::Cursor => self.cursor.expect("the checker lets it stand in headers alone"),
             Expr::Present(_)
             | Expr::Originator
@@ -163,6 +164,8 @@ impl Lower<'_> {
             model::BinaryOp::Add => BinaryOp::Add,
             model::BinaryOp::Sub => BinaryOp::SubSat,
             model::BinaryOp::Mul => BinaryOp::Mul,
+            model::BinaryOp::Div => BinaryOp::Div,
+            model::BinaryOp::Rem => BinaryOp::Rem,
             model::BinaryOp::And => BinaryOp::And,
             model::BinaryOp::Or => BinaryOp::Or,
             model::BinaryOp::Xor => BinaryOp::Xor,
@@ -235,6 +238,7 @@ impl Lower<'_> {
             | Expr::Cursor
             | Expr::Strict
             | Expr::Unwanted
+            | Expr::Time
             | Expr::InState(_)
             | Expr::Originator => self.b.bool(true),
         }

@@ -70,6 +70,9 @@ impl Lower<'_> {
         let start = self.b.read(self.offset);
         self.b.write(vars.start.expect("declared"), start);
         self.reset(&vars);
+        let end = self.b.read(self.end);
+        let all = self.b.binary(BinaryOp::SubSat, end, start);
+        self.b.write(vars.layer_bytes.expect("declared"), all);
         let fail = if self.is_message(id) { Fail::Message } else { Fail::Packet };
         let mut cursor = Cursor { base: start, bits: 0, checked: 0, fail };
         self.lower_items(id, &layer.protocol.header, &mut cursor);
@@ -439,7 +442,7 @@ impl Lower<'_> {
         self.b.seal(step);
         self.b.switch_to(step);
         let buf = self.b.read(self.buf);
-        let tag_bytes = run.tag_bits / 8;
+        let tag_bytes = run.tag_bits.div_ceil(8);
         self.b.check(buf, here, tag_bytes, tagged, exit);
         self.b.seal(tagged);
         self.b.switch_to(tagged);
@@ -485,6 +488,11 @@ impl Lower<'_> {
         let before: Vec<Value> = written.iter().map(|&variable| self.b.read(variable)).collect();
         let (broken, whole) = (self.b.block(), self.b.block());
         let mut cursor = Cursor { fail: Fail::Run(broken), ..inner };
+        if !cursor.bits.is_multiple_of(8) {
+            // The first fields share a byte with the tag.
+            let bits = self.static_bits(id, &item.items);
+            self.check_bits(&mut cursor, bits);
+        }
         self.lower_items(id, &item.items, &mut cursor);
         let next = self.cursor_value(&cursor);
         let fits = self.b.compare(CompareOp::Le, next, run_end);
@@ -509,9 +517,6 @@ impl Lower<'_> {
         let end = self.b.read(self.end);
         let rest = self.b.binary(BinaryOp::SubSat, end, at);
         self.b.write(vars.rest_bytes.expect("declared"), rest);
-        let start = self.b.read(vars.start.expect("declared"));
-        let all = self.b.binary(BinaryOp::SubSat, end, start);
-        self.b.write(vars.layer_bytes.expect("declared"), all);
         let length = match &self.layer(id).protocol.payload {
             payload if self.is_message(id) || payload.as_ref().is_some_and(|p| p.length.is_some()) => {
                 // A message without a payload ends with its header; a payload without a length takes the rest of a

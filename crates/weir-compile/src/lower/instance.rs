@@ -149,9 +149,9 @@ impl Lower<'_> {
         one_sided && assembles && self.stack.edges.iter().any(|e| e.from == id)
     }
 
-    /// Whether the in-order bytes of a layer with this name are wanted.
-    fn bytes_wanted(&self, layer: &str) -> bool {
-        self.need.streams || !(self.need.sessions & self.catalog.sessions_over(layer)).is_empty()
+    /// Whether the in-order bytes of a layer are wanted that carries the sessions of this transport.
+    fn bytes_wanted(&self, transport: &str) -> bool {
+        self.need.streams || !(self.need.sessions & self.catalog.sessions_over(transport)).is_empty()
     }
 
     fn declare_table(&mut self, id: LayerId) -> Table {
@@ -161,11 +161,12 @@ impl Lower<'_> {
         let table = Table(self.b.graph.tables.len() as u32);
         let hands_up = self.hands_up(id);
         let delivers =
-            two_sided && !hands_up && self.bytes_wanted(&protocol.declared) && delivered_on(protocol);
+            two_sided && !hands_up && self.bytes_wanted(self.layer(id).transport()) && delivered_on(protocol);
         self.b.graph.tables.push(TableDecl {
             name: protocol.declared.clone(),
             two_sided,
             part: self.whole_of(id).filter(|_| two_sided),
+            carries: self.layer(id).carries.clone(),
             key: self.key_layout(id, instance),
             asked: two_sided && self.asked[usize::from(id.0)],
             observed: two_sided && (self.need.connections || delivers),

@@ -46,7 +46,7 @@ impl Lower<'_> {
         if need.packets && absence || !bit.has_remainder() && (need.packets || !need.flows()) {
             return None;
         }
-        let carrier = &*self.layer(layer).protocol.declared;
+        let carrier = self.layer(layer).transport();
         let mut transports = bit.session.iter().filter(|p| !p.negated).filter_map(|p| self.transports_of(p));
         if above == Above::Nothing && transports.any(|names| !names.contains(&carrier)) {
             return Some(self.b.bool(false));

@@ -11,6 +11,7 @@
 mod event;
 mod expr;
 mod finish;
+mod frame_test;
 mod groups;
 mod header;
 mod instance;
@@ -35,7 +36,7 @@ use weir_ir::build::{Builder, Variable, to};
 use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Terminator, Type, Value};
 use weir_lang::diag::Diagnostic;
 use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
-use weir_packet::DropReason;
+use weir_packet::{DropReason, LinkType};
 
 pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
@@ -295,14 +296,15 @@ impl<'a> Lower<'a> {
         let mut cases = vec![];
         for &(number, layer) in &self.stack.starts {
             let gate = self.b.block();
-            cases.push((u64::from(number), gate, layer));
+            cases.push((number, gate, layer));
         }
-        let targets = cases.iter().map(|&(n, gate, _)| (n, to(gate))).collect();
+        let targets = cases.iter().map(|&(n, gate, _)| (u64::from(n), to(gate))).collect();
         let unknown = to(self.finish.of(Some(DropReason::UnknownLink)));
         self.b.end(Terminator::Switch { value: link, cases: targets, otherwise: unknown });
-        for (_, gate, layer) in cases {
+        for (link, gate, layer) in cases {
             self.b.seal(gate);
             self.b.switch_to(gate);
+            self.lower_frame_tests(LinkType(link));
             self.enter(layer);
         }
     }

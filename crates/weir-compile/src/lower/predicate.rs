@@ -270,6 +270,8 @@ impl Lower<'_> {
                     let yes = self.b.bool(true);
                     self.record(p, yes, holds, holds);
                 }
+                // Depends on the link type: `lower_frame_tests`.
+                FieldKey::Frame if predicate.op == FilterOp::Satisfies => {}
                 FieldKey::Frame => {
                     let (buf, offset) = (self.b.read(self.buf), self.b.int(0));
                     let length = self.b.one(Op::Length(buf));

@@ -46,7 +46,7 @@ pub(super) fn literal_range(literal: &Literal) -> Option<(u128, u128)> {
             let number = bytes.iter().fold(0u128, |n, &b| n << 8 | u128::from(b));
             (number, number)
         }
-        Literal::Bytes(_) | Literal::Text(_) => return None,
+        Literal::Bytes(_) | Literal::Text(_) | Literal::Frame(_) => return None,
     })
 }
 

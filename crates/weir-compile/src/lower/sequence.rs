@@ -503,7 +503,7 @@ fn bound(layer: &Layer, expr: &Expr) -> u64 {
         | Expr::Strict
         | Expr::Unwanted => 1,
         Expr::Sum16(..) => u64::from(u16::MAX),
-        Expr::Binary(..) | Expr::Below(_) | Expr::Cursor => u64::MAX,
+        Expr::Binary(..) | Expr::Below(_) | Expr::Cursor | Expr::Time => u64::MAX,
     }
 }
 

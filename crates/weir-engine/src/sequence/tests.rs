@@ -29,6 +29,7 @@ pub(super) fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             delivers: true,
             asked: false,
             part: None,
+            carries: None,
             key: Default::default(),
             timeout_ms: None,
         }],

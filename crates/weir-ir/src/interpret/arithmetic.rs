@@ -10,6 +10,8 @@ impl BinaryOp {
             BinaryOp::Sub => a.wrapping_sub(b),
             BinaryOp::SubSat => a.saturating_sub(b),
             BinaryOp::Mul => a.wrapping_mul(b),
+            BinaryOp::Div => a.checked_div(b).unwrap_or(0),
+            BinaryOp::Rem => a.checked_rem(b).unwrap_or(0),
             BinaryOp::And => a & b,
             BinaryOp::Or => a | b,
             BinaryOp::Xor => a ^ b,
@@ -61,6 +63,8 @@ mod tests {
         assert_eq!(BinaryOp::Add.apply(u64::MAX, 2), 1);
         assert_eq!(BinaryOp::Sub.apply(0, 1), u64::MAX);
         assert_eq!(BinaryOp::SubSat.apply(0, 1), 0);
+        assert_eq!((BinaryOp::Div.apply(7, 0), BinaryOp::Rem.apply(7, 0)), (0, 0));
+        assert_eq!((BinaryOp::Div.apply(7, 2), BinaryOp::Rem.apply(7, 2)), (3, 1));
         assert_eq!(BinaryOp::Shl.apply(1, 64), 0);
         assert_eq!(BinaryOp::Shr.apply(u64::MAX, u64::MAX), 0);
         assert_eq!(BinaryOp::Shl.apply(1, 63), 1 << 63);

@@ -302,7 +302,8 @@ impl Share {
 }
 
 fn commutes(op: BinaryOp) -> bool {
-    !matches!(op, BinaryOp::Sub | BinaryOp::SubSat | BinaryOp::Shl | BinaryOp::Shr)
+    use BinaryOp::{Div, Rem, Shl, Shr, Sub, SubSat};
+    !matches!(op, Sub | SubSat | Div | Rem | Shl | Shr)
 }
 
 fn are_equal(a: &Op, b: &Op) -> bool {

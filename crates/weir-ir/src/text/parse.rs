@@ -131,6 +131,7 @@ impl Parser {
             delivers: false,
             asked: false,
             part: None,
+            carries: None,
             key: KeyLayout::default(),
             timeout_ms: None,
         };
@@ -145,6 +146,11 @@ impl Parser {
                     table.part = Some(line.name()?);
                     continue;
                 }
+                Some("carries") => {
+                    line.advance();
+                    table.carries = Some(line.name()?);
+                    continue;
+                }
                 Some("key") => {
                     line.advance();
                     table.key = key_layout(line)?;
@@ -157,7 +163,7 @@ impl Parser {
                 }
                 _ => {
                     return Err(line.expected(
-                        "`two_sided`, `observed`, `delivers`, `asked`, `part`, `key` or `timeout_ms`",
+                        "`two_sided`, `observed`, `delivers`, `asked`, `part`, `carries`, `key` or `timeout_ms`",
                     ));
                 }
             };

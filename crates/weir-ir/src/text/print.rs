@@ -185,6 +185,9 @@ fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Resu
     if let Some(whole) = &table.part {
         write!(f, " part {}", Name(whole))?;
     }
+    if let Some(carries) = &table.carries {
+        write!(f, " carries {}", Name(carries))?;
+    }
     if !table.key.is_undeclared() {
         write!(f, " key ({})", Separated(table.key.parts()))?;
     }

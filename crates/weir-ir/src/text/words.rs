@@ -8,6 +8,8 @@ pub(super) const BINARY: &[(BinaryOp, &str)] = &[
     (BinaryOp::Sub, "sub"),
     (BinaryOp::SubSat, "sub_sat"),
     (BinaryOp::Mul, "mul"),
+    (BinaryOp::Div, "div"),
+    (BinaryOp::Rem, "rem"),
     (BinaryOp::And, "and"),
     (BinaryOp::Or, "or"),
     (BinaryOp::Xor, "xor"),

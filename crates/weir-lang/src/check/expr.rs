@@ -307,10 +307,14 @@ impl Resolver<'_> {
             "payload.length" => return self.payload_length(span),
             "rest.length" | "layer.length" => {
                 self.scope.rest_length.get_or_insert(span);
-                let expr = if name == "rest.length" { Expr::RestLength } else { Expr::LayerLength };
-                return self.length(name, expr, span);
+                if name == "layer.length" {
+                    // Known before the header.
+                    return Value::number(Expr::LayerLength, Range::of_bits(32));
+                }
+                return self.length(name, Expr::RestLength, span);
             }
             "header.length" => return self.length(name, Expr::HeaderLength, span),
+            "packet.time" => return Value::number(Expr::Time, Range::ANY),
             "originator" | "responder" => return self.direction(name, span),
             "cursor" => return self.cursor(span),
             "strict" if self.scope.find(name).is_none() => return Value::number(Expr::Strict, Range::TRUTH),
@@ -554,7 +558,7 @@ fn size_of(expr: &Expr) -> usize {
 fn is_open(expr: &Expr, cursor: Option<u64>) -> bool {
     match expr {
         Expr::Cursor => cursor.is_none(),
-        Expr::HeaderLength | Expr::RestLength | Expr::LayerLength => true,
+        Expr::HeaderLength | Expr::RestLength | Expr::LayerLength | Expr::Time => true,
         _ => parts(expr).into_iter().any(|part| is_open(part, cursor)),
     }
 }

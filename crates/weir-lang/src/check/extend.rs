@@ -29,7 +29,8 @@ pub(super) fn check_lost(
             continue;
         }
         let name = tree.of.clone();
-        let alone = Protocol { name, filter_name: None, doc: String::new(), clauses: tree.clauses.clone() };
+        let alone =
+            Protocol { name, filter_names: vec![], doc: String::new(), clauses: tree.clauses.clone() };
         let mut found = Vec::new();
         protocol::check(&alone, &constants[&file.addition], &mut found);
         followers::drop_unknowable(&mut found);

@@ -450,7 +450,7 @@ impl Checker<'_> {
         let mut tags: FxHashMap<Option<u64>, Span> = FxHashMap::default();
         for item in items {
             self.check_tag(item, tag_bits, &mut tags);
-            if let Some(item) = self.run_item(item, &inner) {
+            if let Some(item) = self.run_item(item, tag_bits, &inner) {
                 list.push(item);
             }
             self.forget(first);
@@ -477,17 +477,18 @@ impl Checker<'_> {
     fn tag_bits(&mut self, tag: Option<&ast::Type>) -> u32 {
         let Some(tag) = tag else { return 8 };
         match named_type(&tag.name.text) {
-            Some(FieldType::Unsigned { bits: bits @ (8 | 16 | 32), little: false })
-                if tag.length.is_none() =>
-            {
-                bits
-            }
-            _ => {
+            Some(FieldType::Unsigned { bits, little: false }) if tag.length.is_none() => bits,
+            found => {
                 self.diagnostics.push(
-                    Diagnostic::error(codes::UNKNOWN_TYPE, "the tag of a run is a u8, u16 or u32")
-                        .at(tag.name.span),
+                    Diagnostic::error(
+                        codes::UNKNOWN_TYPE,
+                        "the tag of a run is a number, most significant bit first",
+                    )
+                    .at(tag.name.span)
+                    .help("types of tags are u1 to u64: `run u16`"),
                 );
-                8
+                // With the width that was meant, the items are whole bytes.
+                if let Some(FieldType::Unsigned { bits, .. }) = found { bits } else { 8 }
             }
         }
     }
@@ -519,7 +520,7 @@ impl Checker<'_> {
         }
     }
 
-    fn run_item(&mut self, item: &ast::RunItem, prefix: &Prefix) -> Option<RunItem> {
+    fn run_item(&mut self, item: &ast::RunItem, tag_bits: u32, prefix: &Prefix) -> Option<RunItem> {
         if self.layout.presences.len() >= FIELDS_MAX {
             return None;
         }
@@ -538,6 +539,10 @@ impl Checker<'_> {
         };
         self.layout.presences.push(Presence { path, alias });
         self.fixed_bits = None;
+        // The layout begins at the next bit. Nothing follows an item that stops the run.
+        if !(item.stop && item.items.is_empty()) {
+            (self.bits, self.last) = (tag_bits % 8, Some(item.name.span));
+        }
         let items = self.items(&item.items, &inner);
         self.fill_byte("the item ends");
         Some(RunItem { presence, tag: item.tag.0, stop: item.stop, items })

@@ -42,8 +42,9 @@ pub(super) fn check(
                 .help("`protocol x as y.z` names it for filters"),
         );
     }
-    let filter_name = tree.filter_name.as_ref().unwrap_or(&tree.name);
-    if is_word_of_filters(&filter_name.text) {
+    let own_name = tree.filter_names.is_empty().then_some(&tree.name);
+    for filter_name in tree.filter_names.iter().chain(own_name).filter(|name| is_word_of_filters(&name.text))
+    {
         let message = format!("`{}` is a reserved word in filters", filter_name.text);
         let diagnostic = Diagnostic::error(codes::RESERVED_NAME, message).at(filter_name.span);
         checker
@@ -91,11 +92,13 @@ fn is_word_of_filters(name: &str) -> bool {
 }
 
 fn empty(tree: &ast::Protocol) -> Protocol {
-    let filter_name = tree.filter_name.as_ref().unwrap_or(&tree.name);
+    let filter_name = tree.filter_names.first().unwrap_or(&tree.name);
+    let others = tree.filter_names.iter().skip(1);
     Protocol {
         name: tree.name.text.clone(),
         declared: tree.name.text.clone(),
         filter_name: filter_name.text.clone(),
+        other_filter_names: others.map(|name| name.text.clone()).collect(),
         doc: tree.doc.clone(),
         header: Vec::new(),
         fields: Vec::new(),

@@ -3,7 +3,7 @@
 
 use super::scope::Kind;
 use super::{BelowUse, CheckedProtocol, codes};
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Span};
 use crate::model::{Edge, LayerId, Protocol, Stack};
 use crate::syntax::ast;
 use rustc_hash::FxHashSet;
@@ -41,17 +41,65 @@ pub(super) fn check(
         let Some(known) = protocols.iter().find(|one| one.protocol.name == layer.protocol.declared) else {
             continue;
         };
-        // Once all paths have a name, every use of the protocol finds it.
-        let mut there: FxHashSet<(&str, bool)> = FxHashSet::default();
+        // All uses of a name find the same: one is enough.
+        let mut asked: FxHashSet<(&str, bool, bool)> = FxHashSet::default();
+        let mut lacking: Vec<Lacking> = Vec::new();
         for need in &known.below {
-            let before = diagnostics.len();
-            if !there.contains(&(need.name.as_str(), need.number)) {
-                find_below(stack, &below, LayerId(index as u16), need, diagnostics);
-            }
-            if diagnostics.len() == before {
-                there.insert((&need.name, need.number));
+            if asked.insert((need.name.as_str(), need.number, need.shown)) {
+                let found = find_below(stack, &below, LayerId(index as u16), need, diagnostics);
+                lacking.extend(found.filter(|one| !lacking.iter().any(|other| other.name == one.name)));
             }
         }
+        report_lacking(&layer.protocol.name, lacking, diagnostics);
+    }
+}
+
+/// A name that some path to a layer lacks.
+struct Lacking<'a> {
+    name: &'a str,
+    /// The first use.
+    span: Span,
+    /// The path, as text.
+    path: String,
+    /// The last edge of the path.
+    edge: Option<&'a Edge>,
+    /// Whether another path has the name: the edge is the mistake, not the name.
+    is_elsewhere: bool,
+    /// Names of the layers on the path, for suggestions.
+    names: Vec<&'a str>,
+}
+
+/// Reports names that paths to a layer lack. An edge that bypasses the layers which have them is one mistake.
+fn report_lacking(layer: &str, lacking: Vec<Lacking>, diagnostics: &mut Vec<Diagnostic>) {
+    let mut reported: Vec<Span> = vec![];
+    for one in &lacking {
+        let same = |other: &&Lacking| {
+            one.is_elsewhere
+                && other.is_elsewhere
+                && other.edge.map(|edge| edge.span) == one.edge.map(|edge| edge.span)
+        };
+        let edge = one.edge.map(|edge| edge.span);
+        if one.is_elsewhere && edge.is_some_and(|edge| reported.contains(&edge)) {
+            continue;
+        }
+        let together = lacking.iter().filter(same).map(|other| format!("`below.{}`", other.name));
+        let names: Vec<String> = match one.is_elsewhere {
+            true => together.collect(),
+            false => vec![format!("`below.{}`", one.name)],
+        };
+        let message = format!("`{layer}` needs {}, which some path to it lacks", names.join(", "));
+        let diagnostic = Diagnostic::error(codes::UNKNOWN_BELOW, message)
+            .label(one.span, format!("not on {}", one.path))
+            .help("declare fields or `let`s of these names in a layer below");
+        let diagnostic = match one.is_elsewhere {
+            true => diagnostic,
+            false => diagnostic.did_you_mean(one.name, one.names.iter().copied()),
+        };
+        diagnostics.push(match edge.filter(|edge| edge.source != one.span.source) {
+            Some(edge) => diagnostic.label(edge, "by this edge"),
+            None => diagnostic,
+        });
+        reported.extend(edge.filter(|_| one.is_elsewhere));
     }
 }
 
@@ -144,14 +192,14 @@ fn find_circle(stack: &Stack, repeated: &[bool], diagnostics: &mut Vec<Diagnosti
 }
 
 /// Every path to `layer` must contain a layer with the required name. `below`: the layers directly below each
-/// layer.
-fn find_below(
-    stack: &Stack,
+/// layer. Returns the name if a path lacks it.
+fn find_below<'a>(
+    stack: &'a Stack,
     below: &[Vec<LayerId>],
     layer: LayerId,
-    need: &BelowUse,
+    need: &'a BelowUse,
     diagnostics: &mut Vec<Diagnostic>,
-) {
+) -> Option<Lacking<'a>> {
     let name = |layer: LayerId| stack.layers[usize::from(layer.0)].protocol.name.as_str();
     let is_start = |layer: LayerId| stack.starts.iter().any(|(_, start)| *start == layer);
     // For each layer, the next one on the path to `layer`.
@@ -187,16 +235,13 @@ fn find_below(
     if let Some(start) = without {
         let path = path_up(start, layer, &above);
         let path: Vec<&str> = path.into_iter().map(name).collect();
-        let message = format!("`{}` needs `below.{wanted}`, which some path to it lacks", name(layer));
-        let names = lower.iter().flat_map(|protocol| names_of(protocol));
-        let edge = stack.edges.iter().find(|edge| edge.to == layer && path.contains(&name(edge.from)));
-        let diagnostic = Diagnostic::error(codes::UNKNOWN_BELOW, message)
-            .label(need.span, format!("not on {}", path.join(" \u{2192} ")))
-            .help("declare a field or `let` of that name in a layer below")
-            .did_you_mean(wanted, names);
-        diagnostics.push(match edge.filter(|edge| edge.span.source != need.span.source) {
-            Some(edge) => diagnostic.label(edge.span, "by this edge"),
-            None => diagnostic,
+        return Some(Lacking {
+            name: wanted,
+            span: need.span,
+            path: path.join(" \u{2192} "),
+            edge: stack.edges.iter().find(|edge| edge.to == layer && path.contains(&name(edge.from))),
+            is_elsewhere: lower.iter().any(|protocol| provides(protocol, wanted).is_some()),
+            names: lower.iter().flat_map(|protocol| names_of(protocol)).collect(),
         });
     } else if let Some(protocol) = unfit {
         let message = format!("`{wanted}` of `{}` is no number", protocol.name);
@@ -207,6 +252,7 @@ fn find_below(
                 .help("addresses of more than 64 bits can only be parts of keys and columns, bytes parts of keys"),
         );
     }
+    None
 }
 
 /// The layers from `start` up to `layer`, along `above`.

@@ -106,8 +106,16 @@ pub(super) struct Scope {
 }
 
 /// Words that are values.
-pub(super) const VALUES: [&str; 7] =
-    ["payload.length", "rest.length", "header.length", "layer.length", "cursor", "originator", "responder"];
+pub(super) const VALUES: [&str; 8] = [
+    "payload.length",
+    "rest.length",
+    "header.length",
+    "layer.length",
+    "packet.time",
+    "cursor",
+    "originator",
+    "responder",
+];
 
 /// Prefixes before a dot that do not name a group.
 const PREFIXES: [&str; 9] = ["me", "peer", "below", "ordered", "payload", "rest", "header", "layer", "state"];

@@ -71,6 +71,7 @@ pub(super) fn check(
     checker.edges(tree);
     checker.repeats(tree);
     checker.usual(tree);
+    checker.sessions(tree);
     checker.dispatch(tree);
     checker.events(tree);
     let Checker { stack, repeated, unknown, wrong, diagnostics, .. } = checker;
@@ -201,6 +202,7 @@ impl Checker<'_> {
             if let Some(place) = place {
                 let protocol = Arc::make_mut(&mut protocol);
                 protocol.name = name.text.clone();
+                protocol.other_filter_names.clear();
                 protocol.filter_name = place.filter_name.as_ref().unwrap_or(name).text.clone();
             }
             if let Some(other) =
@@ -214,7 +216,7 @@ impl Checker<'_> {
                         .help("`layer NAME as FILTER_NAME: PROTOCOL` gives it another name"),
                 );
             }
-            self.stack.layers.push(Layer { protocol, repeat_max: 1 });
+            self.stack.layers.push(Layer { protocol, repeat_max: 1, carries: None });
             self.repeated.push(false);
             return Some(id);
         }
@@ -434,6 +436,37 @@ impl Checker<'_> {
             }
             self.stack.layers[usize::from(layer.0)].repeat_max = *times as u32;
             self.repeated[usize::from(layer.0)] = true;
+        }
+    }
+
+    /// Layers whose bytes carry the sessions of another layer.
+    fn sessions(&mut self, tree: &ast::Stack) {
+        for (name, transport) in &tree.sessions {
+            let Some(layer) = self.present_layer(name) else { continue };
+            let mut known = self.protocols.iter().map(|one| one.protocol.name.as_str());
+            if !known.any(|known| known == transport.text) {
+                let names = self.protocols.iter().map(|one| one.protocol.name.as_str());
+                let message = format!("there is no protocol `{}`", transport.text);
+                let diagnostic = Diagnostic::error(codes::UNKNOWN_LAYER, message).at(transport.span);
+                self.diagnostics.push(
+                    diagnostic
+                        .help("a layer that carries sessions: `tcp` for streams, `udp` for datagrams")
+                        .did_you_mean(&transport.text, names),
+                );
+                continue;
+            }
+            let protocol = &self.stack.layers[usize::from(layer.0)].protocol;
+            let is_two_sided = protocol.instance.as_ref().is_some_and(|one| !one.destination.is_empty());
+            let delivers = protocol.events.iter().any(|event| event.assemble);
+            if !(is_two_sided && delivers) {
+                let message = format!("`{}` delivers no bytes to sessions", name.text);
+                let help = "it needs an instance with two sides, and an event that delivers bytes: \
+                     `event bytes on ordered { assemble }`, without a sequence `on packet`";
+                let diagnostic = Diagnostic::error(codes::MISSING_CLAUSE, message).at(name.span);
+                self.diagnostics.push(diagnostic.help(help));
+                continue;
+            }
+            self.stack.layers[usize::from(layer.0)].carries = Some(transport.text.clone());
         }
     }
 

@@ -1,8 +1,10 @@
 //! The meaning of a filter: resolved predicates and their combination.
 
+use super::frame_test::FrameTest;
 use crate::diag::Span;
 use std::hash::{Hash, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use weir_packet::ValueType;
 
 /// The stage at which a field is known. Later stages cost more.
@@ -37,6 +39,8 @@ pub struct FieldInfo {
     pub doc: String,
     /// A whole protocol (`tcp`, `tls`): it cannot be compared.
     pub is_protocol: bool,
+    /// The frame's bytes, the only field with [`Op::Satisfies`].
+    pub is_frame: bool,
     /// The compiler's key for the field; the owner of the catalogue defines its meaning.
     pub key: u32,
 }
@@ -79,6 +83,8 @@ pub enum Op {
     Contains,
     /// `matches`, `~`: a regular expression, case-insensitive as in Wireshark.
     Matches,
+    /// `satisfies`: an expression in the syntax of pcap-filter(7) holds for the frame.
+    Satisfies,
     /// `field & number`, alone or with `!= 0`: any of these bits is set in any of the field's values.
     BitsAny,
 }
@@ -100,6 +106,8 @@ pub enum Literal {
     Bytes(Vec<u8>),
     /// Text, or a regular expression for `Matches`.
     Text(String),
+    /// The expression of `Satisfies`.
+    Frame(Arc<FrameTest>),
 }
 
 /// One comparison of one field. Equality ignores the span.

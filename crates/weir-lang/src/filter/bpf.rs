@@ -1,58 +1,98 @@
-//! Filters in the syntax of pcap-filter(7), over Weir's field names.
+//! Filters in the syntax of pcap-filter(7), with libpcap's meaning: fixed offsets for each link type.
 //!
 //! ```text
 //! filter     = [ chain ]
 //! chain      = unary { ( "and" | "&&" | "or" | "||" ) unary }       (equal precedence, from the left)
 //! unary      = ( "not" | "!" ) unary | "(" chain ")" | primitive
 //! primitive  = qualifiers ( value | "(" chain of values ")" ) | value        (inherits the last qualifiers)
-//!            | protocol | [ "ether" | "ip" | "ip6" ] ( "broadcast" | "multicast" )
-//!            | "vlan" [ number ] | "mpls" [ number ] | "less" number | "greater" number
+//!            | protocol | [ "ether" | "ip" | "ip6" ] ( "broadcast" | "multicast" ) | "inbound" | "outbound"
+//!            | ( "vlan" | "mpls" | "pppoes" | "geneve" ) [ number ] | "pppoed" | "ifindex" number
+//!            | "llc" [ "i" | "s" | "u" ] | "less" number | "greater" number
 //!            | relation                                                      (see `relation`)
-//! qualifiers = [ protocol ] [ direction ] [ "host" | "net" | "port" | "portrange" | "proto" ]
+//! qualifiers = [ protocol ] [ direction ] [ "host" | "net" | "port" | "portrange" | "proto" | "protochain" ]
 //! direction  = "src" | "dst" | "src or dst" | "src and dst"
 //! ```
 //!
-//! `values` translates qualified values into predicates on fields, `relation` parses `tcp[13] & 2 != 0`, and
-//! `words` holds the tables of names. The result is the same [`Expr`] as for display filters.
+//! `parse` returns a syntax tree (`tree`), whose values `values` converts to numbers and addresses; `relation` parses
+//! `tcp[13] & 2 != 0`, and `words` holds the tables of names. `generate` makes a [`FrameTest`] of the tree, for each
+//! link type (`link`).
 
+mod generate;
+mod link;
 mod relation;
+mod tree;
 mod values;
+mod wlan;
 mod words;
 
-use super::ast::{Expr, Op};
-use super::lexer::{Kind, Token, bpf_keyword, lex};
-use super::names::Names;
+use super::frame_test::FrameTest;
+use super::lexer::{Kind, Token, bpf_keyword, lex, span};
 use super::parse::NESTING_MAX;
 use super::report::{self, Report};
-use super::resolve::join;
 use crate::diag::Span;
-use values::{Builder, Direction, Qualifiers};
+use tree::{Direction, LlcKind, Node, Primitive, join};
+use values::{Builder, Qualifiers};
 
 /// Maximum nesting depth inside a primitive.
 const PRIMITIVE_DEPTH: usize = 4;
 
-/// An expression and its nesting depth: later stages recurse to this depth.
-type Nested = (Expr, usize);
+/// A node and its nesting depth: later stages recurse to this depth.
+type Nested = (Node, usize);
 
-/// Parses and resolves a filter; `None` after mistakes, all of which are reported.
-pub(super) fn parse(text: &str, names: &Names, report: &mut Report) -> Option<Expr> {
+/// The test of an expression, `Ok(None)` for an empty one.
+///
+/// # Errors
+/// After mistakes, all of which are reported.
+pub(super) fn compile(text: &str, report: &mut Report) -> Result<Option<FrameTest>, ()> {
     let mut tokens = lex(text, bpf_keyword, report);
-    // These characters also occur in words (`10.0.0.0/8`, `tcp-syn`); alone they are arithmetic operators.
-    for token in tokens.iter_mut().filter(|token| token.kind == Kind::Word) {
-        match &text[token.span.start as usize..token.span.end as usize] {
-            "-" => token.kind = Kind::Symbol('-'),
-            "/" => token.kind = Kind::Symbol('/'),
-            _ => {}
-        }
-    }
+    tokens = split_signs(text, tokens);
     if let [Token { kind: Kind::End, .. }] = tokens[..] {
-        return Some(Expr::True);
+        return Ok(None);
     }
-    let mut parser =
-        Parser { text, tokens, at: 0, open: 0, depth: 0, last: Qualifiers::default(), names, report };
+    let mut parser = Parser { text, tokens, at: 0, open: 0, depth: 0, last: Qualifiers::default(), report };
     let nested = parser.chain();
     debug_assert_eq!(parser.peek(), &Kind::End);
-    nested.map(|(expr, _)| expr)
+    let (node, _) = nested.filter(|_| !report.has_errors()).ok_or(())?;
+    generate::frame_test(text, &node, report).map(Some).ok_or(())
+}
+
+/// Splits the operators of arithmetic off words. `-` and `/` also occur in words (`10.0.0.0/8`, `tcp-syn`): they are
+/// operators at the beginning of a word, and `/` after a number. Inside brackets `:` stands before the number of bytes.
+fn split_signs(text: &str, tokens: Vec<Token>) -> Vec<Token> {
+    let mut split: Vec<Token> = Vec::with_capacity(tokens.len());
+    let (mut brackets, mut is_net) = (0usize, false);
+    for token in tokens {
+        match token.kind {
+            Kind::LeftBracket => brackets += 1,
+            Kind::RightBracket => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
+        let (mut at, end) = (token.span.start as usize, token.span.end as usize);
+        let after_net = std::mem::replace(&mut is_net, &text[at..end] == "net");
+        if token.kind != Kind::Word {
+            split.push(token);
+            continue;
+        }
+        while at < end {
+            let rest = &text[at..end];
+            let is_sign = |(index, sign): (usize, char)| match sign {
+                ':' => brackets > 0,
+                '-' => index == 0,
+                '/' => !after_net && (index == 0 || words::number(&rest[..index]).is_some()),
+                _ => false,
+            };
+            let word_end = rest.char_indices().find(|&at| is_sign(at)).map_or(end, |(index, _)| at + index);
+            if word_end > at {
+                split.push(Token { kind: Kind::Word, span: span(at, word_end) });
+            }
+            at = word_end;
+            if let Some(sign) = text[at..end].chars().next() {
+                at += sign.len_utf8();
+                split.push(Token { kind: Kind::Symbol(sign), span: span(word_end, at) });
+            }
+        }
+    }
+    split
 }
 
 struct Parser<'a, 'r> {
@@ -63,7 +103,6 @@ struct Parser<'a, 'r> {
     depth: usize,
     /// The qualifiers of the last value. A following bare value inherits them.
     last: Qualifiers,
-    names: &'a Names<'a>,
     report: &'r mut Report,
 }
 
@@ -99,7 +138,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     fn builder(&mut self, span: Span) -> Builder<'_> {
-        Builder { names: self.names, report: self.report, span }
+        Builder { report: self.report, span }
     }
 
     /// Primitives joined by `and` and `or`.
@@ -142,25 +181,17 @@ impl<'a> Parser<'a, '_> {
     ) -> Option<Nested> {
         let ((left, left_depth), (right, right_depth)) = (left?, right?);
         // Associates to the left: `a and b or c and d` nests three deep.
-        let flat = matches!((is_or, &left), (true, Expr::Or(_)) | (false, Expr::And(_)));
+        let flat = matches!((is_or, &left), (true, Node::Or(_)) | (false, Node::And(_)));
         let depth = left_depth.max(right_depth + 1) + usize::from(!flat);
         if depth > NESTING_MAX - PRIMITIVE_DEPTH {
             self.report.error(report::LIMIT, span, "`and` and `or` alternate too often").help =
                 Some("they have equal precedence, from the left: group them with parentheses".to_string());
             return None;
         }
-        let expr = match (is_or, left, right) {
-            // In place: a long chain is not copied for every added part.
-            (true, Expr::Or(mut parts), right) | (false, Expr::And(mut parts), right) => {
-                match (is_or, right) {
-                    (true, Expr::Or(more)) | (false, Expr::And(more)) => parts.extend(more),
-                    (_, right) => parts.push(right),
-                }
-                if is_or { Expr::Or(parts) } else { Expr::And(parts) }
-            }
-            (_, left, right) => join(is_or, vec![left, right]),
-        };
-        Some((expr, depth))
+        let node = join(is_or, left, right);
+        // Ports and addresses may have become one primitive.
+        let is_one = matches!(node, Node::Primitive(..));
+        Some((node, if is_one { left_depth.max(right_depth) } else { depth }))
     }
 
     fn unary(&mut self) -> Option<Nested> {
@@ -181,7 +212,7 @@ impl<'a> Parser<'a, '_> {
             self.group()
         } else {
             self.advance();
-            self.unary().map(|(expr, depth)| (negate(expr), depth))
+            self.unary().map(|(node, depth)| (Node::Not(Box::new(node)), depth + 1))
         };
         self.depth -= 1;
         nested
@@ -223,7 +254,11 @@ impl<'a> Parser<'a, '_> {
         let start = self.span();
         let found = match self.qualified_group() {
             Some(nested) => nested,
-            None => self.try_primitive().map(|expr| (expr, PRIMITIVE_DEPTH)),
+            None => {
+                let primitive = self.try_primitive();
+                let span = start.to(self.tokens[self.at.saturating_sub(1)].span);
+                primitive.map(|primitive| (Node::Primitive(primitive, span), PRIMITIVE_DEPTH))
+            }
         };
         if found.is_none() {
             debug_assert!(self.report.has_errors(), "{:?} at {start:?}", self.text);
@@ -248,9 +283,9 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    fn try_primitive(&mut self) -> Option<Expr> {
+    fn try_primitive(&mut self) -> Option<Primitive> {
         let Some(word) = self.word_at(0) else {
-            if self.peek() == &Kind::LeftParen {
+            if matches!(self.peek(), Kind::LeftParen | Kind::Symbol('-')) {
                 return self.relation();
             }
             if self.kind_at(1) == &Kind::Word && self.peek() == &Kind::Symbol('\\') {
@@ -264,34 +299,70 @@ impl<'a> Parser<'a, '_> {
         }
         match word {
             "less" | "greater" => {
-                let start = self.advance();
-                let (number, end) = self.number()?;
-                let op = if word == "less" { Op::Le } else { Op::Ge };
-                self.builder(start.to(end)).length(op, number)
+                self.advance();
+                let (number, _) = self.number()?;
+                Some(Primitive::length(word == "less", number))
             }
-            "vlan" | "mpls" => {
-                let start = self.advance();
-                let numbered =
-                    self.word_at(0).is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-                if !numbered {
-                    return self.builder(start).exists(word);
+            "ifindex" => {
+                self.advance();
+                Some(Primitive::InterfaceIndex(self.number()?.0))
+            }
+            "inbound" | "outbound" => {
+                self.advance();
+                Some(Primitive::Outbound(word == "outbound"))
+            }
+            "vlan" => Some(Primitive::Vlan(self.optional_number(0xfff)?)),
+            "mpls" => Some(Primitive::Mpls(self.optional_number(0xf_ffff)?)),
+            "pppoes" => Some(Primitive::PppoeSession(self.optional_number(0xffff)?)),
+            "geneve" => Some(Primitive::Geneve(self.optional_number(0xff_ffff)?)),
+            "pppoed" => {
+                self.advance();
+                Some(Primitive::PppoeDiscovery)
+            }
+            "llc" => {
+                self.advance();
+                let kind = match self.word_at(0) {
+                    Some("i") => Some(LlcKind::Information),
+                    Some("s") => Some(LlcKind::Supervisory),
+                    Some("u") => Some(LlcKind::Unnumbered),
+                    _ => None,
+                };
+                if kind.is_some() {
+                    self.advance();
                 }
-                let (number, end) = self.number()?;
-                let field = if word == "vlan" { "vlan.id" } else { "mpls.label" };
-                self.builder(start.to(end)).number(field, number)
+                Some(Primitive::Llc(kind))
             }
             _ if words::UNSUPPORTED.contains(&word) => {
                 let span = self.advance();
-                self.report.error(report::BPF_UNSUPPORTED, span, format!("unknown word `{word}`")).help =
-                    Some("`weir fields` lists all fields".to_string());
+                let message = format!("`{word}` of pcap-filter(7) is not supported");
+                self.report.error(report::BPF_UNSUPPORTED, span, message).help = Some(
+                    "filters without `--bpf` may have a field for it: `weir fields` lists them all"
+                        .to_string(),
+                );
                 None
             }
             _ => self.qualified(),
         }
     }
 
+    /// A word, and a number up to `max` that may follow it.
+    fn optional_number(&mut self, max: u32) -> Option<Option<u32>> {
+        let word = self.word_at(0).unwrap_or_default();
+        self.advance();
+        if !self.word_at(0).is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
+            return Some(None);
+        }
+        let (number, span) = self.number()?;
+        if number > max {
+            self.report.error(report::RANGE, span, format!("`{word}` takes no number above {max}")).help =
+                Some(format!("without a number, `{word}` matches all of them"));
+            return None;
+        }
+        Some(Some(number))
+    }
+
     /// Qualifiers and a value, a value with inherited qualifiers, or a protocol alone.
-    fn qualified(&mut self) -> Option<Expr> {
+    fn qualified(&mut self) -> Option<Primitive> {
         let start = self.span();
         let (mut qualifiers, end) = self.qualifiers().unwrap_or((Qualifiers::default(), start));
         for word in ["broadcast", "multicast"] {
@@ -351,7 +422,7 @@ impl<'a> Parser<'a, '_> {
         Some(joined)
     }
 
-    fn value(&mut self, qualifiers: Qualifiers, start: Span) -> Option<Expr> {
+    fn value(&mut self, qualifiers: Qualifiers, start: Span) -> Option<Primitive> {
         // A backslash marks a name that is not a keyword: `ip proto \tcp`.
         let escaped = self.peek() == &Kind::Symbol('\\');
         if escaped {
@@ -364,7 +435,7 @@ impl<'a> Parser<'a, '_> {
         let span = self.advance();
         let mut end = span;
         let mut value = word.to_string();
-        if qualifiers.kind == Some(values::ValueKind::Net) && self.accept_word("mask").is_some() {
+        if qualifiers.kind == Some(words::ValueKind::Net) && self.accept_word("mask").is_some() {
             let Some(mask) = self.word_at(0) else {
                 self.missing("a netmask");
                 return None;
@@ -380,9 +451,10 @@ impl<'a> Parser<'a, '_> {
         self.builder(start.to(end)).value(qualifiers, &value, span)
     }
 
-    fn relation(&mut self) -> Option<Expr> {
-        let (start, first) = (self.span(), self.at);
-        let Some((access, op, number)) = relation::parse(self) else {
+    fn relation(&mut self) -> Option<Primitive> {
+        let first = self.at;
+        let relation = relation::parse(self);
+        if relation.is_none() {
             let consumed = self.tokens[first..self.at].iter();
             let open = consumed.fold(0usize, |open, token| match token.kind {
                 Kind::LeftParen => open + 1,
@@ -390,13 +462,11 @@ impl<'a> Parser<'a, '_> {
                 _ => open,
             });
             self.recover(open);
-            return None;
-        };
-        let end = self.tokens[self.at.saturating_sub(1)].span;
-        self.builder(start.to(end)).relation(access, op, number)
+        }
+        relation
     }
 
-    fn number(&mut self) -> Option<(u64, Span)> {
+    fn number(&mut self) -> Option<(u32, Span)> {
         let Some(word) = self.word_at(0) else {
             self.missing("a number");
             return None;
@@ -406,7 +476,7 @@ impl<'a> Parser<'a, '_> {
             Some(number) => Some((number, span)),
             None => {
                 self.report.error(report::CONSTANT, span, format!("`{word}` is no number")).help =
-                    Some("numbers are decimal, or hexadecimal after `0x`".to_string());
+                    Some("numbers have up to 32 bits: decimal, or hexadecimal after `0x`".to_string());
                 None
             }
         }
@@ -434,19 +504,5 @@ impl<'a> Parser<'a, '_> {
             }
             self.advance();
         }
-    }
-}
-
-/// The negation, with `not` only inside predicates.
-fn negate(expr: Expr) -> Expr {
-    match expr {
-        // An empty group is a syntax error, and an empty filter cannot be negated.
-        Expr::True => Expr::True,
-        Expr::Predicate(mut predicate) => {
-            predicate.negated = !predicate.negated;
-            Expr::Predicate(predicate)
-        }
-        Expr::And(parts) => join(true, parts.into_iter().map(negate).collect()),
-        Expr::Or(parts) => join(false, parts.into_iter().map(negate).collect()),
     }
 }

@@ -111,6 +111,8 @@ impl Domain {
             Op::Contains => matches!(self, Domain::Text | Domain::Bytes | Domain::Mac | Domain::Slice(_)),
             Op::Matches => matches!(self, Domain::Text | Domain::Bytes | Domain::Slice(_)),
             Op::BitsAny => self.number_max().is_some(),
+            // Of one field only.
+            Op::Satisfies => false,
         }
     }
 
@@ -141,6 +143,7 @@ pub(super) fn symbol(op: Op) -> &'static str {
         Op::In => "in",
         Op::Contains => "contains",
         Op::Matches => "matches",
+        Op::Satisfies => "satisfies",
         Op::BitsAny => "&",
     }
 }

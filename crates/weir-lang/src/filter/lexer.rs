@@ -36,6 +36,7 @@ pub(super) enum Kind {
     In,
     Contains,
     Matches,
+    Satisfies,
     And,
     Or,
     Not,
@@ -70,6 +71,7 @@ pub(super) fn display_keyword(word: &str) -> Option<Kind> {
         "in" => Kind::In,
         "contains" => Kind::Contains,
         "matches" => Kind::Matches,
+        "satisfies" => Kind::Satisfies,
         "bitwise_and" => Kind::Ampersand,
         _ => return None,
     })

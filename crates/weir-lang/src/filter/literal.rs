@@ -89,7 +89,7 @@ pub(super) fn parse_bool(word: &str) -> Result<u64, Fault> {
     }
 }
 
-/// `10.0.0.1` or `10.0.0.0/8`: an address and its prefix length.
+/// `10.0.0.1`, `10.0.0.0/8` or `10/8`: an address and its prefix length.
 pub(super) fn parse_ipv4(word: &str) -> Result<(Ipv4Addr, u8), Fault> {
     let (address, prefix) = word.split_once('/').map_or((word, None), |(a, p)| (a, Some(p)));
     if address.is_empty() || !address.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
@@ -98,7 +98,13 @@ pub(super) fn parse_ipv4(word: &str) -> Result<(Ipv4Addr, u8), Fault> {
     if prefix.is_none() && !address.contains('.') {
         return Err(Fault::Type);
     }
-    match address.parse() {
+    // A prefix may be short: `23.246.0/18`.
+    let missing = 4usize.saturating_sub(address.split('.').count());
+    let whole = match prefix {
+        Some(_) => format!("{address}{}", ".0".repeat(missing)),
+        None => address.to_string(),
+    };
+    match whole.parse() {
         Ok(address) => Ok((address, parse_prefix(prefix, 32)?)),
         Err(_) if address.split('.').count() < 4 => {
             let address = address.trim_end_matches('.');
@@ -393,7 +399,8 @@ mod tests {
     #[test]
     fn addresses() {
         assert_eq!(parse_ipv4("10.0.0.0/8").unwrap().1, 8);
-        assert!(matches!(parse_ipv4("10.0/8"), Err(Fault::Malformed(..))));
+        assert_eq!(parse_ipv4("10.0/8").unwrap().0, Ipv4Addr::new(10, 0, 0, 0));
+        assert!(matches!(parse_ipv4("10.0"), Err(Fault::Malformed(..))));
         assert!(matches!(parse_ipv4("10.0.0.256"), Err(Fault::Malformed(..))));
         assert!(matches!(parse_ipv4("10.0.0.1/33"), Err(Fault::Malformed(..))));
         assert_eq!(parse_ipv4("10"), Err(Fault::Type));

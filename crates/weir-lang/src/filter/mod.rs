@@ -4,7 +4,7 @@
 //! names and constants are still text. `resolve` looks up names in a [`Catalog`], parses constants
 //! (`constant`, `literal`) by the field's type (`domain`), and returns an [`Expr`]. `dnf` converts it to a
 //! bounded disjunction of conjunctions of [`Predicate`]s. `print` converts an [`Expr`] back to text. `bpf`
-//! parses pcap-filter(7) instead, and continues with `dnf`. `report` collects mistakes and lists all codes.
+//! compiles pcap-filter(7) to one predicate on the frame (`frame_test`): `frame satisfies "tcp port 443"`. `report` collects mistakes and lists all codes.
 //! `weir-compile` splits a filter by layer.
 
 pub mod ast;
@@ -12,6 +12,7 @@ mod bpf;
 mod constant;
 mod dnf;
 mod domain;
+pub mod frame_test;
 mod lexer;
 mod literal;
 mod names;
@@ -28,6 +29,7 @@ pub use report::{CODES, UNKNOWN_FIELD};
 use crate::diag::{Diagnostic, Severity};
 use names::Names;
 use report::Report;
+use std::sync::Arc;
 
 /// Maximum size of a filter's text, in bytes.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
@@ -64,25 +66,37 @@ impl Filter {
 pub fn compile(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnostic>> {
     compile_with(text, catalog, parse_display).map_err(|list| {
         let hint = "this is the syntax of pcap-filter(7): with `--bpf` it is a filter";
-        with_hint(list, hint, || compile_with(text, catalog, bpf::parse).is_ok())
+        with_hint(list, hint, || compile_with(text, catalog, parse_bpf).is_ok())
     })
 }
 
-/// Compiles a filter in the syntax of pcap-filter(7) over the names of `catalog`.
+/// Compiles a filter in the syntax of pcap-filter(7): the filter `frame satisfies "…"`.
 ///
-/// The meaning is libpcap's, with these differences: a layer matches at any place (`ip` also inside a VLAN
-/// tag or a tunnel), and any of several occurrences matches. If a packet is too short for a field, the
-/// predicate is false; libpcap rejects the packet, even under `not`. SCTP ports match if the stack has SCTP.
-/// A first fragment matches with its reassembled datagram.
+/// The meaning is libpcap's, before its optimiser: the offsets of headers are fixed for a link type, so tags and tunnels
+/// are not looked through, and a frame that is too short for a tested part does not match.
 ///
 /// # Errors
 ///
 /// All mistakes, including warnings, in the order of the text.
 pub fn compile_bpf(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnostic>> {
-    compile_with(text, catalog, bpf::parse).map_err(|list| {
+    compile_with(text, catalog, parse_bpf).map_err(|list| {
         let hint = "this is the syntax of display filters: without `--bpf` it is a filter";
         with_hint(list, hint, || compile_with(text, catalog, parse_display).is_ok())
     })
+}
+
+/// Compiles an expression of pcap-filter(7) to a predicate on the frame.
+fn parse_bpf(text: &str, names: &Names, report: &mut Report) -> Option<Expr> {
+    let Some(test) = bpf::compile(text, report).ok()? else { return Some(Expr::True) };
+    let span = lexer::span(0, text.len());
+    let Some(field) = names.fields.iter().position(|field| field.is_frame) else {
+        report.error(report::BPF_UNSUPPORTED, span, "the bytes of frames are not known here").help =
+            Some("use a filter without `--bpf`".to_string());
+        return None;
+    };
+    let literals = vec![Literal::Frame(Arc::new(test))];
+    let op = Op::Satisfies;
+    Some(Expr::Predicate(Predicate { field, slice: None, mask: None, op, literals, negated: false, span }))
 }
 
 /// Parses and resolves a display filter.

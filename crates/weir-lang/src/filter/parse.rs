@@ -7,7 +7,7 @@
 //! unary    = ( "not" | "!" ) unary | "(" or ")" | test
 //! test     = word [ "[" slice "]" ] [ ( "&" | "bitwise_and" ) constant ] [ [ "not" ] op operand ]
 //! op       = "==" "=" "eq" | "!=" "ne" | "<" "lt" | "<=" "le" | ">" "gt" | ">=" "ge"
-//!          | "contains" | "matches" "~" | "in"
+//!          | "contains" | "matches" "~" | "in" | "satisfies"
 //! operand  = element | "{" element { "," element } "}"                 (the set only after "in")
 //! element  = constant [ ".." constant ]
 //! constant = word | quoted
@@ -287,7 +287,7 @@ impl Parser<'_, '_> {
     /// An optional operator with its right operand.
     fn comparison(&mut self) -> Result<Option<Comparison>, ()> {
         let negated = self.peek() == &Kind::Not
-            && matches!(self.peek_second(), Kind::In | Kind::Contains | Kind::Matches);
+            && matches!(self.peek_second(), Kind::In | Kind::Contains | Kind::Matches | Kind::Satisfies);
         let start = self.span();
         if negated {
             self.advance();
@@ -302,6 +302,7 @@ impl Parser<'_, '_> {
             Kind::In => Op::In,
             Kind::Contains => Op::Contains,
             Kind::Matches => Op::Matches,
+            Kind::Satisfies => Op::Satisfies,
             _ => return Ok(None),
         };
         let op_span = start.to(self.advance());

@@ -119,6 +119,7 @@ fn write_literal(f: &mut Formatter, literal: &Literal, style: Style) -> fmt::Res
         Literal::Bytes(bytes) if bytes.is_empty() => f.write_str("\"\""),
         Literal::Bytes(bytes) => write_bytes(f, bytes),
         Literal::Text(text) => write_text(f, text),
+        Literal::Frame(test) => write_text(f, &test.text),
     }
 }
 

@@ -5,13 +5,16 @@
 //! `flag`, `x & 4 == 4` is `x & 4`, and sets are sorted.
 
 use super::ast::{Expr, FieldInfo, Literal, Op, Predicate};
+use super::bpf;
 use super::constant::{self, Site};
 use super::domain::{Domain, symbol};
+use super::frame_test::FrameTest;
 use super::literal::{describe_word, parse_number};
 use super::names::Names;
 use super::report::{self, Report};
-use super::tree::{Comparison, Constant, ConstantText, Node, Test};
+use super::tree::{Comparison, Constant, ConstantText, Element, Node, Test};
 use crate::diag::Span;
+use std::sync::Arc;
 use weir_packet::ValueType;
 
 /// The maximum end of a slice (exclusive).
@@ -206,6 +209,12 @@ impl Resolver<'_, '_> {
         comparison: &Comparison,
         site: &Site,
     ) -> Option<()> {
+        if field.is_frame && comparison.op == Op::Satisfies && predicate.slice.is_none() {
+            predicate.negated ^= comparison.negated;
+            predicate.op = Op::Satisfies;
+            predicate.literals = vec![Literal::Frame(self.frame_test(comparison)?)];
+            return Some(());
+        }
         if !site.domain.has(comparison.op)
             || (predicate.mask.is_some() && matches!(comparison.op, Op::Contains | Op::Matches))
         {
@@ -230,6 +239,44 @@ impl Resolver<'_, '_> {
             (predicate.op, predicate.literals) = (Op::In, vec![range]);
         }
         Some(())
+    }
+
+    /// The expression in the syntax of pcap-filter(7) that a frame satisfies.
+    fn frame_test(&mut self, comparison: &Comparison) -> Option<Arc<FrameTest>> {
+        let span = comparison.operand_span;
+        let [Element { low: Constant { value, .. }, high: None }] = &comparison.operand[..] else {
+            self.report.error(report::UNEXPECTED, span, "a range is no expression").help =
+                Some("the expression is quoted: `frame satisfies \"tcp port 443\"`".to_string());
+            return None;
+        };
+        let text = match value {
+            ConstantText::Word(word) => word.clone(),
+            ConstantText::Quoted(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        };
+        let mut inner = Report::default();
+        let found = bpf::compile(&text, &mut inner);
+        // The places in the quoted text, if it has no escapes.
+        let is_literal = span.end - span.start == text.len() as u32 + 2;
+        for mut diagnostic in inner.list {
+            for (place, _) in &mut diagnostic.spans {
+                *place = match is_literal {
+                    true => {
+                        Span { start: span.start + 1 + place.start, end: span.start + 1 + place.end, ..span }
+                    }
+                    false => span,
+                };
+            }
+            self.report.list.push(diagnostic);
+        }
+        match found {
+            Ok(Some(test)) => Some(Arc::new(test)),
+            Ok(None) => {
+                self.report.error(report::UNEXPECTED, span, "an empty expression").help =
+                    Some("for instance `frame satisfies \"tcp port 443\"`".to_string());
+                None
+            }
+            Err(()) => None,
+        }
     }
 
     /// Reports an operator that the field's type does not support.
@@ -263,6 +310,9 @@ impl Resolver<'_, '_> {
         }
         let what = site.domain.describe();
         let help = match (comparison.op, site.domain) {
+            (Op::Satisfies, _) => {
+                "only the whole frame has it: `frame satisfies \"tcp port 443\"`".to_string()
+            }
             (_, Domain::Fraction) => format!("test its presence: `{subject}`"),
             (Op::Contains | Op::Matches, _) => {
                 format!("compare it: `{subject} == {}`", site.domain.example())
@@ -409,6 +459,7 @@ fn sort_key(literal: &Literal) -> (u8, u128, u128, &[u8]) {
         }
         Literal::Bytes(bytes) => (3, 0, 0, bytes),
         Literal::Text(text) => (4, 0, 0, text.as_bytes()),
+        Literal::Frame(test) => (5, 0, 0, test.text.as_bytes()),
     }
 }
 
@@ -450,7 +501,7 @@ fn contains(outer: &Literal, inner: &Literal) -> bool {
     let family = |literal: &Literal| sort_key(literal).0;
     match (outer, inner) {
         _ if outer == inner => true,
-        (Literal::Bytes(_) | Literal::Text(_) | Literal::Numbers(..), _) => false,
+        (Literal::Bytes(_) | Literal::Text(_) | Literal::Numbers(..) | Literal::Frame(_), _) => false,
         _ if family(outer) != family(inner) => false,
         _ => bounds(outer).0 <= bounds(inner).0 && bounds(inner).1 <= bounds(outer).1,
     }

@@ -90,13 +90,13 @@ impl Table {
 /// The least and the greatest number, and the span.
 pub type Range = (u64, u64, Span);
 
-/// `protocol NAME as NAME { … }`
+/// `protocol NAME as NAME, NAME { … }`
 #[derive(Debug, Clone)]
 pub struct Protocol {
     /// Its name.
     pub name: Name,
-    /// Its name in filters.
-    pub filter_name: Option<Name>,
+    /// Its names in filters, the canonical one first.
+    pub filter_names: Vec<Name>,
     /// The `//!` line above.
     pub doc: String,
     /// The clauses, in the order of the text.
@@ -509,6 +509,8 @@ pub struct Stack {
     pub usual: Vec<Vec<Name>>,
     /// `NAME, NAME -> NAME when EXPR`
     pub edges: Vec<Edge>,
+    /// `sessions NAME as NAME`
+    pub sessions: Vec<(Name, Name)>,
     /// `dispatch NAME <-> NAME, …`
     pub dispatch: Vec<(Name, Name)>,
 }

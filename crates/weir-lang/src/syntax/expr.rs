@@ -11,7 +11,7 @@
 //!         | expr "&" expr
 //!         | expr ("<<" | ">>") expr
 //!         | expr ("+" | "-") expr
-//!         | expr "*" expr                          binds most
+//!         | expr ("*" | "/" | "%") expr            binds most
 //!         | "(" expr ")" | N | "true" | "false" | NAME
 //!         | NAME "(" expr { "," expr } ")"         a function
 //!         | NAME "[" expr "]"                      a table
@@ -54,6 +54,8 @@ fn binary(kind: TokenKind) -> Option<(BinaryOp, u8)> {
         T::Plus => (BinaryOp::Add, 9),
         T::Minus => (BinaryOp::Sub, 9),
         T::Star => (BinaryOp::Mul, 10),
+        T::Slash => (BinaryOp::Div, 10),
+        T::Percent => (BinaryOp::Rem, 10),
         _ => return None,
     })
 }

@@ -52,6 +52,8 @@ pub enum TokenKind {
     Plus,
     Minus,
     Star,
+    Slash,
+    Percent,
     Equal,
     NotEqual,
     Less,
@@ -103,6 +105,8 @@ impl TokenKind {
             T::Plus => "`+`",
             T::Minus => "`-`",
             T::Star => "`*`",
+            T::Slash => "`/`",
+            T::Percent => "`%`",
             T::Equal => "`==`",
             T::NotEqual => "`!=`",
             T::Less => "`<`",
@@ -138,7 +142,7 @@ pub struct Tokens {
 }
 
 /// Longer operators precede their prefixes.
-const SIGNS: [(&str, TokenKind); 28] = [
+const SIGNS: [(&str, TokenKind); 30] = [
     ("<->", TokenKind::Both),
     ("->", TokenKind::Arrow),
     ("..", TokenKind::DotDot),
@@ -164,22 +168,18 @@ const SIGNS: [(&str, TokenKind); 28] = [
     ("+", TokenKind::Plus),
     ("-", TokenKind::Minus),
     ("*", TokenKind::Star),
+    ("/", TokenKind::Slash),
+    ("%", TokenKind::Percent),
     ("<", TokenKind::Less),
     (">", TokenKind::Greater),
     ("?", TokenKind::Question),
 ];
 
 /// Operators of other languages, the token that each is read as, and the remedy. Each is reported once.
-const FOREIGN: [(&str, Option<TokenKind>, &str); 8] = [
+const FOREIGN: [(&str, Option<TokenKind>, &str); 6] = [
     ("&&", Some(TokenKind::And), "write `and`"),
     ("||", Some(TokenKind::Or), "write `or`"),
     ("!", Some(TokenKind::Not), "write `not`"),
-    ("/", Some(TokenKind::ShiftRight), "there is no division; shift instead: `x >> 2` is a quarter of x"),
-    (
-        "%",
-        Some(TokenKind::Ampersand),
-        "there is no remainder; mask instead: `x & 7` is that of a division by 8",
-    ),
     ("**", Some(TokenKind::Star), "there are no powers; shift instead: `1 << n` is the nth power of 2"),
     ("~", None, "there is no complement; `x ^ 0xff` has the other 8 bits"),
     (";", None, "statements are separated only by white space"),

@@ -4,7 +4,7 @@
 //! file      = { "import" TEXT | function | table | doc (protocol | stack) | extension }
 //! function  = "fn" NAME "(" NAME { "," NAME } ")" "=" expr
 //! table     = "table" NAME "{" { N [".." N] { "," N [".." N] } ":" N } ["otherwise" ":" N] "}"
-//! protocol  = "protocol" NAME ["as" NAME] "{" { clause } "}"
+//! protocol  = "protocol" NAME ["as" NAME { "," NAME }] "{" { clause } "}"
 //! extension = "extend" NAME "with" NAME "{" { clause } "}"    clauses added to a protocol; the second name is its own
 //! clause    = "header" "{" { item } "}"
 //!           | "alias" NAME "=" NAME { "|" NAME } [TEXT]
@@ -40,7 +40,7 @@
 //! part      = "layer" NAME ["as" NAME] ":" NAME               one protocol at several places
 //!           | "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
 //!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted" | "messages"] NAME ["when" expr]
-//!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME }
+//!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME } | "sessions" NAME "as" NAME
 //! ```
 //!
 //! `expr` holds the grammar of expressions. White space separates tokens. Line ends are insignificant, except
@@ -166,9 +166,15 @@ impl<'a> Parser<'a> {
     fn protocol(&mut self, doc: String) -> Option<ast::Protocol> {
         self.bump();
         let name = self.name()?;
-        let filter_name = if self.eat_word("as") { Some(self.name()?) } else { None };
+        let mut filter_names = vec![];
+        if self.eat_word("as") {
+            filter_names.push(self.name()?);
+            while self.eat(TokenKind::Comma) {
+                filter_names.push(self.name()?);
+            }
+        }
         let clauses = self.clauses()?;
-        Some(ast::Protocol { name, filter_name, doc, clauses })
+        Some(ast::Protocol { name, filter_names, doc, clauses })
     }
 
     fn extension(&mut self) -> Option<ast::Extension> {

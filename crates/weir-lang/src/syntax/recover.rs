@@ -42,7 +42,7 @@ const LINE_TOKENS_MAX: usize = 256;
 pub(super) const ITEMS: &[&str] = &["protocol", "extend", "stack", "import", "fn", "table"];
 
 /// The words that begin a part of a stack, except edges.
-pub(super) const PARTS: &[&str] = &["start", "layer", "repeat", "usual", "dispatch"];
+pub(super) const PARTS: &[&str] = &["start", "layer", "repeat", "usual", "dispatch", "sessions"];
 
 /// Whether `word` is `meant` with at most a small misspelling.
 fn resembles(word: &str, meant: &'static str) -> bool {

@@ -24,6 +24,7 @@ impl Parser<'_> {
             repeats: Vec::new(),
             usual: Vec::new(),
             edges: Vec::new(),
+            sessions: Vec::new(),
             dispatch: Vec::new(),
         };
         self.block(Block::Stack, |parser| parser.stack_part(&mut stack))?;
@@ -66,6 +67,12 @@ impl Parser<'_> {
                 while self.eat(TokenKind::Arrow) {
                     stack.usual.push(self.names()?);
                 }
+            }
+            "sessions" if operand => {
+                self.bump();
+                let layer = self.name()?;
+                self.expect_word("as")?;
+                stack.sessions.push((layer, self.name()?));
             }
             "dispatch" if operand => {
                 self.bump();

@@ -447,10 +447,12 @@ impl Maker<'_> {
     }
 }
 
-const BINARY: [BinaryOp; 11] = [
+const BINARY: [BinaryOp; 13] = [
     BinaryOp::Add,
     BinaryOp::Sub,
     BinaryOp::SubSat,
+    BinaryOp::Div,
+    BinaryOp::Rem,
     BinaryOp::Mul,
     BinaryOp::And,
     BinaryOp::Or,
@@ -472,6 +474,7 @@ fn declarations(random: &mut Random) -> Graph {
         delivers: two_sided,
         asked: false,
         part: None,
+        carries: None,
         key: Default::default(),
         timeout_ms: (!two_sided).then_some(60_000),
     };

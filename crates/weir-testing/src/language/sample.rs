@@ -22,12 +22,13 @@ impl SampleCatalog {
             Address, Bool, Bytes, Interval, Ipv4, Ipv6, Mac, Numbers, Text, Texts, Time, Unsigned,
         };
         let mut fields = Vec::new();
-        let protocols = "frame eth vlan mpls arp ip ipv6 ipv6.fraghdr tcp udp sctp icmp icmpv6 tls http dns";
+        let protocols = "eth vlan mpls arp ip ipv6 ipv6.fraghdr tcp udp sctp icmp icmpv6 tls http dns";
         for name in protocols.split(' ') {
             let stage = if matches!(name, "tls" | "http" | "dns") { Session } else { Packet };
             fields.push(field(name, "", Bool, 0, stage, true));
         }
         let rows: &[(&str, &str, ValueType, u32, Stage)] = &[
+            ("frame", "", Bytes, 0, Packet),
             ("frame.len", "", Unsigned, 32, Packet),
             ("frame.time", "frame.time_epoch", Time, 0, Packet),
             ("eth.dst", "", Mac, 0, Packet),
@@ -100,6 +101,7 @@ fn field(
         stage,
         doc: String::new(),
         is_protocol,
+        is_frame: name == "frame",
         key: 0,
     }
 }

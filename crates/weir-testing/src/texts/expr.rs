@@ -4,8 +4,8 @@ use super::Author;
 use super::names::Place;
 
 /// The precedence of operators, as defined at the head of `weir-lang/src/syntax/expr.rs`.
-const ARITHMETIC: [(&str, u8); 8] =
-    [("+", 9), ("-", 9), ("*", 10), ("&", 7), ("|", 5), ("^", 6), ("<<", 8), (">>", 8)];
+const ARITHMETIC: [(&str, u8); 10] =
+    [("+", 9), ("-", 9), ("*", 10), ("/", 10), ("%", 10), ("&", 7), ("|", 5), ("^", 6), ("<<", 8), (">>", 8)];
 const COMPARE: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const POWER_COMPARE: u8 = 4;
 const POWER_NOT: u8 = 3;

@@ -186,7 +186,16 @@ impl Author<'_, '_> {
             3 => self.number(Place::Header, 0),
             _ => self.number(Place::Header, 2),
         };
-        let tag = self.choices.pick(&["", "", " u8", " u16", " u32"]);
+        let (tag, tag_bits) = self.choices.pick(&[
+            ("", 8),
+            ("", 8),
+            (" u8", 8),
+            (" u16", 16),
+            (" u32", 32),
+            (" u7", 7),
+            (" u3", 3),
+            (" u12", 12),
+        ]);
         let count = 1 + self.choices.below(4);
         let has_other = self.choices.chance(50);
         let mut items = String::new();
@@ -197,18 +206,25 @@ impl Author<'_, '_> {
             let stop = if self.choices.chance(20) { " stop" } else { "" };
             let other =
                 if self.choices.chance(10) { format!(" as {}", self.fresh("o")) } else { String::new() };
+            // The bits that fill the tag's last byte.
+            let rest = (8 - tag_bits % 8) % 8;
+            let fill = match rest {
+                0 => String::new(),
+                _ => self.bits(rest, &format!("{inside}."), depth + 1),
+            };
             let body = match self.choices.below(3) {
+                0 if rest > 0 => format!(" {{ {fill} }}"),
                 0 => String::new(),
                 1 => {
                     let length = self.field(&format!("{inside}."), "u8", Kind::Number(8));
                     let known = self.names.fields.last().expect("just declared").0.clone();
                     let value =
                         self.field(&format!("{inside}."), &format!("bytes[{known} & 3]"), Kind::Bytes);
-                    format!(" {{ {length} {value} }}")
+                    format!(" {{ {fill} {length} {value} }}")
                 }
                 _ => {
                     let count = self.choices.below(3);
-                    format!(" {{ {} }}", self.items(count, &format!("{inside}."), depth + 1))
+                    format!(" {{ {fill} {} }}", self.items(count, &format!("{inside}."), depth + 1))
                 }
             };
             self.names.presences.push(inside);

@@ -369,7 +369,7 @@ impl Builder<'_, '_, '_> {
             Expr::LayerLength => 9 + (seen.end - seen.start) as u64 / 8,
             Expr::HeaderLength => (seen.end - seen.start) as u64 / 8,
             // Their values do not matter here.
-            Expr::Sum16(_) | Expr::Strict | Expr::Unwanted => 0,
+            Expr::Sum16(_) | Expr::Strict | Expr::Unwanted | Expr::Time => 0,
             Expr::Cursor => (frame.bits.len() - seen.start) as u64 / 8,
             Expr::Not(inner) => u64::from(self.value(frame, at, inner) == 0),
             Expr::Binary(op, a, b) => compute(*op, self.value(frame, at, a), self.value(frame, at, b)),
@@ -408,6 +408,8 @@ fn compute(op: BinaryOp, a: u64, b: u64) -> u64 {
         Op::Add => a.wrapping_add(b),
         Op::Sub => a.saturating_sub(b),
         Op::Mul => a.wrapping_mul(b),
+        Op::Div => a.checked_div(b).unwrap_or(0),
+        Op::Rem => a.checked_rem(b).unwrap_or(0),
         Op::And => a & b,
         Op::Or => a | b,
         Op::Xor => a ^ b,

@@ -3,7 +3,7 @@
 
 use crate::compile::Compiled;
 use weir_engine::plan::{Plan, Want};
-use weir_ir::graph::{Graph, Terminator};
+use weir_ir::graph::{Graph, TableDecl, Terminator};
 use weir_sessions::ProtocolSet;
 
 fn has_lookup(graph: &Graph) -> bool {
@@ -23,7 +23,7 @@ pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
         return vec![("none", states.into())];
     }
     let mut states = vec![];
-    let carriers = carriers(plan, &tables);
+    let carriers = carriers(plan, graph);
     if !plan.probed.is_empty() {
         let (parsed, named) = (names(plan, plan.parsed), names(plan, plan.probed - plan.parsed));
         let bytes_max = plan.limits.probe_bytes_max;
@@ -70,10 +70,12 @@ fn names(plan: &Plan, protocols: ProtocolSet) -> String {
 }
 
 /// The layers that may carry the probed protocols.
-fn carriers(plan: &Plan, tables: &[&str]) -> String {
-    let all = plan.probed.iter().map(|number| plan.sessions.protocol(number));
-    let mut carriers: Vec<&str> = all.flat_map(|protocol| protocol.transports).copied().collect();
-    carriers.retain(|carrier| tables.contains(carrier));
+fn carriers(plan: &Plan, graph: &Graph) -> String {
+    let may_carry = |table: &&TableDecl| {
+        let transport = table.carries.as_ref().unwrap_or(&table.name);
+        table.observed && !(plan.sessions.carried_by(transport) & plan.probed).is_empty()
+    };
+    let mut carriers: Vec<&str> = graph.tables.iter().filter(may_carry).map(|table| &*table.name).collect();
     carriers.sort_unstable();
     carriers.dedup();
     carriers.join(", ")

@@ -20,7 +20,7 @@ protocol talk {
     }
     payload = rest[.. 0]
     event said on packet { kind, mood, length, words, raw, who = below.src }
-    event meant on packet when kind > 4 { kind, twice = kind * 2 }
+    event meant on packet when kind > 4 { kind, twice = kind * 2, ms = packet.time / 1000000, third = kind % 3 }
     event ended on packet when kind == 7
 }
 //! Over TCP
@@ -172,6 +172,9 @@ const TERMS: &[(&str, Holds)] = &[
     ("talk.said.raw[0] == 0x63", |row, _| row.raw.as_ref().is_some_and(|raw| raw.first() == Some(&b'c'))),
     ("talk.said.who == 10.0.0.1", |row, _| row.who == Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)))),
     ("talk.said.who in 10.0.0.2/31", |row, _| row.who == Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)))),
+    // Every packet is a millisecond after the one before.
+    ("talk.meant.ms > 5", |row, _| row.event == "talk.meant" && row.packet > 5),
+    ("talk.meant.third == 1", |row, _| of(row, "talk.meant", row.kind).is_some_and(|kind| kind % 3 == 1)),
     ("talk.meant.kind > 5", |row, _| of(row, "talk.meant", row.kind).is_some_and(|kind| kind > 5)),
     ("talk.meant.twice == 10", |row, _| row.twice == Some(10)),
     // Terms on the packet are satisfied by any of its messages.

@@ -34,6 +34,7 @@ mod above;
 mod accounts;
 mod anomalies;
 mod answers;
+mod carried;
 mod claims;
 mod clock;
 mod corpus;

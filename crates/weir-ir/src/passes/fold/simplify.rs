@@ -109,8 +109,8 @@ impl Facts {
                     BinaryOp::And | BinaryOp::Min => a.min(b),
                     BinaryOp::Or | BinaryOp::Xor => ones(a | b),
                     BinaryOp::Max => a.max(b),
-                    BinaryOp::SubSat => a,
-                    BinaryOp::Shr => a,
+                    BinaryOp::SubSat | BinaryOp::Div | BinaryOp::Shr => a,
+                    BinaryOp::Rem => a.min(b.saturating_sub(1)),
                     BinaryOp::Shl if b < u64::from(a.leading_zeros()) => a << b,
                     BinaryOp::Sub | BinaryOp::Shl => u64::MAX,
                 }
@@ -188,7 +188,7 @@ fn absorb(facts: &Facts, inner: BinaryOp, a: Value, b: Value) -> Step {
 }
 
 fn arithmetic(facts: &Facts, op: BinaryOp, a: Value, b: Value) -> Step {
-    use BinaryOp::{Add, And, Max, Min, Mul, Or, Shl, Shr, Sub, SubSat, Xor};
+    use BinaryOp::{Add, And, Div, Max, Min, Mul, Or, Rem, Shl, Shr, Sub, SubSat, Xor};
     let commutes = matches!(op, Add | Mul | And | Or | Xor | Min | Max);
     if commutes && facts.constant(a).is_some() && facts.constant(b).is_none() {
         return arithmetic(facts, op, b, a).or(Step::Instead(Op::Binary(op, b, a)));
@@ -200,15 +200,18 @@ fn arithmetic(facts: &Facts, op: BinaryOp, a: Value, b: Value) -> Step {
             _ => {}
         }
     }
-    if facts.constant(a) == Some(0) && matches!(op, SubSat | Shl | Shr) {
+    if facts.constant(a) == Some(0) && matches!(op, SubSat | Div | Rem | Shl | Shr) {
         return Step::Constant(0);
     }
     let Some(n) = facts.constant(b) else { return Step::Keep };
     let max = facts.max(a);
     match op {
         Add | Sub | SubSat | Or | Xor | Shl | Shr | Max if n == 0 => Step::Same(a),
-        And | Mul | Min if n == 0 => Step::Constant(0),
-        Mul if n == 1 => Step::Same(a),
+        And | Mul | Div | Rem | Min if n == 0 => Step::Constant(0),
+        Mul | Div if n == 1 => Step::Same(a),
+        Rem if n == 1 => Step::Constant(0),
+        Rem if max < n => Step::Same(a),
+        Div if max < n => Step::Constant(0),
         // A mask that clears no bit.
         And if ones(max) & n == ones(max) => Step::Same(a),
         Min if max <= n => Step::Same(a),

@@ -1,237 +1,211 @@
 //! Relations of pcap-filter(7): `tcp[tcpflags] & (tcp-syn|tcp-ack) != 0`, `ip[8] < 5`, `len > 100`.
 //!
 //! ```text
-//! relation = sum op sum                 one side a number, the other bytes of a packet
-//! sum      = operators | & << >> + - * / % ^ over these, in C's order of `|`, `^`, `&`, shifts, `+`, `*`
-//! operand  = number | name | "(" sum ")" | "len" | protocol "[" offset [ ":" size ] "]"
+//! relation = sum op sum
+//! sum      = operators | & << >> + - * / over these, in C's order; `-` also before an operand
+//! operand  = number | name | "(" sum ")" | "len" | protocol "[" sum [ ":" bytes ] "]"
 //! ```
 //!
-//! `-` and `/` are operators only between spaces: inside words they belong to names and prefixes. Numbers are
-//! folded. Packet bytes support a mask and a right shift, which a predicate can express; other operations
-//! (`ip[2:2] - 20`, offsets read from the packet) are rejected.
+//! `^` and `%` have no precedence in libpcap's grammar: they take everything to their right, and bind more tightly than
+//! any operator to their left. Numbers are folded, with libpcap's arithmetic of 32 bits.
 
-use super::values::Access;
+use super::tree::{Primitive, Sum};
 use super::words::{self, Protocol};
-use super::{Kind, Op, Parser, Span, report};
-
-/// One side of a relation.
-enum Side {
-    Number(u64),
-    Access(Access),
-}
+use super::{Kind, Parser, Span, report};
+use crate::filter::frame_test::{Arithmetic, Order};
 
 /// Whether a token continues a sum or a comparison.
 pub(super) fn continues(kind: &Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Eq
-            | Kind::Ne
-            | Kind::Lt
-            | Kind::Le
-            | Kind::Gt
-            | Kind::Ge
-            | Kind::Ampersand
-            | Kind::Pipe
-            | Kind::ShiftLeft
-            | Kind::ShiftRight
-            | Kind::Symbol('+' | '-' | '*' | '/' | '%' | '^')
-    )
+    binding(kind).is_some() || comparison(kind).is_some()
 }
 
-/// A relation, normalised to have the packet bytes on the left.
-pub(super) fn parse(parser: &mut Parser) -> Option<(Access, Op, u64)> {
-    let start = parser.span();
-    let left = sum(parser, 0)?;
-    let op = match parser.peek() {
-        Kind::Eq => Op::Eq,
-        Kind::Ne => Op::Ne,
-        Kind::Lt => Op::Lt,
-        Kind::Le => Op::Le,
-        Kind::Gt => Op::Gt,
-        Kind::Ge => Op::Ge,
-        _ => {
-            let span = parser.span();
-            parser.report.error(report::UNEXPECTED, span, "a comparison was expected here").help =
-                Some("for instance `tcp[tcpflags] & tcp-syn != 0`".to_string());
-            return None;
-        }
-    };
-    parser.advance();
-    let right = sum(parser, 0)?;
-    let (access, op, number) = match (left, right) {
-        (Side::Access(access), Side::Number(number)) => (access, op, number),
-        (Side::Number(number), Side::Access(access)) => (access, crate::filter::resolve::mirror(op), number),
-        (Side::Number(_), Side::Number(_)) => {
-            refuse(parser, start, "two numbers are compared", "one side reads the packet: `ip[8] < 5`");
-            return None;
-        }
-        (Side::Access(_), Side::Access(_)) => {
-            refuse(
-                parser,
-                start,
-                "bytes of a packet are compared with numbers only",
-                "for instance `ip[8] < 5`",
-            );
-            return None;
-        }
-    };
-    Some((access, op, number))
-}
-
-fn refuse(parser: &mut Parser, start: Span, message: &str, help: &str) {
-    let end = parser.tokens[parser.at.saturating_sub(1)].span;
-    parser.report.error(report::BPF_UNSUPPORTED, start.to(end), message).help = Some(help.to_string());
-}
-
-/// The binding power of an operator, in C's order.
-fn binding(kind: &Kind) -> Option<u8> {
+/// A comparison: the order, and whether the contrary is meant.
+fn comparison(kind: &Kind) -> Option<(Order, bool)> {
     Some(match kind {
-        Kind::Pipe => 1,
-        Kind::Symbol('^') => 2,
-        Kind::Ampersand => 3,
-        Kind::ShiftLeft | Kind::ShiftRight => 4,
-        Kind::Symbol('+' | '-') => 5,
-        Kind::Symbol('*' | '/' | '%') => 6,
+        Kind::Eq => (Order::Equal, false),
+        Kind::Ne => (Order::Equal, true),
+        Kind::Gt => (Order::Greater, false),
+        Kind::Le => (Order::Greater, true),
+        Kind::Ge => (Order::GreaterOrEqual, false),
+        Kind::Lt => (Order::GreaterOrEqual, true),
         _ => return None,
     })
 }
 
-fn sum(parser: &mut Parser, binding_min: u8) -> Option<Side> {
-    let start = parser.span();
+/// An operator: how tightly it binds to its left operand and to its right one.
+fn binding(kind: &Kind) -> Option<(Arithmetic, u8, u8)> {
+    Some(match kind {
+        Kind::Pipe => (Arithmetic::Or, 1, 1),
+        Kind::Ampersand => (Arithmetic::And, 2, 2),
+        Kind::ShiftLeft => (Arithmetic::Shl, 3, 3),
+        Kind::ShiftRight => (Arithmetic::Shr, 3, 3),
+        Kind::Symbol('+') => (Arithmetic::Add, 4, 4),
+        Kind::Symbol('-') => (Arithmetic::Sub, 4, 4),
+        Kind::Symbol('*') => (Arithmetic::Mul, 5, 5),
+        Kind::Symbol('/') => (Arithmetic::Div, 5, 5),
+        Kind::Symbol('^') => (Arithmetic::Xor, 6, 0),
+        Kind::Symbol('%') => (Arithmetic::Rem, 6, 0),
+        _ => return None,
+    })
+}
+
+/// How tightly `-` before an operand binds.
+const BINDING_MINUS: u8 = 6;
+
+/// A relation.
+pub(super) fn parse(parser: &mut Parser) -> Option<Primitive> {
+    let left = sum(parser, 0)?;
+    let Some((order, is_not)) = comparison(parser.peek()) else {
+        let span = parser.span();
+        parser.report.error(report::UNEXPECTED, span, "a comparison was expected here").help =
+            Some("for instance `tcp[tcpflags] & tcp-syn != 0`".to_string());
+        return None;
+    };
+    parser.advance();
+    let right = sum(parser, 0)?;
+    Some(Primitive::Relation { order, is_not, left, right })
+}
+
+fn refuse(parser: &mut Parser, span: Span, message: &str, help: &str) {
+    parser.report.error(report::CONSTANT, span, message).help = Some(help.to_string());
+}
+
+fn sum(parser: &mut Parser, binding_min: u8) -> Option<Sum> {
+    // Operands nest in parentheses, brackets, and to the right of operators.
+    if parser.depth >= super::NESTING_MAX / 2 {
+        let span = parser.span();
+        parser
+            .report
+            .error(report::LIMIT, span, "too many operators and parentheses inside each other")
+            .help = Some("remove needless parentheses".to_string());
+        return None;
+    }
+    parser.depth += 1;
+    let found = operators(parser, binding_min);
+    parser.depth -= 1;
+    found
+}
+
+fn operators(parser: &mut Parser, binding_min: u8) -> Option<Sum> {
     let mut left = operand(parser)?;
-    while let Some(tight) = binding(parser.peek()).filter(|tight| *tight > binding_min) {
-        let operator = parser.peek().clone();
-        parser.advance();
-        let right = sum(parser, tight)?;
+    let mut operators = 0;
+    while let Some((op, _, inside)) = binding(parser.peek()).filter(|(_, tight, _)| *tight > binding_min) {
+        let span = parser.advance();
+        let right = sum(parser, inside)?;
+        operators += 1;
+        if operators > super::NESTING_MAX / 2 {
+            parser.report.error(report::LIMIT, span, "too many operators in one sum").help =
+                Some("compare parts of it".to_string());
+            return None;
+        }
         left = match (left, right) {
-            (Side::Number(a), Side::Number(b)) => match fold(&operator, a as u32, b as u32) {
-                Some(number) => Side::Number(number.into()),
-                None => {
-                    refuse(parser, start, "division by zero", "divide by something else");
-                    return None;
-                }
-            },
-            (Side::Access(access), Side::Number(number)) if operator == Kind::Ampersand => {
-                Side::Access(access.masked(number))
-            }
-            (Side::Number(number), Side::Access(access)) if operator == Kind::Ampersand => {
-                Side::Access(access.masked(number))
-            }
-            (Side::Access(access), Side::Number(number @ 0..=31)) if operator == Kind::ShiftRight => {
-                Side::Access(access.shifted(number as u32))
-            }
-            _ => {
-                let help = "bytes of a packet take a mask and a shift to the right: `ip[0] & 0xf != 5`";
-                refuse(parser, start, "arithmetic on bytes of a packet is not supported", help);
+            (_, Sum::Number(0)) if matches!(op, Arithmetic::Div | Arithmetic::Rem) => {
+                refuse(parser, span, "division by zero", "divide by something else");
                 return None;
             }
+            (_, Sum::Number(32..)) if matches!(op, Arithmetic::Shl | Arithmetic::Shr) => {
+                refuse(parser, span, "a shift by more than 31 bits", "numbers have 32 bits");
+                return None;
+            }
+            (Sum::Number(a), Sum::Number(b)) => Sum::Number(fold(op, a, b)),
+            (left, right) => Sum::Binary(op, Box::new(left), Box::new(right)),
         };
     }
     Some(left)
 }
 
-/// Folds constants as libpcap does: 32 bits, wrapping.
-fn fold(operator: &Kind, a: u32, b: u32) -> Option<u32> {
-    Some(match operator {
-        Kind::Pipe => a | b,
-        Kind::Symbol('^') => a ^ b,
-        Kind::Ampersand => a & b,
-        Kind::ShiftLeft => a.checked_shl(b).unwrap_or(0),
-        Kind::ShiftRight => a.checked_shr(b).unwrap_or(0),
-        Kind::Symbol('+') => a.wrapping_add(b),
-        Kind::Symbol('-') => a.wrapping_sub(b),
-        Kind::Symbol('*') => a.wrapping_mul(b),
-        Kind::Symbol('/') => a.checked_div(b)?,
-        _ => a.checked_rem(b)?,
-    })
+/// Folds constants.
+fn fold(op: Arithmetic, a: u32, b: u32) -> u32 {
+    match op {
+        Arithmetic::Or => a | b,
+        Arithmetic::Xor => a ^ b,
+        Arithmetic::And => a & b,
+        Arithmetic::Shl => a.checked_shl(b).unwrap_or(0),
+        Arithmetic::Shr => a.checked_shr(b).unwrap_or(0),
+        Arithmetic::Add => a.wrapping_add(b),
+        Arithmetic::Sub => a.wrapping_sub(b),
+        Arithmetic::Mul => a.wrapping_mul(b),
+        Arithmetic::Div => a.checked_div(b).unwrap_or(0),
+        Arithmetic::Rem => a.checked_rem(b).unwrap_or(0),
+    }
 }
 
-fn operand(parser: &mut Parser) -> Option<Side> {
-    if parser.peek() == &Kind::LeftParen {
-        if parser.depth >= super::NESTING_MAX / 2 {
-            let span = parser.span();
-            parser.report.error(report::LIMIT, span, "too many parentheses inside each other").help =
-                Some("remove needless parentheses".to_string());
-            return None;
+fn operand(parser: &mut Parser) -> Option<Sum> {
+    match parser.peek() {
+        Kind::LeftParen => {
+            let start = parser.advance();
+            let inner = sum(parser, 0)?;
+            if parser.peek() != &Kind::RightParen {
+                parser.report.error(report::UNBALANCED, start, "this `(` is not closed").help =
+                    Some("close it with `)`".to_string());
+                return None;
+            }
+            parser.advance();
+            return Some(inner);
         }
-        let start = parser.advance();
-        parser.depth += 1;
-        let inner = sum(parser, 0);
-        parser.depth -= 1;
-        let inner = inner?;
-        if parser.peek() != &Kind::RightParen {
-            parser.report.error(report::UNBALANCED, start, "this `(` is not closed").help =
-                Some("close it with `)`".to_string());
-            return None;
+        Kind::Symbol('-') => {
+            parser.advance();
+            return Some(match sum(parser, BINDING_MINUS)? {
+                Sum::Number(number) => Sum::Number(number.wrapping_neg()),
+                other => Sum::Negative(Box::new(other)),
+            });
         }
-        parser.advance();
-        return Some(inner);
+        _ => {}
     }
     let Some(word) = parser.word_at(0) else {
         parser.missing("a number");
         return None;
     };
     if parser.kind_at(1) == &Kind::LeftBracket {
-        return access(parser, word).map(Side::Access);
+        return access(parser, word);
     }
-    if word == "len" {
+    if matches!(word, "len" | "length") {
         parser.advance();
-        return Some(Side::Access(Access {
-            field: "frame.len",
-            slice: None,
-            mask: None,
-            shift: 0,
-            over_ip: false,
-        }));
+        return Some(Sum::Length);
     }
-    parser.number().map(|(number, _)| Side::Number(number))
+    parser.number().map(|(number, _)| Sum::Number(number))
 }
 
 /// `tcp[13:1]`.
-fn access(parser: &mut Parser, word: &str) -> Option<Access> {
+fn access(parser: &mut Parser, word: &str) -> Option<Sum> {
     let name_span = parser.advance();
-    let (field, over_ip) = match words::protocol(word) {
-        Some(Protocol::Ether) => ("eth", false),
-        Some(Protocol::Ip) => ("ip", false),
-        Some(Protocol::Ip6) => ("ipv6", false),
-        Some(Protocol::Arp) => ("arp", false),
-        // libpcap reads only bytes that follow an IPv4 header.
-        Some(Protocol::Tcp) => ("tcp", true),
-        Some(Protocol::Udp) => ("udp", true),
-        Some(Protocol::Sctp) => ("sctp", true),
-        Some(Protocol::Number { number: 1, .. }) => ("icmp", true),
-        Some(Protocol::Number { number: 58, .. }) => ("icmpv6", false),
-        _ => {
-            let message = format!("`{word}` has no accessible bytes");
-            parser.report.error(report::BPF_UNSUPPORTED, name_span, message).help =
-                Some("ether, ip, ip6, arp, tcp, udp, sctp, icmp and icmp6 have".to_string());
-            return None;
-        }
+    let protocol = words::protocol(word).filter(|&protocol| has_bytes(protocol));
+    let Some(protocol) = protocol else {
+        let message = format!("`{word}` has no accessible bytes");
+        parser.report.error(report::BPF_UNSUPPORTED, name_span, message).help =
+            Some("ether, ip, ip6, arp, tcp, udp, sctp, icmp, icmp6 and others have".to_string());
+        return None;
     };
     let open = parser.advance();
-    let mut inside = String::new();
-    while let Some(word) = parser.word_at(0) {
-        inside.push_str(word);
-        parser.advance();
-    }
+    let offset = sum(parser, 0)?;
+    let bytes = match parser.peek() {
+        Kind::Symbol(':') => {
+            parser.advance();
+            parser.number()?.0
+        }
+        _ => 1,
+    };
     if parser.peek() != &Kind::RightBracket {
-        let help = "an offset is a number or a name like `tcpflags`: `tcp[0:2]`";
-        refuse(parser, open, "this is not a supported offset", help);
+        parser.report.error(report::UNBALANCED, open, "this `[` is not closed").help =
+            Some("it is `[offset]` or `[offset:bytes]`".to_string());
         return None;
     }
     let end = parser.advance();
-    let (offset, size) = inside.split_once(':').unwrap_or((&inside, "1"));
-    let offset = words::number(offset).filter(|offset| *offset < 65_536).map(|offset| offset as u32);
-    let size = words::number(size).filter(|size| matches!(size, 1 | 2 | 4)).map(|size| size as u32);
-    let (Some(offset), Some(size)) = (offset, size) else {
+    if !matches!(bytes, 1 | 2 | 4) {
         parser.report.error(report::SLICE, open.to(end), "this is no slice").help =
-            Some("it is `[offset]` or `[offset:size]` with 1, 2 or 4 bytes".to_string());
-        return None;
-    };
-    if offset + size > crate::filter::resolve::SLICE_END_MAX {
-        parser.report.error(report::SLICE, open.to(end), "this slice is beyond any packet").help =
-            Some("it is `[offset]` or `[offset:size]`, from the start of the header".to_string());
+            Some("it is `[offset]` or `[offset:bytes]` with 1, 2 or 4 bytes".to_string());
         return None;
     }
-    Some(Access { field, slice: Some((offset, size)), mask: None, shift: 0, over_ip })
+    Some(Sum::Load { protocol, offset: Box::new(offset), bytes: bytes as u8 })
+}
+
+/// Whether libpcap knows where the protocol's header begins.
+fn has_bytes(protocol: Protocol) -> bool {
+    match protocol {
+        Protocol::Number { number, .. } => !matches!(number, 50 | 51),
+        // The OSI protocols and the others over 802.2 have no fixed place.
+        Protocol::EtherType(number) => number > 1500,
+        Protocol::Iso(_) => false,
+        _ => true,
+    }
 }

@@ -1,6 +1,5 @@
 //! The words of pcap-filter(7): protocols, services, named offsets and constants.
 
-use super::values::ValueKind;
 use crate::filter::literal::parse_number;
 use std::net::Ipv4Addr;
 
@@ -11,18 +10,35 @@ pub(super) enum Protocol {
     Ip,
     Ip6,
     Arp,
+    Rarp,
     Tcp,
     Udp,
     Sctp,
-    /// Identified by its number in `ip.proto`, in `ipv6.nxt`, or both.
+    /// Identified by its number in IPv4's header, in IPv6's, or both.
     Number {
         number: u8,
         over_ip: bool,
         over_ip6: bool,
     },
-    /// Identified by its EtherType.
+    /// Identified by its EtherType, or by its service access point if that is at most 1500.
     EtherType(u16),
+    /// Identified by its number in the OSI network layer.
+    Iso(u8),
 }
+
+/// The kind of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ValueKind {
+    Host,
+    Net,
+    Port,
+    PortRange,
+    Proto,
+    Chain,
+}
+
+/// Service access point of the OSI network layer.
+pub(super) const SAP_ISO: u16 = 0xfe;
 
 impl Protocol {
     /// The protocol's number, and whether IPv4 and IPv6 carry it.
@@ -35,15 +51,24 @@ impl Protocol {
             _ => None,
         }
     }
+
+    /// The protocol's EtherType or service access point.
+    pub fn ether_type(self) -> Option<u16> {
+        match self {
+            Protocol::Ip => Some(0x0800),
+            Protocol::Ip6 => Some(0x86dd),
+            Protocol::Arp => Some(0x0806),
+            Protocol::Rarp => Some(0x8035),
+            Protocol::EtherType(number) => Some(number),
+            _ => None,
+        }
+    }
 }
 
 /// Words that require features which Weir does not have: interfaces, routing, firewalls, other media.
 pub(super) const UNSUPPORTED: &[&str] = &[
-    "inbound",
-    "outbound",
     "ifname",
     "on",
-    "ifindex",
     "rnr",
     "rulenum",
     "reason",
@@ -52,39 +77,43 @@ pub(super) const UNSUPPORTED: &[&str] = &[
     "srnr",
     "subrulenum",
     "action",
-    "wlan",
-    "fddi",
-    "tr",
     "type",
     "subtype",
     "dir",
+    "direction",
     "addr1",
     "addr2",
     "addr3",
     "addr4",
-    "pppoed",
-    "pppoes",
-    "geneve",
+    "ra",
+    "ta",
+    "radio",
     "vxlan",
+    "batadv",
     "vpi",
     "vci",
     "lane",
     "oam",
-    "llc",
-    "clnp",
-    "esis",
-    "isis",
     "gateway",
-    "protochain",
+    "byte",
+    "l1",
+    "l2",
+    "iih",
+    "lsp",
+    "snp",
+    "csnp",
+    "psnp",
 ];
 
 pub(super) fn protocol(word: &str) -> Option<Protocol> {
     let number = |number, over_ip, over_ip6| Protocol::Number { number, over_ip, over_ip6 };
     Some(match word {
-        "ether" | "link" => Protocol::Ether,
+        // The names of all link layers mean the link layer.
+        "ether" | "link" | "ppp" | "slip" | "fddi" | "tr" | "wlan" => Protocol::Ether,
         "ip" => Protocol::Ip,
         "ip6" => Protocol::Ip6,
         "arp" => Protocol::Arp,
+        "rarp" => Protocol::Rarp,
         "tcp" => Protocol::Tcp,
         "udp" => Protocol::Udp,
         "sctp" => Protocol::Sctp,
@@ -96,7 +125,6 @@ pub(super) fn protocol(word: &str) -> Option<Protocol> {
         "esp" => number(50, true, true),
         "ah" => number(51, true, true),
         "pim" => number(103, true, true),
-        "rarp" => Protocol::EtherType(0x8035),
         "mopdl" => Protocol::EtherType(0x6001),
         "moprc" => Protocol::EtherType(0x6002),
         "decnet" => Protocol::EtherType(0x6003),
@@ -104,6 +132,13 @@ pub(super) fn protocol(word: &str) -> Option<Protocol> {
         "sca" => Protocol::EtherType(0x6007),
         "atalk" => Protocol::EtherType(0x809b),
         "aarp" => Protocol::EtherType(0x80f3),
+        "iso" => Protocol::EtherType(SAP_ISO),
+        "stp" => Protocol::EtherType(0x42),
+        "ipx" => Protocol::EtherType(0xe0),
+        "netbeui" => Protocol::EtherType(0xf0),
+        "clnp" => Protocol::Iso(0x81),
+        "esis" | "es-is" => Protocol::Iso(0x82),
+        "isis" | "is-is" => Protocol::Iso(0x83),
         _ => return None,
     })
 }
@@ -115,13 +150,14 @@ pub(super) fn value_kind(word: &str) -> Option<ValueKind> {
         "port" => ValueKind::Port,
         "portrange" => ValueKind::PortRange,
         "proto" => ValueKind::Proto,
+        "protochain" => ValueKind::Chain,
         _ => return None,
     })
 }
 
 /// Ports of commonly filtered services. `/etc/services` is not used, so that a filter means the same on every
 /// host.
-pub(super) fn service(name: &str) -> Option<u64> {
+pub(super) fn service(name: &str) -> Option<u32> {
     Some(match name {
         "ftp-data" => 20,
         "ftp" => 21,
@@ -149,9 +185,15 @@ pub(super) fn service(name: &str) -> Option<u64> {
     })
 }
 
-/// A number, or a named constant of a relation.
-pub(super) fn number(word: &str) -> Option<u64> {
-    parse_number(word).ok().or_else(|| constant(word)).filter(|number| u32::try_from(*number).is_ok())
+/// A number of at most 32 bits, or a named constant of a relation.
+pub(super) fn number(word: &str) -> Option<u32> {
+    // As in C, a leading zero means octal.
+    let octal = word.len() > 1 && word.starts_with('0') && word.bytes().all(|byte| byte.is_ascii_digit());
+    let number = match octal {
+        true => u64::from_str_radix(word, 8).ok(),
+        false => parse_number(word).ok().or_else(|| constant(word)),
+    };
+    number.and_then(|number| u32::try_from(number).ok())
 }
 
 fn constant(word: &str) -> Option<u64> {
@@ -199,13 +241,29 @@ fn constant(word: &str) -> Option<u64> {
         "icmp6-neighborsolicit" => 135,
         "icmp6-neighboradvert" => 136,
         "icmp6-redirect" => 137,
+        "icmp6-routerrenum" => 138,
+        "icmp6-nodeinformationquery" => 139,
+        "icmp6-nodeinformationresponse" => 140,
+        "icmp6-ineighbordiscoverysolicit" => 141,
+        "icmp6-ineighbordiscoveryadvert" => 142,
         "icmp6-multicastlistenerreportv2" => 143,
+        "icmp6-homeagentdiscoveryrequest" => 144,
+        "icmp6-homeagentdiscoveryreply" => 145,
+        "icmp6-mobileprefixsolicit" => 146,
+        "icmp6-mobileprefixadvert" => 147,
+        "icmp6-certpathsolicit" => 148,
+        "icmp6-certpathadvert" => 149,
+        "icmp6-multicastrouteradvert" => 151,
+        "icmp6-multicastroutersolicit" => 152,
+        "icmp6-multicastrouterterm" => 153,
         _ => return None,
     })
 }
 
-/// The prefix length of a netmask.
+/// The prefix length of a netmask. Like a network it may be short: `255.255`.
 pub(super) fn netmask(word: &str) -> Option<u32> {
-    let mask = u32::from(word.parse::<Ipv4Addr>().ok()?);
+    let parts = word.split('.').count();
+    let padded = format!("{word}{}", ".0".repeat(4usize.checked_sub(parts)?));
+    let mask = u32::from(padded.parse::<Ipv4Addr>().ok()?);
     (mask.leading_ones() + mask.trailing_zeros() == 32 || mask == 0).then_some(mask.leading_ones())
 }
