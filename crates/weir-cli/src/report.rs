@@ -31,6 +31,13 @@ pub fn losses(ran: &Ran) {
              wait; find the flows first (weir flows), then filter by their addresses and ports"
         );
     }
+    let shed = counters.flow.flows_shed;
+    if shed > 0 {
+        say!(
+            "weir: {shed} connections were ended early, those nearest to their time-out: the flow table was full \
+             (--flows-max)"
+        );
+    }
     let shed = counters.session.sessions_shed;
     if shed > 0 {
         say!("weir: memory was short: the sessions of {shed} connections were ended early (--memory)");

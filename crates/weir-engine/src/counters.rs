@@ -53,6 +53,7 @@ counters! {
         flows_ended, "Flows ended by their state machine (closed connections).";
         flows_restarted, "Flows ended because a new flow with the same key began.";
         flows_expired, "Flows ended by their idle time-out.";
+        flows_shed, "Flows ended early because the table was full: those nearest to their time-out.";
         flows_flushed, "Flows ended by the end of the run.";
         flows_peak, "Maximum number of live flows; with several workers the sum of their maxima.";
     }
@@ -233,7 +234,11 @@ impl Counters {
     pub fn adds_up(&self, live: u64) -> Result<(), Imbalance> {
         let packet = &self.packet;
         let flow = &self.flow;
-        let flows_over = flow.flows_ended + flow.flows_restarted + flow.flows_expired + flow.flows_flushed;
+        let flows_over = flow.flows_ended
+            + flow.flows_restarted
+            + flow.flows_expired
+            + flow.flows_shed
+            + flow.flows_flushed;
         let accounts = [
             ("packets", packet.packets, packet.delivered + packet.filtered + self.drops.total()),
             ("flows", flow.flows_created, flows_over + live),

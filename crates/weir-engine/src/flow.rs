@@ -19,6 +19,8 @@ pub enum EndReason {
     Closed,
     /// A new flow with the same key began.
     Restart,
+    /// The table was full, and the flow was nearest to its time-out.
+    Shed,
     /// The capture ended.
     EndOfCapture,
 }

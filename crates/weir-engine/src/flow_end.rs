@@ -99,6 +99,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         *match reason {
             EndReason::Idle => &mut count.flows_expired,
             EndReason::Closed => &mut count.flows_ended,
+            EndReason::Shed => &mut count.flows_shed,
             EndReason::Restart => &mut count.flows_restarted,
             EndReason::EndOfCapture => &mut count.flows_flushed,
         } += 1;

@@ -209,21 +209,23 @@ impl Flows {
         Some(FlowRef::new(table, id))
     }
 
-    /// Creates the flow that a program requests. `None`: the table is full.
+    /// Creates the flow that a program requests. If the table is full, returns the flow that has to end first: the one
+    /// nearest to its time-out; `None` if every flow of the table has a packet of the same time.
     pub fn make(
         &mut self,
         k: &Continuation,
         packet: &PacketMeta,
         counters: &mut FlowCounters,
-    ) -> Option<FlowHit> {
+    ) -> Result<FlowHit, Option<FlowRef>> {
         self.before = packet.time.0;
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
         let (swap, responder) = k.sender();
         let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };
         let Ok(id) = state.flows.insert(k.key(), k.hash, birth) else {
-            counters.flows_refused += 1;
-            return None;
+            let victim = state.nearest_to_timeout(packet.time.0).map(|id| FlowRef::new(table, id));
+            counters.flows_refused += u64::from(victim.is_none());
+            return Err(victim);
         };
         counters.flows_created += 1;
         if let Some(at) = state.layout.wants_at {
@@ -242,7 +244,7 @@ impl Flows {
             let verdict = SessionVerdict { met: self.plan.absent(&over), ..over };
             state.layout.set_verdict(&self.plan, state.flows.entry_mut(id).1, &verdict);
         }
-        Some(FlowHit::new(table, id, responder, true))
+        Ok(FlowHit::new(table, id, responder, true))
     }
 
     /// The parts of a flow.

@@ -178,8 +178,10 @@ impl<S: Subscriber> PacketRun<'_, S> {
 
     fn make(&mut self) -> Result<FlowHit, Advance> {
         let counters = &mut self.delivery.counters.flow;
-        let Some(flow) = self.flows.make(&self.lane.k, self.at.packet, counters) else {
-            return Err(Advance::Stopped(Some(DropReason::FlowLimit)));
+        let flow = match self.flows.make(&self.lane.k, self.at.packet, counters) {
+            Ok(flow) => flow,
+            Err(Some(victim)) => return Err(Advance::Ends(victim, EndReason::Shed)),
+            Err(None) => return Err(Advance::Stopped(Some(DropReason::FlowLimit))),
         };
         if let Some(rereading) = &mut self.rereading {
             // Another flow may have occupied the same slot before.

@@ -65,6 +65,18 @@ pub(crate) struct TableLayout {
     pub probed: ProtocolSet,
 }
 
+impl TableState {
+    /// The live flow nearest to its time-out. `None` if that flow has a packet at `time`, or if no flow has a time-out.
+    pub(crate) fn nearest_to_timeout(&mut self, time: i64) -> Option<FlowId> {
+        let (flows, timeouts) = (&self.flows, self.layout.timeouts);
+        let id = self.wheel.first(|id| {
+            let (header, data) = flows.is_live(id).then(|| flows.entry(id))?;
+            Some(header.last_time.saturating_add(timeouts.ns(data)))
+        })?;
+        (flows.entry(id).0.last_time < time).then_some(id)
+    }
+}
+
 impl TableLayout {
     fn of(table: Table, plan: &Plan) -> Self {
         let (graph, layout) = (plan.program.graph(), plan.program.layout());

@@ -19,6 +19,9 @@ const SLOTS: usize = 1 << SLOT_BITS;
 /// 37 bits of ticks (64 bits of time less 27) in digits of 6 bits.
 const LEVELS: usize = (64 - TICK_SHIFT).div_ceil(SLOT_BITS) as usize;
 
+/// Maximum number of flows that a search for the earliest deadline visits.
+const FIRST_VISITS_MAX: usize = 64;
+
 const NONE: u32 = u32::MAX;
 const IDLE: u16 = u16::MAX;
 
@@ -31,7 +34,7 @@ struct Node {
     slot: u16,
 }
 
-/// The wheel of one table. Uses 12 bytes per id and 2 KiB.
+/// The wheel of one table. Uses 12 bytes per id and 4 KiB.
 #[derive(Debug)]
 pub struct TimerWheel {
     /// The current tick: the first one that has not passed entirely.
@@ -39,6 +42,7 @@ pub struct TimerWheel {
     /// A bit for every slot that is not empty.
     occupied: [u64; LEVELS],
     heads: [u32; LEVELS * SLOTS],
+    tails: [u32; LEVELS * SLOTS],
     nodes: Vec<Node>,
     pending: usize,
     /// First flows of the slots being emptied; kept to reuse its allocation.
@@ -51,6 +55,7 @@ impl Default for TimerWheel {
             current: 0,
             occupied: [0; LEVELS],
             heads: [NONE; LEVELS * SLOTS],
+            tails: [NONE; LEVELS * SLOTS],
             nodes: Vec::new(),
             pending: 0,
             emptied: Vec::new(),
@@ -159,9 +164,32 @@ impl TimerWheel {
         self.emptied = emptied;
     }
 
+    /// A flow whose deadline is among the earliest, to the precision of a slot: of those the one that was scheduled
+    /// first. `deadline_of` returns a flow's real deadline. `None` if no flow is scheduled, or if the earliest slots
+    /// hold only flows whose deadlines are later than scheduled; these move to their slots, so a later call finds more.
+    pub fn first(&mut self, mut deadline_of: impl FnMut(FlowId) -> Option<i64>) -> Option<FlowId> {
+        for _ in 0..FIRST_VISITS_MAX {
+            let level = self.occupied.iter().position(|slots| *slots != 0)?;
+            let slot = level * SLOTS + self.occupied[level].trailing_zeros() as usize;
+            let id = FlowId(self.heads[slot]);
+            let Some(deadline) = deadline_of(id) else {
+                self.unlink(id);
+                continue;
+            };
+            let own = self.slot_of(deadline);
+            if usize::from(own) <= slot {
+                return Some(id);
+            }
+            self.unlink(id);
+            self.link(id, own);
+        }
+        None
+    }
+
     /// Removes the lists of all slots.
     fn empty_all_slots(&mut self, lists: &mut Vec<u32>) {
         self.occupied = [0; LEVELS];
+        self.tails = [NONE; LEVELS * SLOTS];
         let heads = self.heads.iter_mut().map(|head| std::mem::replace(head, NONE));
         lists.extend(heads.filter(|&head| head != NONE));
     }
@@ -187,6 +215,7 @@ impl TimerWheel {
             while slots != 0 {
                 let slot = level * SLOTS + slots.trailing_zeros() as usize;
                 lists.push(std::mem::replace(&mut self.heads[slot], NONE));
+                self.tails[slot] = NONE;
                 slots &= slots - 1;
             }
         }
@@ -201,19 +230,22 @@ impl TimerWheel {
     }
 
     fn link(&mut self, id: FlowId, slot: u16) {
-        let head = std::mem::replace(&mut self.heads[slot as usize], id.0);
-        if head != NONE {
-            self.nodes[head as usize].previous = id.0;
+        // The flow that has waited the longest is the first one of its slot.
+        let previous = std::mem::replace(&mut self.tails[slot as usize], id.0);
+        match previous {
+            NONE => self.heads[slot as usize] = id.0,
+            previous => self.nodes[previous as usize].next = id.0,
         }
-        self.nodes[id.0 as usize] = Node { previous: NONE, next: head, slot };
+        self.nodes[id.0 as usize] = Node { previous, next: NONE, slot };
         self.occupied[slot as usize / SLOTS] |= 1 << (slot as usize % SLOTS);
         self.pending += 1;
     }
 
     fn unlink(&mut self, id: FlowId) {
         let Node { previous, next, slot } = self.nodes[id.0 as usize];
-        if next != NONE {
-            self.nodes[next as usize].previous = previous;
+        match next {
+            NONE => self.tails[slot as usize] = previous,
+            next => self.nodes[next as usize].previous = previous,
         }
         if previous != NONE {
             self.nodes[previous as usize].next = next;
@@ -255,6 +287,26 @@ mod tests {
         let due = (START + 5 * SECOND, FlowId(3));
         assert_eq!(advance(&mut wheel, START + 5 * SECOND + TICK_NS, &deadlines), [due]);
         assert!(wheel.is_empty());
+    }
+
+    #[test]
+    fn the_first_flow_is_the_one_that_waits_the_longest_for_an_early_deadline() {
+        let mut wheel = TimerWheel::default();
+        advance(&mut wheel, START, &BTreeMap::new());
+        let mut deadlines = BTreeMap::new();
+        for (id, seconds) in [(1, 300), (2, 5), (3, 5), (4, 300)] {
+            wheel.schedule(FlowId(id), START + seconds * SECOND);
+            deadlines.insert(id, START + seconds * SECOND);
+        }
+        let mut first = |deadlines: &BTreeMap<u32, i64>| {
+            let first = wheel.first(|id| deadlines.get(&id.0).copied());
+            first.into_iter().for_each(|id| wheel.cancel(id));
+            first.map(|id| id.0)
+        };
+        assert_eq!(first(&deadlines), Some(2));
+        // The third flow had packets, and its deadline is now later than all others.
+        deadlines.insert(3, START + 400 * SECOND);
+        assert_eq!([(); 4].map(|()| first(&deadlines)), [Some(1), Some(4), Some(3), None]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn later() -> Vec<Limit> {
         Limit::new(
             "concurrent instances of a layer, per worker (`--flows-max`)",
             run.flows_max as u64,
-            "a packet that would start another one is dropped: `flow_limit`",
+            "for another one, the instance nearest to its time-out ends: `flows_shed`",
         ),
         Limit::new(
             "distance of a packet's number from the next expected one",
