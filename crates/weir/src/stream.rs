@@ -32,6 +32,6 @@ pub use crate::stream_handler::{Stream, StreamHandler};
 pub use weir_engine::flow::EndReason;
 pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stream::{
-    Chunk, ChunkParams, DirectionCounts, OverloadParams, PRIORITIES_MAX, StreamCounts, StreamHandle,
-    StreamPacket, StreamParams,
+    Chunk, ChunkParams, DirectionCounts, OverloadParams, PRIORITIES_MAX, Priorities, StreamCounts,
+    StreamHandle, StreamPacket, StreamParams,
 };

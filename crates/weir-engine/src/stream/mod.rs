@@ -24,7 +24,7 @@ pub(crate) use deliver::{Due, Handover, Moment, StreamBudget};
 pub(crate) use flow::FlowStreams;
 pub(crate) use held::HeldStreams;
 pub(crate) use in_order::InOrder;
-pub use overload::{Overload, OverloadParams, PRIORITIES_MAX};
+pub use overload::{Overload, OverloadParams, PRIORITIES_MAX, Priorities};
 pub(crate) use packets::CarrierPacket;
 use packets::Packets;
 pub use packets::StreamPacket;

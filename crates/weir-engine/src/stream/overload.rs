@@ -2,7 +2,7 @@
 //! is short, streams of low priority and the tails of long streams lose bytes first. Sessions use the same memory.
 //!
 //! Above the base threshold, equally spaced watermarks divide the rest of the budget into one region per priority in
-//! use. Priority `i` (0 is the lowest) has the region between watermarks `i` and `i + 1`: within the region, bytes
+//! use. The `i`-th of these priorities (from 0) has the region between watermarks `i` and `i + 1`: within the region, bytes
 //! beyond the overload cutoff of their stream are refused; above the region, all bytes are.
 
 use crate::counters::StreamCounters;
@@ -19,13 +19,47 @@ pub struct OverloadParams {
     pub base_permille: u16,
     /// Bytes at the start of each stream that are refused last when memory is short; `u64::MAX`: all bytes alike.
     pub cutoff: u64,
-    /// Number of priorities in use, at least 1; they start at 0.
-    pub priorities: u8,
+    /// The priorities in use.
+    pub priorities: Priorities,
+}
+
+/// A set of priorities in use: memory is divided by their number, whatever their values (Scap, section 2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Priorities(u16);
+
+impl Priorities {
+    /// A set of these priorities.
+    pub fn of(priorities: impl IntoIterator<Item = u8>) -> Self {
+        let mut all = Self::default();
+        priorities.into_iter().for_each(|priority| all.insert(priority));
+        all
+    }
+
+    /// Adds a priority; one above the limit counts as the highest.
+    pub fn insert(&mut self, priority: u8) {
+        self.0 |= 1 << priority.min(PRIORITIES_MAX - 1);
+    }
+
+    /// The number of priorities, at least 1.
+    fn count(self) -> usize {
+        self.0.count_ones().max(1) as usize
+    }
+
+    /// The number of priorities in use below this one; a priority that is not in use counts as the next lower one.
+    fn rank(self, priority: u8) -> usize {
+        let up_to = u16::MAX >> (PRIORITIES_MAX - 1 - priority.min(PRIORITIES_MAX - 1));
+        ((self.0 & up_to).count_ones() as usize).saturating_sub(1)
+    }
 }
 
 impl Default for OverloadParams {
     fn default() -> Self {
-        Self { memory_max: 512 << 20, base_permille: 500, cutoff: u64::MAX, priorities: 1 }
+        Self {
+            memory_max: 512 << 20,
+            base_permille: 500,
+            cutoff: u64::MAX,
+            priorities: Priorities::default(),
+        }
     }
 }
 
@@ -57,12 +91,12 @@ impl Overload {
         if used <= base {
             return true;
         }
-        let count = usize::from(self.params.priorities.max(1));
+        let count = self.params.priorities.count();
         let region = (self.params.memory_max - base) / count;
-        let priority = usize::from(priority).min(count - 1);
-        let own = base + region * priority;
+        let rank = self.params.priorities.rank(priority);
+        let own = base + region * rank;
         // The last watermark is the whole memory, without rounding errors.
-        let above = if priority + 1 == count { self.params.memory_max } else { own + region };
+        let above = if rank + 1 == count { self.params.memory_max } else { own + region };
         used <= own || used <= above && end <= self.params.cutoff
     }
 
@@ -133,6 +167,7 @@ mod tests {
     use super::*;
 
     fn held(priorities: u8, cutoff: u64, bytes: usize) -> Overload {
+        let priorities = Priorities::of(0..priorities);
         let params = OverloadParams { memory_max: 1000, base_permille: 400, cutoff, priorities };
         let mut overload = Overload::new(params);
         overload.resize(0, bytes);
@@ -190,5 +225,20 @@ mod tests {
     #[test]
     fn a_priority_beyond_those_in_use_counts_as_the_highest() {
         assert!(held(2, 0, 600).admits(200, 0, 1, 0));
+    }
+
+    #[test]
+    fn memory_is_divided_by_the_number_of_priorities_in_use() {
+        let priorities = Priorities::of([0, 9]);
+        let params = OverloadParams { memory_max: 1000, base_permille: 400, cutoff: u64::MAX, priorities };
+        let mut overload = Overload::new(params);
+        // Watermarks at 400, 700, 1000, as for the priorities 0 and 1.
+        overload.resize(0, 699);
+        assert_eq!([0, 5, 9, 15].map(|priority| overload.admits(priority, 1, 1, 0)), [true; 4]);
+        overload.resize(699, 700);
+        assert_eq!(
+            [0, 5, 9, 15].map(|priority| overload.admits(priority, 1, 1, 0)),
+            [false, false, true, true]
+        );
     }
 }

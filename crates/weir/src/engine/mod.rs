@@ -271,8 +271,7 @@ impl<'c> Engine<'c> {
     fn add(&mut self, entry: Entry<'c>) -> Result<Subscription, Diagnostics> {
         for part in &entry.parts {
             self.compiler.check_filter(&part.ask.filter, self.options.bpf)?;
-            let priorities = &mut self.options.overload.priorities;
-            *priorities = (*priorities).max(part.priority().saturating_add(1));
+            self.options.overload.priorities.insert(part.priority());
         }
         Ok(self.append(entry))
     }

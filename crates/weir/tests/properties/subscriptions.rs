@@ -5,7 +5,8 @@ use crate::drive::{FIRST_LIGHT, ask, compile, in_memory, read_capture, run_strea
 use std::collections::BTreeMap;
 use weir::packet::{Burst, Poll, Source};
 use weir::stream::{
-    Chunk, ChunkParams, EndReason, OverloadParams, Stream, StreamCounts, StreamHandler, StreamParams,
+    Chunk, ChunkParams, EndReason, OverloadParams, Priorities, Stream, StreamCounts, StreamHandler,
+    StreamParams,
 };
 use weir::{Compiler, Engine, Options, Outcome, Subscription, Want};
 use weir_engine::stream::StreamSubscriber;
@@ -275,7 +276,8 @@ fn what_waits_for_its_filter_is_kept_as_far_as_memory_allows() {
             (0..60).map(|index| conversation(&mut random, (40_000 + index, 443), network)).collect();
         let packets = mix(&mut random, &conversations);
         let memory_max = random.pick(&[32 << 10, 256 << 10]);
-        let overload = OverloadParams { memory_max, base_permille: 500, cutoff: 512, priorities: 1 };
+        let overload =
+            OverloadParams { memory_max, base_permille: 500, cutoff: 512, priorities: Priorities::default() };
         let mut streams = Engine::with(compiler.clone(), Options { overload, ..Options::default() });
         // For streams that are delivered late, the counters of the sequence are ahead.
         let keeper = || Recorded(Keeper::default());
@@ -392,7 +394,12 @@ fn where_memory_is_short_low_priorities_and_long_streams_lose() {
         let mut conversations: Vec<Conversation> = flood.collect();
         conversations.extend((0..10).map(|index| conversation(&mut random, (50_000 + index, 53), network)));
         let packets = mix(&mut random, &conversations);
-        let overload = OverloadParams { memory_max: MEMORY, base_permille: 300, cutoff: 512, priorities: 3 };
+        let overload = OverloadParams {
+            memory_max: MEMORY,
+            base_permille: 300,
+            cutoff: 512,
+            priorities: Priorities::of(0..3),
+        };
         let mut streams = Engine::with(compiler.clone(), Options { overload, ..Options::default() });
         let chunk = Some(ChunkParams { bytes: 16 << 10, overlap: 0, flush_ns: 0 });
         // The filters are decided before the first bytes, so out-of-order segments may be refused.
