@@ -70,7 +70,11 @@ pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result {
 
 /// Builds `weir` with the cargo that runs this chore; returns the binary.
 pub fn build_weir(release: bool) -> Result<PathBuf> {
-    build(&["--package", "weir-cli"], "weir", release)
+    match release {
+        true => build(&["--package", "weir-cli"], "weir", true),
+        // With the features of all packages, as for the tests: nothing is built twice.
+        false => build(&["--workspace", "--bin", "weir"], "weir", false),
+    }
 }
 
 /// Builds an example of the library in release mode; returns its path.
