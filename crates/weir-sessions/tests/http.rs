@@ -285,6 +285,29 @@ fn a_header_bomb_costs_no_more_than_its_length() {
     assert_eq!((cut_off.sessions, sessions), (0, 1));
 }
 
+/// Requests of 12 bytes each that refer to a target of 3 900 bytes in the table.
+#[test]
+fn references_decode_to_no_more_than_a_multiple_of_the_captured_bytes() {
+    const REQUESTS: u32 = 2_000;
+    let frame = |id: u32, block: &[u8]| {
+        let length = &(block.len() as u32).to_be_bytes()[1..];
+        [length, &[1, 5], &id.to_be_bytes(), block].concat()
+    };
+    // The length 3 900 is 127 and, in groups of seven bits, 3 773.
+    let target = [&[0x82, 0x86, 0x44, 0x7f, 0xbd, 0x1d][..], &[b'v'; 3_900]].concat();
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(1, &target));
+    (1..REQUESTS).for_each(|at| bytes.extend(frame(1 + 2 * at, &[0x82, 0x86, 0xbe])));
+    let hex: String = bytes.iter().map(|byte| format!(" {byte:02x}")).collect();
+    let rows = rows(&PROTOCOL, &format!(">{hex}"), &["uri"]);
+    assert_eq!(rows.len(), REQUESTS as usize);
+    let decoded_bytes: usize = rows.iter().map(String::len).sum();
+    assert!(rows[9].len() > 3_900 - 10 && decoded_bytes < 8 * bytes.len() + (64 << 10) + rows.len());
+    let (cut_off, sessions) = feed(std::iter::once((CLIENT, bytes)));
+    assert_eq!(sessions, REQUESTS as usize);
+    assert!(cut_off.parts > 1_000, "{cut_off:?}");
+}
+
 #[test]
 fn what_is_no_http_any_more_is_given_up() {
     let rest = std::iter::repeat_n((CLIENT, vec![0xff; 64 * 1024]), 100);

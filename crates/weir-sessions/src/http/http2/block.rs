@@ -2,12 +2,16 @@
 
 use super::frame::{CONTINUATION, Frame};
 use super::hpack::{Decoder, Unreadable};
+use crate::CutOff;
 use crate::http::head::{Head, HeadBuilder, Version};
 
 /// Maximum length of a block, compressed, in any number of frames. After a longer one nothing can be decoded.
 pub(super) const BLOCK_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of frames of a block: empty CONTINUATIONs would take unbounded time (CVE-2024-27316).
 const BLOCK_FRAMES_MAX: u32 = 1024;
+
+/// Values up to this length are kept in any case: methods, status codes.
+const SHORT_BYTES_MAX: usize = 16;
 
 /// The type of a block.
 #[derive(Debug)]
@@ -62,13 +66,20 @@ impl Block {
         self.frame
     }
 
-    /// Decodes the complete block.
-    pub(super) fn read(&mut self) -> Result<Kind, Unreadable> {
+    /// Decodes the complete block. A value that exceeds the `allowance` for decoded bytes is left out, and
+    /// [`CutOff::parts`] counts the block.
+    pub(super) fn read(&mut self, allowance: &mut u64, cut_off: &mut CutOff) -> Result<Kind, Unreadable> {
         self.is_open = false;
         let bytes = std::mem::take(&mut self.bytes);
         let mut builder = HeadBuilder::default();
         let (mut method, mut path, mut status) = (None, None, None);
+        let mut is_cut = false;
         self.decoder.decode(&bytes, |name, value| {
+            let decoded_bytes = (name.len() + value.len()) as u64;
+            let is_allowed = decoded_bytes <= *allowance || value.len() <= SHORT_BYTES_MAX;
+            *allowance = allowance.saturating_sub(if is_allowed { decoded_bytes } else { 0 });
+            is_cut |= !is_allowed;
+            let value = if is_allowed { value } else { &[] };
             // Only the first field of each name is used; repeated ones are invalid (RFC 9113 §8.3).
             match name {
                 b":method" if method.is_none() => method = Some(value.to_vec()),
@@ -78,6 +89,7 @@ impl Block {
             }
             builder.push(name, value);
         })?;
+        cut_off.parts += u64::from(is_cut);
         let version = Version(2, 0);
         Ok(match (method, status.as_deref()) {
             (Some(method), _) => {

@@ -27,10 +27,21 @@ pub const STREAMS_MAX: usize = 256;
 /// Maximum size of the heads of all open streams.
 pub const STREAMS_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes of names and values that blocks may decode to, for each captured byte of the connection: a reference of one
+/// byte may stand for thousands …
+const DECODED_PER_BYTE_MAX: u64 = 8;
+/// … in addition to this many bytes.
+const DECODED_BYTES_FREE: u64 = 64 * 1024;
+
+/// Bytes of a frame's header (RFC 9113 §4.1).
+const FRAME_HEADER_BYTES: usize = 9;
+
 /// An open stream.
 #[derive(Debug)]
 struct Open {
     exchange: HttpExchange,
+    /// Its share of [`Http2::streams_bytes`].
+    held_bytes: usize,
     is_request_over: bool,
     is_response_over: bool,
 }
@@ -45,11 +56,15 @@ struct Side {
 }
 
 /// Parses the exchanges of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Http2 {
     sides: [Side; 2],
     client: Option<Direction>,
     streams: BTreeMap<u32, Open>,
+    /// Bytes that the open streams hold.
+    streams_bytes: usize,
+    /// Bytes that further blocks may decode to.
+    allowance: u64,
     depth: u32,
     /// The highest stream number of a request.
     last_request: u32,
@@ -58,6 +73,23 @@ pub(super) struct Http2 {
     has_first_request: bool,
     is_over: bool,
     cut_off: CutOff,
+}
+
+impl Default for Http2 {
+    fn default() -> Self {
+        Self {
+            sides: Default::default(),
+            client: None,
+            streams: BTreeMap::new(),
+            streams_bytes: 0,
+            allowance: DECODED_BYTES_FREE,
+            depth: 0,
+            last_request: 0,
+            has_first_request: false,
+            is_over: false,
+            cut_off: CutOff::default(),
+        }
+    }
 }
 
 impl Http2 {
@@ -103,15 +135,26 @@ impl Http2 {
 
     pub(super) fn held_bytes(&self) -> usize {
         let sides = self.sides.iter().map(|side| side.block.held_bytes() + side.reset.capacity());
-        sides.sum::<usize>() + self.streams_bytes()
+        sides.sum::<usize>() + self.streams_bytes
     }
 
     pub(super) fn cut_off(&self) -> CutOff {
         self.cut_off
     }
 
-    fn streams_bytes(&self) -> usize {
-        self.streams.values().map(|open| open.exchange.held_bytes()).sum()
+    /// Updates the memory of a stream after a change.
+    fn weigh(&mut self, id: u32) {
+        if let Some(open) = self.streams.get_mut(&id) {
+            let before = std::mem::replace(&mut open.held_bytes, open.exchange.held_bytes());
+            self.streams_bytes = self.streams_bytes - before + open.held_bytes;
+        }
+    }
+
+    /// Removes a stream.
+    fn remove(&mut self, id: u32) -> Option<Open> {
+        let open = self.streams.remove(&id)?;
+        self.streams_bytes -= open.held_bytes;
+        Some(open)
     }
 
     fn take(
@@ -121,6 +164,9 @@ impl Http2 {
         sessions: &mut Vec<Box<dyn Session>>,
     ) {
         let (frame, bytes) = (content.frame, content.bytes);
+        // Counted as frames are read: the result must not depend on segments.
+        let captured_bytes = bytes.len() + if content.is_first { FRAME_HEADER_BYTES } else { 0 };
+        self.allowance = self.allowance.saturating_add(captured_bytes as u64 * DECODED_PER_BYTE_MAX);
         let side = &mut self.sides[from as usize];
         if side.block.is_open() && content.is_first && frame.kind != CONTINUATION {
             // No other frame may interrupt a header block (RFC 9113 §6.10).
@@ -130,6 +176,7 @@ impl Http2 {
             DATA => {
                 if let Some(message) = self.message(frame.stream_id, from) {
                     message.take_body(bytes, time);
+                    self.weigh(frame.stream_id);
                 }
                 if content.is_last && frame.ends_stream() {
                     self.end_side(frame.stream_id, from, sessions);
@@ -166,7 +213,7 @@ impl Http2 {
     fn take_block(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
         let block = &mut self.sides[from as usize].block;
         let frame = block.frame();
-        let Ok(kind) = block.read() else {
+        let Ok(kind) = block.read(&mut self.allowance, &mut self.cut_off) else {
             return self.end(Flaw::Malformed, sessions);
         };
         let time = frame.time.unwrap_or(Timestamp(0));
@@ -182,12 +229,14 @@ impl Http2 {
                     let open = self.add(id, client, sessions);
                     open.exchange.request = Some(HttpMessage::new(head, time, None));
                     open.is_request_over = is_pushed;
+                    self.weigh(id);
                 }
             }
             Kind::Response(head) => {
                 self.cut_off.parts += u64::from(head.lines_cut());
                 let client = *self.client.get_or_insert(from.other());
                 self.take_response(frame.stream_id, client, HttpMessage::new(head, time, None), sessions);
+                self.weigh(frame.stream_id);
             }
             Kind::Trailers => {}
         }
@@ -226,8 +275,9 @@ impl Http2 {
     }
 
     fn add(&mut self, id: u32, client: Direction, sessions: &mut Vec<Box<dyn Session>>) -> &mut Open {
-        while self.streams.len() >= STREAMS_MAX || self.streams_bytes() > STREAMS_BYTES_MAX {
-            let Some((_, mut first)) = self.streams.pop_first() else { break };
+        while self.streams.len() >= STREAMS_MAX || self.streams_bytes > STREAMS_BYTES_MAX {
+            let first = self.streams.first_key_value().map(|(&id, _)| id);
+            let Some(mut first) = first.and_then(|id| self.remove(id)) else { break };
             self.cut_off.sessions += 1;
             first.mar(Flaw::Unfinished);
             sessions.push(Box::new(first.exchange));
@@ -245,14 +295,14 @@ impl Http2 {
         open.is_response_over |= !is_client;
         if open.is_request_over
             && open.is_response_over
-            && let Some(open) = self.streams.remove(&id)
+            && let Some(open) = self.remove(id)
         {
             sessions.push(Box::new(open.exchange));
         }
     }
 
     fn reset(&mut self, id: u32, code: Option<u32>, sessions: &mut Vec<Box<dyn Session>>) {
-        if let Some(mut open) = self.streams.remove(&id) {
+        if let Some(mut open) = self.remove(id) {
             open.exchange.reset_code = code;
             sessions.push(Box::new(open.exchange));
         }
@@ -261,6 +311,7 @@ impl Http2 {
     /// Stops parsing, and yields all streams as they are.
     fn end(&mut self, flaw: Flaw, sessions: &mut Vec<Box<dyn Session>>) {
         self.is_over = true;
+        self.streams_bytes = 0;
         for mut open in std::mem::take(&mut self.streams).into_values() {
             open.mar(flaw);
             sessions.push(Box::new(open.exchange));
@@ -279,7 +330,7 @@ impl Open {
     fn new(depth: u32, client: Direction, id: u32) -> Self {
         let mut exchange = HttpExchange::new(depth, client);
         exchange.stream_id = Some(id);
-        Self { exchange, is_request_over: false, is_response_over: false }
+        Self { exchange, held_bytes: 0, is_request_over: false, is_response_over: false }
     }
 
     /// Marks the open messages of the stream as incomplete.
