@@ -130,8 +130,12 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         _ => {}
     }
     let mut ran = runner.report(&compiled, outcome);
-    if report::lost_rows(&set.totals.losses(), &blocked) {
-        ran.status = shutdown.status().unwrap_or(ExitCode::from(2));
+    if report::lost_rows(&set.totals.losses(), &blocked, stats) {
+        let ended = shutdown.ended();
+        ran.status = ended.map_or(ExitCode::from(2), |(name, status)| {
+            say!("weir: {name} ended the process before its outputs were complete");
+            status
+        });
     }
     match fault {
         // The reader of one output closed it. Input errors still determine the result.

@@ -81,14 +81,20 @@ pub fn losses(ran: &Ran) {
     }
 }
 
-/// Reports the rows that outputs lack, because they were blocked. Returns whether there are any.
-pub fn lost_rows(losses: &[Loss], blocked: &[(String, Load)]) -> bool {
+/// Reports the rows that outputs lack, because they were blocked, and their sum if `with_counter`. Returns whether there
+/// are any.
+pub fn lost_rows(losses: &[Loss], blocked: &[(String, Load)], with_counter: bool) -> bool {
     for Loss { question, output, rows } in losses {
         let question = question.as_ref().map_or(String::new(), |name| format!("question `{name}`: "));
         say!("weir: {question}{rows} rows are lost: {output} was blocked (--output-wait)");
     }
     for (output, Load { rows, .. }) in blocked {
         say!("weir: {output} is blocked: {rows} more rows are not written, and it is not complete");
+    }
+    let unwritten = blocked.iter().map(|(_, load)| load.rows);
+    let sum: u64 = losses.iter().map(|loss| loss.rows).chain(unwritten).sum();
+    if with_counter && sum > 0 {
+        say!("{:<20} {sum}", "rows_lost");
     }
     !losses.is_empty() || !blocked.is_empty()
 }

@@ -50,11 +50,15 @@ impl Shutdown {
         Ok(Self { signal })
     }
 
-    /// The exit status of a process that the signal ended; `None`: there was no signal.
-    pub fn status(&self) -> Option<ExitCode> {
+    /// The name of the signal that came, and the exit status of a process that the signal ended.
+    pub fn ended(&self) -> Option<(&'static str, ExitCode)> {
         let number = self.signal.load(Ordering::Relaxed);
-        (number != 0).then(|| ExitCode::from(128 + number as u8))
+        (number != 0).then(|| (name_of(number), ExitCode::from(128 + number as u8)))
     }
+}
+
+fn name_of(signal: i32) -> &'static str {
+    if signal == SIGTERM { "SIGTERM" } else { "SIGHUP" }
 }
 
 /// Ends the process.
@@ -63,7 +67,7 @@ fn end(signal: i32, outlets: &Arc<Outlets>, socket: Option<PathBuf>) {
     let (said, is_said) = channel();
     let outlets = Arc::clone(outlets);
     std::thread::spawn(move || {
-        let name = if signal == SIGTERM { "SIGTERM" } else { "SIGHUP" };
+        let name = name_of(signal);
         say!("weir: {name}: the run did not end within a second: its outputs are not complete");
         for (output, load) in outlets.waiting() {
             say!("weir: {output} is blocked: {} more rows are not written", load.rows);

@@ -220,6 +220,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn bytes_that_a_blocked_directory_does_not_accept_are_counted() {
+        let directory = std::env::temp_dir().join(format!("weir-stream-files-{}", std::process::id()));
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let patience = Patience::of(std::time::Duration::ZERO);
+        let outlet = Arc::new(Outlet::new(patience.clone()));
+        let files = Arc::new(Files::new(directory.clone(), vec![], Arc::clone(&outlet), patience));
+        let file = |name: &str| {
+            let path = directory.join(name).into();
+            StreamFile { path, created: Arc::default(), buffer: vec![], at: 0, files: Arc::clone(&files) }
+        };
+        let full = Load { rows: 0, bytes: weir::io::outlet::QUEUE_BYTES_MAX };
+        let blocked = Box::new(move || {
+            let _ = released.recv();
+        });
+        outlet.send(full, blocked).expect("the queue is empty");
+        file("lost").write(0, b"seven b");
+        drop(release);
+        outlet.wait(&Patience::unlimited()).expect("it is released");
+        let mut written = file("written");
+        written.write(0, b"here");
+        written.write(6, b"there");
+        drop(written);
+        outlet.wait(&Patience::unlimited()).expect("nothing blocks");
+        let fault = files.fault().map(|fault| fault.to_string()).unwrap_or_default();
+        assert!(fault.contains("was blocked: 7 bytes of streams are lost"), "{fault}");
+        assert!(files.fault().is_none() && !directory.join("lost").exists());
+        assert_eq!(fs::read(directory.join("written")).unwrap(), b"here\0\0there");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
     fn addresses_are_those_of_tcpflow() {
         assert_eq!(digits("10.0.7.200".parse().unwrap()), "010.000.007.200");
         assert_eq!(digits("2001:db8::1".parse().unwrap()), "2001:db8::1");

@@ -95,7 +95,7 @@ fn a_blocked_output_affects_only_itself() {
         ],
     );
     let files = captures(20);
-    let mut args = vec!["run", file.to_str().unwrap(), "--output-wait", "500ms", "-r"];
+    let mut args = vec!["run", file.to_str().unwrap(), "--stats", "--output-wait", "500ms", "-r"];
     args.extend(files.iter().map(String::as_str));
     let (output, _) = ended(start(&args, Stdio::null()));
     let message = text(&output.stderr);
@@ -105,6 +105,7 @@ fn a_blocked_output_affects_only_itself() {
     let unwritten =
         number_before(&message, "more rows are not written").unwrap_or_else(|| panic!("{message}"));
     assert!(message.contains("question `blocked`") && !message.contains("`whole`"), "{message}");
+    assert!(message.contains(&format!("rows_lost            {}\n", lost + unwritten)), "{message}");
     // The pipe holds the rest.
     let written =
         BufReader::new(reader).lines().map_while(Result::ok).filter(|line| line.ends_with('}')).count()
