@@ -285,27 +285,40 @@ impl Lower<'_> {
     fn lower_work(&mut self, id: LayerId, context: &FlowContext) {
         let protocol = &self.layer(id).protocol;
         self.lower_statements(id, &protocol.count);
-        let admitted = protocol.admit.as_ref().map(|admit| self.truth(id, admit));
-        self.lower_where(admitted, |l| {
-            l.lower_statements(id, &protocol.prepare);
-            if !protocol.states.is_empty() {
-                l.lower_transitions(id, context, false);
-            }
-        });
+        match protocol.admit.as_ref().map(|admit| self.truth(id, admit)) {
+            Some(admitted) => self.lower_either(
+                admitted,
+                |l| l.lower_admitted(id, context),
+                |l| {
+                    l.lower_events(id, &context.telling, Trigger::Packet);
+                    l.lower_chosen(id, context);
+                },
+            ),
+            None => self.lower_admitted(id, context),
+        }
+        self.lower_late_events(id, &context.telling);
+        self.lower_timeout(id, context);
+    }
+
+    /// Lowers preparation, transitions, events and sequence of a packet that is admitted.
+    fn lower_admitted(&mut self, id: LayerId, context: &FlowContext) {
+        let protocol = &self.layer(id).protocol;
+        self.lower_statements(id, &protocol.prepare);
+        if !protocol.states.is_empty() {
+            self.lower_transitions(id, context, false);
+        }
         self.lower_events(id, &context.telling, Trigger::Packet);
         self.lower_chosen(id, context);
         if protocol.sequence.is_some() {
-            self.lower_sequence(id, context, admitted);
+            self.lower_sequence(id, context);
         } else {
-            self.lower_where(admitted, |l| l.lower_datagram(id, context));
+            self.lower_datagram(id, context);
         }
         if !protocol.states.is_empty() {
             let var = self.engine_var(context.table, EngineVar::State);
             let value = self.b.read(context.state);
             self.b.push(Op::Set { flow: context.flow, var, side: None, value });
         }
-        self.lower_late_events(id, &context.telling);
-        self.lower_timeout(id, context);
     }
 
     /// Lowers `work` under a condition; unconditionally if there is none.

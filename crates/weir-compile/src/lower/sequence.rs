@@ -5,7 +5,7 @@ use super::Lower;
 use super::header::static_field_bits;
 use super::instance::FlowContext;
 use weir_ir::abi::{
-    SEQ_FORCED, SEQ_INCONSISTENT, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, WANTS_BYTES,
+    SEQ_FORCED, SEQ_INCONSISTENT, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_RETRANSMITTED, WANTS_BYTES,
 };
 use weir_ir::build::Variable;
 use weir_ir::engine_var::EngineVar;
@@ -19,6 +19,16 @@ pub const ORDERED_MAX: u32 = 4096;
 /// Maximum number of sequence numbers that one packet may consume: far more than bytes in a packet, and so few that
 /// counters never overflow.
 const SPAN_MAX: u64 = 1 << 34;
+
+/// The payload that a packet offers to a sequence.
+struct Offer {
+    at: Value,
+    span: Value,
+    buf: Value,
+    offset: Value,
+    length: Value,
+    metas: Vec<Value>,
+}
 
 /// The result of an insertion, and the inserted payload.
 struct Inserted {
@@ -151,13 +161,35 @@ impl Lower<'_> {
         );
     }
 
-    pub(super) fn lower_sequence(&mut self, id: LayerId, context: &FlowContext, admitted: Option<Value>) {
-        let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
-        self.lower_where(admitted, |l| {
-            l.lower_confirm(id, context);
-            l.lower_acknowledge(id, context);
+    pub(super) fn lower_sequence(&mut self, id: LayerId, context: &FlowContext) {
+        self.lower_confirm(id, context);
+        self.lower_acknowledge(id, context);
+        let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
+        let condition = declared.condition.as_ref().filter(|condition| self.known(condition) != Some(true));
+        let taken = condition.map(|condition| self.truth(id, condition));
+        // The work on inserted packets stands inside the conditions, so that passes can copy it as a whole.
+        self.lower_where(taken, |l| {
+            let offer = l.lower_offer(id, context);
+            match &declared.window {
+                Some((low, size)) => {
+                    let bits = if declared.from_first { declared.bits } else { 64 };
+                    let (low, size) = (l.int(id, low), l.int(id, size));
+                    let inside = l.meets_window(offer.at, offer.span, low, size, bits);
+                    l.lower_either(
+                        inside,
+                        |l| l.lower_offered(id, context, offer),
+                        |l| l.lower_events(id, &context.telling, Trigger::OutOfWindow),
+                    );
+                }
+                None => l.lower_offered(id, context, offer),
+            }
         });
-        let inserted = self.lower_insert(id, context, admitted);
+    }
+
+    /// Inserts a packet's payload, and processes the packets that are in order now.
+    fn lower_offered(&mut self, id: LayerId, context: &FlowContext, offer: Offer) {
+        let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
+        let inserted = self.lower_insert(context, offer);
         let piece = Piece {
             side: self.b.variable(Type::Bool),
             gap: self.b.variable(Type::Int),
@@ -298,12 +330,10 @@ impl Lower<'_> {
         self.b.binary(BinaryOp::And, is_ahead, brings)
     }
 
-    /// Inserts the packet's payload into the sequence, if the packet is admitted.
-    fn lower_insert(&mut self, id: LayerId, context: &FlowContext, admitted: Option<Value>) -> Inserted {
+    /// The payload that the packet offers to the sequence.
+    fn lower_offer(&mut self, id: LayerId, context: &FlowContext) -> Offer {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
         let vars = self.vars(id);
-        let sequence = self.sequence_of(context.table);
-        let (flow, side) = (context.flow, context.responder);
         let buf = self.b.read(self.buf);
         let (offset, length) = match declared.of {
             Some(field) => vars.field_at[usize::from(field.0)],
@@ -325,44 +355,15 @@ impl Lower<'_> {
         };
         let mut metas = self.lower_whole(id);
         metas.extend(context.ordered.iter().map(|&(f, _)| self.int(id, &Expr::Field(f))));
+        Offer { at, span, buf, offset, length, metas }
+    }
+
+    fn lower_insert(&mut self, context: &FlowContext, offer: Offer) -> Inserted {
+        let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
+        let Offer { at, span, buf, offset, length, metas } = offer;
         let op = Op::SeqInsert { sequence, flow, side, at, buf, offset, length, span, metas: metas.clone() };
-        if declared.window.is_none() && declared.condition.is_none() && admitted.is_none() {
-            let results = self.b.push(op);
-            return Inserted { status: results[0], skip: results[1], buf, offset, length, metas };
-        }
-        let bits = if declared.from_first { declared.bits } else { 64 };
-        let inside = match &declared.window {
-            Some((low, size)) => {
-                let (low, size) = (self.int(id, low), self.int(id, size));
-                self.meets_window(at, span, low, size, bits)
-            }
-            None => self.b.bool(true),
-        };
-        let mut taken = match &declared.condition {
-            Some(condition) => self.truth(id, condition),
-            None => self.b.bool(true),
-        };
-        if let Some(admitted) = admitted {
-            taken = self.b.binary(BinaryOp::And, admitted, taken);
-        }
-        // A payload that is not inserted has the status of a queued one, which has no effect.
-        let [outside, ignored, none] = [SEQ_OUT_OF_WINDOW, SEQ_QUEUED, 0].map(|code| self.b.int(code));
-        let refused = self.b.one(Op::Select(taken, outside, ignored));
-        let offered = self.b.binary(BinaryOp::And, inside, taken);
-        let [status, skip] = [(); 2].map(|()| self.b.variable(Type::Int));
-        self.lower_either(
-            offered,
-            |l| {
-                let results = l.b.push(op);
-                l.b.write(status, results[0]);
-                l.b.write(skip, results[1]);
-            },
-            |l| {
-                l.b.write(status, refused);
-                l.b.write(skip, none);
-            },
-        );
-        Inserted { status: self.b.read(status), skip: self.b.read(skip), buf, offset, length, metas }
+        let results = self.b.push(op);
+        Inserted { status: results[0], skip: results[1], buf, offset, length, metas }
     }
 
     /// Whether a number of `at .. at + span` is in `low .. low + size`, modulo 2 to the power of `bits`. If `span` is
