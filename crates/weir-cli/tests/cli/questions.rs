@@ -642,7 +642,9 @@ fn a_filter_in_the_syntax_of_pcap_filter_is_every_log_s() {
         ["conn.log", "ssl.log"].map(|log| read(log).lines().filter(|line| !line.starts_with('#')).count())
     };
     let of_bpf = logs(&["--bpf", "tcp port 443"]);
-    assert_eq!(of_bpf, logs(&["tcp.port == 443"]));
+    assert_eq!(of_bpf, logs(&["frame satisfies \"tcp port 443\""]));
+    // Behind a tag, too.
+    assert!(of_bpf[0] < logs(&["tcp.port == 443"])[0], "{of_bpf:?}");
     assert!(of_bpf[1] > 0 && of_bpf[0] < logs(&[])[0], "{of_bpf:?}");
     // The mistake is reported once, not for each log.
     let (_, err, status) = weir(&["zeek", "-r", FIRST_LIGHT, "-d", dir.to_str().unwrap(), "nonsense"]);

@@ -12,7 +12,7 @@ use crate::filter::report::{self, Report};
 use weir_packet::LinkType;
 
 /// Maximum number of comparisons in the test for one link type.
-const COMPARISONS_MAX: usize = 16_384;
+const COMPARISONS_MAX: usize = 4_096;
 
 const IP: u16 = 0x0800;
 const IP6: u16 = 0x86dd;
