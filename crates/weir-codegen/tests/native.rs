@@ -737,6 +737,8 @@ fn the_host_is_asked_with_what_the_graph_says() {
             [
                 "sequence0 flow 6 true 100 [11, 12] 100 1 [1, 0]".to_owned(),
                 "acknowledge sequence0 flow 6 true 1".to_owned(),
+                "begin sequence0 flow 6 true 100".to_owned(),
+                "end sequence0 flow 6 true".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
                 "deliver table0 flow 6 true 3 [110, 101, 120, 116] 44".to_owned(),
                 "collect table0 flow 6 true 3 [110, 101, 120, 116] 44 []".to_owned(),
@@ -747,7 +749,7 @@ fn the_host_is_asked_with_what_the_graph_says() {
                 "assemble sequence0 flow 6 true".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
                 "keep [11, 12]".to_owned(),
-                "event0 Some(6) [1, 0, 1, 8, 9, 4, 77, 12]".to_owned(),
+                "event0 Some(6) [1, 0, 1, 8, 9, 4, 77, 14]".to_owned(),
                 "event0 None []".to_owned(),
                 format!("event0 None {many:?}"),
             ]
