@@ -44,7 +44,7 @@ pub(crate) struct Balancer {
 /// A pair that was assigned to another worker than its hash selects.
 struct Moved {
     worker: u16,
-    /// The period in which the pair was last seen.
+    /// The period in which the pair was last seen; the maximum: the pair stays.
     period: u32,
 }
 
@@ -80,10 +80,15 @@ impl Balancer {
         self.moved.retain(|_, moved| moved.period >= last);
     }
 
-    /// The worker of a packet of this pair. 0 stands for packets without addresses.
-    pub fn worker_of(&mut self, pair: u64, wire_bytes: u32) -> usize {
+    /// The worker of a packet of this pair. 0 stands for packets without addresses. `ahead_ns`: how far the packet's time
+    /// is ahead of the clock. A flow that is ahead by more than any time-out stays until the clock has passed it, so
+    /// its pair keeps its worker.
+    pub fn worker_of(&mut self, pair: u64, wire_bytes: u32, ahead_ns: i64) -> usize {
         let mixed = (pair ^ pair >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let worker = if self.work.len() == 1 { 0 } else { self.place(pair, mixed) };
+        if pair != 0 && self.period_ns.is_some_and(|period_ns| ahead_ns > period_ns) {
+            self.pin(pair, worker);
+        }
         let work = 1 + u64::from(wire_bytes) / BYTES_PER_PACKET;
         self.work[worker] += work;
         self.all_work += work;
@@ -95,6 +100,14 @@ impl Balancer {
         worker
     }
 
+    /// Keeps a pair on a worker for the rest of the run.
+    #[cold]
+    fn pin(&mut self, pair: u64, worker: usize) {
+        if self.moved.len() < MOVED_MAX || self.moved.contains_key(&pair) {
+            self.moved.insert(pair, Moved { worker: worker as u16, period: u32::MAX });
+        }
+    }
+
     fn place(&mut self, pair: u64, mixed: u64) -> usize {
         let home = (((mixed >> 32) * self.work.len() as u64) >> 32) as usize;
         if pair == 0 {
@@ -102,7 +115,7 @@ impl Balancer {
         }
         let is_known = self.note(mixed);
         if let Some(moved) = self.moved.get_mut(&pair) {
-            moved.period = self.period;
+            moved.period = moved.period.max(self.period);
             return usize::from(moved.worker);
         }
         if is_known || !self.has_too_much(home) {
@@ -156,7 +169,7 @@ mod tests {
         for pair in pairs(20_000) {
             for _ in 0..4 {
                 for pair in [7, pair] {
-                    let worker = balancer.worker_of(pair, 100);
+                    let worker = balancer.worker_of(pair, 100, 0);
                     places.entry(pair).or_default().push(worker);
                 }
             }
@@ -187,8 +200,8 @@ mod tests {
     fn where_all_have_the_same_to_do_the_hash_says_where() {
         let (mut one, mut other) = (Balancer::new(2, None), Balancer::new(2, None));
         for pair in pairs(50_000) {
-            let worker = one.worker_of(pair, 64);
-            assert_eq!(worker, other.worker_of(pair, 64));
+            let worker = one.worker_of(pair, 64, 0);
+            assert_eq!(worker, other.worker_of(pair, 64, 0));
         }
         assert_eq!(one.counters.pairs_moved, 0, "{:?}", one.packets);
     }
@@ -198,22 +211,22 @@ mod tests {
         let second = 1_000_000_000;
         let mut balancer = Balancer::new(2, Some(Duration::from_secs(1)));
         balancer.pass_time(0);
-        let pair = pairs(100).find(|&pair| balancer.worker_of(pair, 0) == 0).expect("one of them");
+        let pair = pairs(100).find(|&pair| balancer.worker_of(pair, 0, 0) == 0).expect("one of them");
         (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
-        assert_eq!(balancer.worker_of(pair, 0), 0, "it is known");
+        assert_eq!(balancer.worker_of(pair, 0, 0), 0, "it is known");
         for (time, worker) in [(second + 1, 0), (3 * second, 0), (6 * second, 0)] {
             balancer.pass_time(time);
-            assert_eq!(balancer.worker_of(pair, 0), worker, "seen in the period before");
+            assert_eq!(balancer.worker_of(pair, 0, 0), worker, "seen in the period before");
         }
         balancer.pass_time(8 * second);
         balancer.pass_time(10 * second);
-        assert_eq!(balancer.worker_of(pair, 0), 1, "not for two periods");
+        assert_eq!(balancer.worker_of(pair, 0, 0), 1, "not for two periods");
         balancer.work = vec![0, 1 << 16];
         balancer.pass_time(12 * second);
-        assert_eq!(balancer.worker_of(pair, 0), 1, "and there it stays");
+        assert_eq!(balancer.worker_of(pair, 0, 0), 1, "and there it stays");
         balancer.pass_time(14 * second);
         balancer.pass_time(16 * second);
-        assert_eq!((balancer.worker_of(pair, 0), balancer.moved.len()), (0, 0));
+        assert_eq!((balancer.worker_of(pair, 0, 0), balancer.moved.len()), (0, 0));
     }
 
     #[test]
@@ -221,9 +234,21 @@ mod tests {
         let mut balancer = Balancer::new(2, None);
         for pair in pairs(2_000_000) {
             (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
-            balancer.worker_of(pair, 0);
+            balancer.worker_of(pair, 0, 0);
         }
         assert_eq!(balancer.moved.len(), MOVED_MAX);
         assert!(balancer.counters.pairs_not_moved > 0);
+    }
+
+    #[test]
+    fn a_pair_whose_flow_is_ahead_of_the_clock_stays() {
+        let second = 1_000_000_000;
+        let mut balancer = Balancer::new(2, Some(Duration::from_secs(1)));
+        balancer.pass_time(0);
+        let pair = pairs(100).find(|&pair| balancer.worker_of(pair, 0, 0) == 0).expect("one of them");
+        balancer.worker_of(pair, 0, 3600 * second);
+        (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
+        (0..9).for_each(|n| balancer.pass_time(n * 4 * second));
+        assert_eq!(balancer.worker_of(pair, 0, 0), 0);
     }
 }

@@ -117,7 +117,8 @@ impl Dispatcher {
     fn worker_of(&mut self, packet: &PacketMeta, frame: &[u8]) -> usize {
         self.k.outs[0] = 0;
         self.plan.program.head(packet, frame, &mut self.k);
-        self.balancer.worker_of(self.k.outs[0], packet.wire_bytes)
+        let ahead_ns = packet.time.0.saturating_sub(self.clock.now());
+        self.balancer.worker_of(self.k.outs[0], packet.wire_bytes, ahead_ns)
     }
 }
 
