@@ -49,8 +49,8 @@ fn binding(kind: &Kind) -> Option<(Arithmetic, u8, u8)> {
     })
 }
 
-/// How tightly `-` before an operand binds.
-const BINDING_MINUS: u8 = 6;
+/// How tightly `-` before an operand binds: not as tightly as `^` and `%`, so `-4 % 3` is `-(4 % 3)`, as in libpcap.
+const BINDING_MINUS: u8 = 5;
 
 /// A relation.
 pub(super) fn parse(parser: &mut Parser) -> Option<Primitive> {
