@@ -1,8 +1,8 @@
 //! A file that is written from its beginning, and at all times ends with a complete footer.
 //!
-//! A format with a footer at its end, such as Parquet, is readable only with it. A footer behind the data would have to
-//! be overwritten by further data, and a process that is killed meanwhile would leave an unreadable file. Therefore the
-//! file has room between data and footer, a hole that occupies no disk space:
+//! A Parquet file is readable only if its footer stands at its end. If the footer followed the data directly, further
+//! data would overwrite the footer, and a process killed at that moment would leave an unreadable file. Therefore a
+//! hole, which occupies no disk space, separates the data from the footer:
 //!
 //! ```text
 //! data … | hole …                  | footer 1 |

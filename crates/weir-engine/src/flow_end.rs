@@ -25,7 +25,7 @@ use crate::packet_ctx::PacketCtx;
 use crate::packet_run::{Advance, Lane, PacketRun, Place, Rereading};
 use crate::sessions::FlowSessions;
 use crate::settle::{SettleScope, settle_open};
-use crate::stream::{CarrierPacket, InOrder, Moment};
+use crate::stream::{CarrierPacket, InOrder, Moment, StreamEnd};
 use crate::subscriber::Subscriber;
 use std::sync::Arc;
 use weir_ir::abi::{Ordered, Program};
@@ -272,7 +272,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         let known = FlowVerdict::of(&self.flows.plan, &state.layout, data);
         if let Some(streams) = streams {
             let moment = Moment::at(header.last_time);
-            self.delivery.streams_over(moment, &view, streams, known.clone(), (reason, outcomes));
+            self.delivery.streams_over(moment, &view, streams, known.clone(), StreamEnd { reason, outcomes });
         }
         if !state.layout.part {
             self.delivery.connection(&view, known, reason);

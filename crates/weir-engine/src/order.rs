@@ -4,7 +4,7 @@
 /// workers can be merged into one order. Positions compare in the order of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Order {
-    /// Number of the burst, counted over all workers.
+    /// Number of the part of a burst, counted over all workers: a part ends where the clock moves to another tick.
     pub burst: u64,
     /// 0: chunks that waited long enough; 1: flows that ended before the burst; 2: a packet of the burst; 3: the end
     /// of the run.

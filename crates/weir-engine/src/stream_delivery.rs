@@ -6,12 +6,11 @@
 
 use crate::delivery::Delivery;
 use crate::effects::Effects;
-use crate::flow::{EndReason, FlowView};
+use crate::flow::FlowView;
 use crate::matcher::{Eligibility, FlowVerdict};
 use crate::plan::Want;
-use crate::sequence::Outcome;
 use crate::sets::{ClassSet, QuestionSet};
-use crate::stream::{Due, FlowStreams, Handover, HeldStreams, InOrder, Moment};
+use crate::stream::{Due, FlowStreams, Handover, HeldStreams, InOrder, Moment, StreamEnd};
 use crate::subscriber::Subscriber;
 use std::collections::hash_map::Entry;
 use weir_packet::Direction;
@@ -170,14 +169,14 @@ impl<S: Subscriber> Delivery<S> {
         );
     }
 
-    /// Ends the streams of a flow that has ended, for a reason and with these outcomes of its sequence.
+    /// Ends the streams of a flow that has ended.
     pub fn streams_over(
         &mut self,
         moment: Moment<'_>,
         flow: &FlowView<'_>,
         mut streams: FlowStreams,
         known: FlowVerdict,
-        end: (EndReason, Option<[Outcome; 2]>),
+        end: StreamEnd,
     ) {
         let ended = self.matcher.has_deferred_streams().then(|| self.matcher.record(flow));
         let known = FlowVerdict { ended, ..known };

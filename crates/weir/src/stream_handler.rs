@@ -120,12 +120,14 @@ impl Stream<'_, '_> {
         bytes.max(self.offset())
     }
 
-    /// The number of bytes that were omitted because the receiver rejects them. Valid only if the handler [needs the record](StreamHandler::RECORD).
+    /// Payload bytes that the stream leaves out because its receiver rejects their segments: invalid flags, the payload of
+    /// a reset; in strict mode also a wrong checksum or an old timestamp. Valid only if the handler [needs the record](StreamHandler::RECORD).
     pub fn refused_bytes(&self) -> u64 {
         self.places.refused_bytes(self.handle.flow, !self.is_orig())
     }
 
-    /// The number of bytes outside of the connection: beyond the window, before the handshake, after the end. Valid
+    /// Payload bytes that the stream leaves out because they lie outside of the connection: before its first sequence
+    /// number, before the handshake, after the FIN; in strict mode also beyond the receiver's window. Valid
     /// only if the handler [needs the record](StreamHandler::RECORD).
     pub fn outside_bytes(&self) -> u64 {
         self.handle.sequence.outside_bytes + self.places.outside_bytes(self.handle.flow, !self.is_orig())

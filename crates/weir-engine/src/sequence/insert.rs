@@ -58,7 +58,8 @@ pub struct Inserted {
     /// Claimed out-of-order bytes that were refused, for lack of memory or because strict reassembly does not pass
     /// over the hole before them.
     pub refused_bytes: u64,
-    /// Claimed bytes outside of the window, or after the end of the direction's numbers.
+    /// Claimed bytes with sequence numbers before the first one of the direction, after its FIN, or too far from the next
+    /// one.
     pub outside_bytes: u64,
     /// The number after the refused bytes, counted from the first number seen of the direction.
     pub refused_end: u64,

@@ -3,9 +3,8 @@
 use super::chunk::Chunker;
 use super::deliver::Handover;
 use super::state::{Chunks, StreamState};
-use super::{DirectionCounts, Due, InOrder, Overload, StreamParams, StreamSubscriber};
-use crate::flow::EndReason;
-use crate::sequence::{Inserted, Outcome, Policy};
+use super::{DirectionCounts, Due, InOrder, Overload, StreamEnd, StreamParams, StreamSubscriber};
+use crate::sequence::{Inserted, Policy};
 use crate::sets::QuestionSet;
 
 use weir_packet::Direction;
@@ -230,30 +229,29 @@ impl FlowStreams {
     }
 
     /// Ends the streams of a flow that is over. `questions`: the questions about streams that receive the flow, with
-    /// their parameters; streams without bytes are reported now. `outcomes`: what became of the numbers of each
-    /// direction.
+    /// their parameters; streams without bytes are reported now.
     pub(crate) fn end<'p, S: StreamSubscriber>(
         mut self,
         to: &mut Handover<'_, S>,
         questions: impl Iterator<Item = (usize, &'p StreamParams)> + Clone,
-        (reason, outcomes): (EndReason, Option<[Outcome; 2]>),
+        end: StreamEnd,
     ) {
         for side in Direction::BOTH {
             self.point(to, side);
-            to.outcome = outcomes.map(|outcomes| outcomes[side.index()]);
+            to.outcome = end.outcomes.map(|outcomes| outcomes[side.index()]);
             let this = &mut self.sides[side.index()];
             for state in this.states_mut() {
                 to.flush(state);
                 to.forget_chunk(state);
                 to.disarm(state);
                 to.budget.overload.let_go(state.fixed_bytes());
-                to.terminated(state, reason);
+                to.terminated(state, end.reason);
             }
             for (question, params) in questions.clone() {
                 if this.state(question).is_none() {
                     let mut state = StreamState::new(question, params, side);
                     to.created(&mut state);
-                    to.terminated(&mut state, reason);
+                    to.terminated(&mut state, end.reason);
                 }
             }
         }

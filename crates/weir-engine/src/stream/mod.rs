@@ -91,12 +91,20 @@ pub struct StreamCounts {
     /// Beyond the cutoff, as far as they reached the engine: the program may have left them out itself. Bytes before
     /// the flow fulfilled the filter are included.
     pub cut_bytes: u64,
-    /// Captured, behind a gap that strict reassembly does not skip. Known at the stream's end.
+    /// Captured bytes behind a gap that strict reassembly does not skip; 0 until the stream ends.
     pub stuck_bytes: u64,
     /// Given up for lack of memory.
     pub dropped_bytes: u64,
-    /// Given up for lack of memory, and captured again later. Known at the stream's end.
+    /// Bytes that were dropped for lack of memory, and captured a second time later; 0 until the stream ends.
     pub repeated_bytes: u64,
+}
+
+/// How the streams of a flow end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StreamEnd {
+    pub reason: EndReason,
+    /// What became of the numbers of each direction, if the flow's layer has a sequence.
+    pub outcomes: Option<[Outcome; 2]>,
 }
 
 /// Counters of a direction's sequence, independent of questions.
@@ -110,7 +118,7 @@ pub struct DirectionCounts {
     pub overlap_bytes: u64,
     /// Bytes within the overlap that differed.
     pub inconsistent_bytes: u64,
-    /// Bytes outside of the window, or after the end of the direction's numbers.
+    /// Bytes with sequence numbers before the first one of the direction, after its FIN, or too far from the next one.
     pub outside_bytes: u64,
     /// Out-of-order bytes that were refused. They may have been retransmitted.
     pub refused_bytes: u64,

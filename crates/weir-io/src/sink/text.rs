@@ -100,8 +100,9 @@ pub(super) fn push_hex(line: &mut Vec<u8>, bytes: &[u8]) {
     line.extend(bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]));
 }
 
-/// Text without [hidden](is_hidden) characters: each of their bytes is written as `\x9b`. Invalid UTF-8 is already in this
-/// form, and the text has no other escapes of it ([`readable`](weir_packet::readable)), so that it can be recovered.
+/// Appends a text. Each byte of a [hidden](is_hidden) character is written as an escape such as `\x9b`.
+/// [`readable`](weir_packet::readable) has written the bytes of invalid UTF-8 in the same form before. No other part of
+/// the text has this form, so a reader can recover the original bytes.
 pub(super) fn push_visible(line: &mut Vec<u8>, text: &str) {
     let mut rest = text;
     while let Some((at, hidden)) = rest.char_indices().find(|(_, letter)| is_hidden(*letter)) {
