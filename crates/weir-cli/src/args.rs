@@ -122,7 +122,7 @@ pub struct StreamBounds {
     /// Bytes of the previous chunk that a chunk repeats
     #[arg(long, value_name = "BYTES", requires = "chunk", allow_hyphen_values = true)]
     pub overlap: Option<String>,
-    /// Flush partial chunks after TIME (10, 500ms, 5m)
+    /// Flush partial chunks after TIME (10, 500ms, 5m) of capture time, late by up to 0.13 s
     #[arg(long, value_name = "TIME", requires = "chunk", value_parser = seconds, allow_hyphen_values = true)]
     pub flush: Option<f64>,
     /// Priority, 0 (lowest) to 15, of streams that match a filter or use a service's ports ('dns:9'). When

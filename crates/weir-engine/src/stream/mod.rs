@@ -19,6 +19,8 @@ mod slots;
 mod state;
 mod subscriber;
 
+use crate::flow::EndReason;
+use crate::sequence::Outcome;
 pub use chunk::ChunkParams;
 pub(crate) use deliver::{Due, Handover, Moment, StreamBudget};
 pub(crate) use flow::FlowStreams;
