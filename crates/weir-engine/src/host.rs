@@ -66,7 +66,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let kept = if is_kept { bytes } else { &[] };
         let mut frame = None;
         let may_wait = self.flow.streams.as_deref().is_none_or(|streams| {
-            let FlowVerdict { terms, .. } = FlowVerdict::of(self.flow.plan, self.flow.layout, flow.data);
+            let terms = self.flow.layout.terms(self.flow.plan, flow.data);
             let terms = Terms::of(&terms);
             frame =
                 (is_kept && self.delivery.matcher.asks_for_packets(terms, streams)).then(|| self.at.packet());

@@ -43,11 +43,7 @@ pub(crate) struct FlowVerdict {
 impl FlowVerdict {
     /// The verdict on a live flow, between packets.
     pub fn of(plan: &Plan, layout: &TableLayout, data: &[u8]) -> Self {
-        let mut terms = plan.unconditional.clone();
-        if let Some(words) = layout.terms {
-            words.add_to(&mut terms, data);
-        }
-        let verdict = layout.verdict(plan, data);
+        let (terms, verdict) = (layout.terms(plan, data), layout.verdict(plan, data));
         Self { terms, open: ClassSet::EMPTY, verdict, ended: None }
     }
 }
@@ -264,12 +260,12 @@ impl Matcher {
     }
 
     /// Which questions receive the streams of a flow with the verdict `known`.
-    pub fn eligibility(&self, streams: &FlowStreams, known: &FlowVerdict) -> Eligibility {
+    pub fn eligibility(&self, streams: &FlowStreams, known: &FlowVerdict) -> Cow<'_, Eligibility> {
         let (late, terms) = (&self.masks.deferred_streams, Terms::of(&known.terms));
-        let open = &known.open - &known.terms;
-        if late.is_empty() && open.is_empty() {
+        if late.is_empty() && known.open.is_subset(&known.terms) {
             return self.eligibility_of_packets(terms, streams);
         }
+        let open = &known.open - &known.terms;
         let (verdict, ended) = (&known.verdict, known.ended.as_ref());
         let of_packets = self.plan.remainders_of(terms) & late;
         let (given, pending) = self.plan.eligibility(&of_packets, verdict, ended);
@@ -278,13 +274,26 @@ impl Matcher {
         let possible = possible | &self.masks.immediate_streams;
         let open = self.plan.questions_of(&self.plan.remainders_of(Terms::of(&open))) & &possible;
         let pending = (pending | &open) - &given;
-        self.of_one_class(streams, Eligibility { given, pending, possible })
+        Cow::Owned(self.of_one_class(streams, Eligibility { given, pending, possible }))
     }
 
     /// As [`eligibility`](Self::eligibility), from the flow's packets alone.
-    fn eligibility_of_packets(&self, terms: Terms<'_>, streams: &FlowStreams) -> Eligibility {
-        let (given, possible) = (self.streams_of(terms).into_owned(), self.masks.stream_questions.clone());
-        self.of_one_class(streams, Eligibility { given, pending: QuestionSet::EMPTY, possible })
+    fn eligibility_of_packets(&self, terms: Terms<'_>, streams: &FlowStreams) -> Cow<'_, Eligibility> {
+        let of_class = &self.masks.streams_of_class;
+        let mut classes = terms.among(self.masks.streams.terms());
+        let all = match (classes.next(), classes.next()) {
+            (None, _) => Cow::Borrowed(&self.masks.without_streams),
+            (Some(class), None) => Cow::Borrowed(&of_class[class]),
+            (Some(first), Some(second)) => {
+                let mut all = of_class[first].clone();
+                classes.chain([second]).for_each(|class| all.given |= &of_class[class].given);
+                Cow::Owned(all)
+            }
+        };
+        match self.masks.class_questions.is_empty() {
+            true => all,
+            false => Cow::Owned(self.of_one_class(streams, all.into_owned())),
+        }
     }
 
     /// Of the questions that have a class, only the first one that matches receives the streams: while an earlier
@@ -312,18 +321,22 @@ impl Matcher {
         !asking.is_empty() && self.eligibility_of_packets(terms, streams).possible.intersects(asking)
     }
 
-    fn streams_of(&self, terms: Terms<'_>) -> Cow<'_, QuestionSet> {
-        of_classes(&self.masks.streams_of_class, terms.iter())
+    /// The questions about streams that receive a flow with these terms whatever its sessions and its record are.
+    fn streams_of(&self, terms: Terms<'_>) -> QuestionSet {
+        let mut given = QuestionSet::EMPTY;
+        terms.among(self.masks.streams.terms()).for_each(|class| given |= &self.masks.streams_of_class[class].given);
+        given
     }
 
     /// The highest priority of the questions about streams that receive a flow with these terms.
     pub fn priority(&self, terms: Terms<'_>) -> u8 {
-        self.priority_of(&self.streams_of(terms))
+        let classes = terms.among(self.masks.streams.terms());
+        classes.map(|class| self.masks.priority_of_class[class]).max().unwrap_or(0)
     }
 
     /// The highest priority of these questions.
     pub fn priority_of(&self, given: &QuestionSet) -> u8 {
-        self.plan.stream_questions(given).map(|(_, params)| params.priority).max().unwrap_or(0)
+        self.plan.priority_of(given)
     }
 
     /// The verdict on a flow that will have no further session: conditions on absence (`not tls`) hold from now on.
@@ -355,25 +368,30 @@ struct Masks {
     /// Remainders of questions about events.
     immediate_event_bits: RemainderSet,
     tracked_bits: RemainderSet,
-    /// Questions about streams; and those of them that have a class.
-    stream_questions: QuestionSet,
+    /// Questions about streams that have a class.
     class_questions: QuestionSet,
     /// Questions about streams that ask for packets.
     packet_questions: QuestionSet,
     /// Questions that track connections.
     tracking: QuestionSet,
     /// Classes of packets with a remainder of a question about packets; of such a question that depends on connection
-    /// or session; of another question; of one that tracks connections; of one about events.
+    /// or session; of another question; of one that tracks connections; of one about events; of one about streams that
+    /// does not depend on sessions or records.
     packets: ClassWords,
     deferred_packets: ClassWords,
     others: ClassWords,
     tracked: ClassWords,
     events: ClassWords,
+    streams: ClassWords,
     /// For each class: the questions that receive packets of the class whatever the verdict on connection and
     /// session.
     packets_of_class: Vec<QuestionSet>,
-    /// For each class: the questions about streams that receive a flow of the class.
-    streams_of_class: Vec<QuestionSet>,
+    /// For each class: the questions about streams that receive, or may receive, a flow of this class alone; and the
+    /// highest priority of those that receive the flow.
+    streams_of_class: Vec<Eligibility>,
+    priority_of_class: Vec<u8>,
+    /// As `streams_of_class`, for a flow of no class.
+    without_streams: Eligibility,
 }
 
 impl Masks {
@@ -385,7 +403,7 @@ impl Masks {
         let with_packets = plan.bits_of(|w| matches!(w, Want::Streams(params) if params.packets));
         let tracked = plan.bits_of(|w| matches!(w, Want::Tracked(_)));
         let events = plan.bits_of(|w| w == Want::Events);
-        let of_class = |bits: &RemainderSet| {
+        let of_class = |bits: &RemainderSet| -> Vec<QuestionSet> {
             plan.classes.iter().map(|class| plan.questions_of(&(class & bits))).collect()
         };
         let classes_of = |remainders: &RemainderSet| ClassWords::of(&plan.classes_of(remainders));
@@ -394,6 +412,9 @@ impl Masks {
         let all = RemainderSet::all(plan.alternatives.len());
         let (immediate_streams, immediate_packets, immediate_events) =
             (&streams & &plain, &packets & &plain, &events & &plain);
+        let given_by_class = of_class(&immediate_streams);
+        let possible = plan.questions_of(&streams);
+        let eligible = |given| Eligibility { given, pending: QuestionSet::EMPTY, possible: possible.clone() };
         Self {
             of_sessions: plan.bits_where(|bit: &Alternative| bit.session != Presence::Nothing),
             connection_bits: plan.bits_where(|bit: &Alternative| bit.connection != Presence::Nothing),
@@ -403,7 +424,6 @@ impl Masks {
             session_bits: plan.verdict_bits(),
             deferred_streams: &streams - &plain,
             immediate_streams: plan.questions_of(&immediate_streams),
-            stream_questions: plan.questions_of(&streams),
             class_questions: plan.questions_of(&classes),
             packet_questions: plan.questions_of(&with_packets),
             tracking: plan.questions_of(&tracked),
@@ -413,7 +433,10 @@ impl Masks {
             tracked: classes_of(&tracked),
             events: classes_of(&immediate_events),
             packets_of_class: of_class(&immediate_packets),
-            streams_of_class: of_class(&immediate_streams),
+            streams: classes_of(&immediate_streams),
+            priority_of_class: given_by_class.iter().map(|given| plan.priority_of(given)).collect(),
+            streams_of_class: given_by_class.into_iter().map(eligible).collect(),
+            without_streams: eligible(QuestionSet::EMPTY),
             all_bits: all,
             packet_bits: packets,
             immediate_event_bits: immediate_events,

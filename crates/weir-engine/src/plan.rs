@@ -207,12 +207,13 @@ impl Plan {
         !self.packet_bits().is_subset(&self.immediate_bits())
     }
 
-    /// Remainders that hold because there is no session, for a flow with this verdict.
+    /// Remainders with a bit in a verdict that hold because there is no session, for a flow with this verdict.
     pub(crate) fn absent(&self, verdict: &SessionVerdict) -> RemainderSet {
         if verdict.had_session {
             return RemainderSet::EMPTY;
         }
-        self.bits_where(|bit| bit.session == Presence::Absence)
+        let is_absence = |&index: &usize| self.alternatives[index].session == Presence::Absence;
+        self.verdicts.iter().filter(is_absence).collect()
     }
 
     /// Questions that the remainders belong to.
@@ -234,6 +235,11 @@ impl Plan {
             Want::Streams(params) => Some((index, params)),
             _ => None,
         })
+    }
+
+    /// The highest priority of those questions that are about streams.
+    pub(crate) fn priority_of(&self, questions: &QuestionSet) -> u8 {
+        self.stream_questions(questions).map(|(_, params)| params.priority).max().unwrap_or(0)
     }
 
     /// Remainders that belong to the questions.

@@ -29,17 +29,18 @@ impl<S: Subscriber> Delivery<S> {
     ) -> bool {
         self.settle_streams(moment, flow, streams, known);
         let (name, queued_bytes) = (flow.flow_ref(), moment.queued_bytes);
-        let Eligibility { given, pending, possible } = self.matcher.eligibility(streams, known);
+        let eligibility = self.matcher.eligibility(streams, known);
+        let Eligibility { given, pending, possible } = &*eligibility;
         if !pending.is_empty() {
             // Questions that depend on sessions and the record wait for these, the others for the end of the packet.
             let late = match known.open.is_empty() {
                 true => pending.clone(),
                 false => {
                     let closed = FlowVerdict { open: ClassSet::EMPTY, ..known.clone() };
-                    &pending & &self.matcher.eligibility(streams, &closed).pending
+                    pending & &self.matcher.eligibility(streams, &closed).pending
                 }
             };
-            let rest = &pending - &late;
+            let rest = pending - &late;
             if let Some(rank) = self.rank(&late, streams, next) {
                 let held = self.held.entry(name).or_default();
                 held.pending |= &late;
@@ -56,12 +57,12 @@ impl<S: Subscriber> Delivery<S> {
         let plan = &self.matcher.plan;
         let mut to = Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams);
         let mut is_over = false;
-        for question in &given {
+        for question in given {
             let Want::Streams(params) = &plan.questions[question].want else { break };
             is_over |= streams.take(&mut to, (question, params), next);
         }
         streams.pass(next);
-        is_over && streams.is_over(next.side, &possible)
+        is_over && streams.is_over(next.side, possible)
     }
 
     /// The highest priority of these questions, and the offset of the bytes in the stream. `None`: the bytes lie
@@ -88,11 +89,11 @@ impl<S: Subscriber> Delivery<S> {
         }
         let name = flow.flow_ref();
         let Some(waiting) = self.held.get(&name).map(|held| &held.pending) else { return };
-        let Eligibility { given, possible, .. } = self.matcher.eligibility(streams, known);
-        let given = given & waiting;
+        let eligibility = self.matcher.eligibility(streams, known);
+        let given = &eligibility.given & waiting;
         let pending = match known.ended {
             Some(_) => QuestionSet::EMPTY,
-            None => (possible & waiting) - &given,
+            None => (&eligibility.possible & waiting) - &given,
         };
         if pending == *waiting {
             return;
@@ -117,8 +118,8 @@ impl<S: Subscriber> Delivery<S> {
         known: &FlowVerdict,
     ) {
         let name = flow.flow_ref();
-        let Eligibility { given, pending, .. } = self.matcher.eligibility(streams, known);
-        let (given, pending) = (given & &held.pending, pending & &held.pending);
+        let eligibility = self.matcher.eligibility(streams, known);
+        let (given, pending) = (&eligibility.given & &held.pending, &eligibility.pending & &held.pending);
         held.pending = pending;
         self.replay(moment, flow, streams, &mut held, &given);
         match self.held.entry(name) {
@@ -146,8 +147,7 @@ impl<S: Subscriber> Delivery<S> {
 
     /// Whether no question about streams wants more bytes of this side.
     pub fn is_over(&self, streams: &FlowStreams, side: Direction, known: &FlowVerdict) -> bool {
-        let possible = self.matcher.eligibility(streams, known).possible;
-        streams.is_over(side, &possible)
+        streams.is_over(side, &self.matcher.eligibility(streams, known).possible)
     }
 
     /// Delivers the bytes that wait in the chunks of a flow's streams.
@@ -181,7 +181,7 @@ impl<S: Subscriber> Delivery<S> {
         let ended = self.matcher.has_deferred_streams().then(|| self.matcher.record(flow));
         let known = FlowVerdict { ended, ..known };
         self.settle_streams(moment, flow, &mut streams, &known);
-        let given = self.matcher.eligibility(&streams, &known).given;
+        let given = self.matcher.eligibility(&streams, &known).into_owned().given;
         let mut to = Handover::new(self.order, moment, flow, &mut self.subscriber, &mut self.streams);
         streams.end(&mut to, self.matcher.plan.stream_questions(&given), end);
     }

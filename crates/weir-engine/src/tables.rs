@@ -7,6 +7,7 @@ use crate::messages::Messages;
 use crate::plan::{Plan, SessionVerdict};
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
+use crate::sets::ClassSet;
 use crate::stream::{FlowStreams, StreamSlots};
 use crate::table::{FlowId, FlowTable, Header};
 use crate::timeouts::Timeouts;
@@ -132,6 +133,16 @@ fn keeps_bytes(graph: &Graph, table: Table, sequence: Sequence) -> bool {
 }
 
 impl TableLayout {
+    /// The classes of a flow's packets.
+    #[inline]
+    pub fn terms(&self, plan: &Plan, data: &[u8]) -> ClassSet {
+        let mut terms = plan.unconditional.clone();
+        if let Some(words) = self.terms {
+            words.add_to(&mut terms, data);
+        }
+        terms
+    }
+
     /// What the sessions of a flow fulfil.
     pub fn verdict(&self, plan: &Plan, data: &[u8]) -> SessionVerdict {
         self.verdict.map(|words| plan.unpack(words, data)).unwrap_or_default()
