@@ -79,6 +79,15 @@ pub struct Program {
     /// its old port have stacks of their own (`weir stacks`)
     #[arg(long, value_name = "NAME|FILE.weir")]
     pub stack: Vec<String>,
+    /// Connections that differ only in this value are one connection (vlan.id). Default: connections with equal
+    /// addresses and ports are different if their VLANs, VXLAN or GENEVE networks, GRE keys, ERSPAN or PPPoE
+    /// sessions differ (`weir explain` lists the values)
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    pub ignore_context: Vec<String>,
+    /// Connections that differ in this value are different (gtp.teid, frame.interface_id). If the value differs
+    /// between the two directions, each direction becomes a connection
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    pub add_context: Vec<String>,
     /// Execution engine: auto, native, interpreter
     #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ["auto", "native", "interpreter"])]
     pub engine: String,

@@ -7,6 +7,7 @@ use crate::quantity::bytes;
 use crate::terminal;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use weir::lang::ContextChanges;
 use weir::stream::{OverloadParams, Policies};
 use weir::{Compiler, Executor, Limits, Options};
 
@@ -116,6 +117,10 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
         },
         without_passes: program.without.clone(),
         bpf: program.bpf,
+        context: ContextChanges {
+            ignored: program.ignore_context.clone(),
+            added: program.add_context.clone(),
+        },
         limits,
         policies,
         overload,

@@ -324,7 +324,9 @@ impl Matcher {
     /// The questions about streams that receive a flow with these terms whatever its sessions and its record are.
     fn streams_of(&self, terms: Terms<'_>) -> QuestionSet {
         let mut given = QuestionSet::EMPTY;
-        terms.among(self.masks.streams.terms()).for_each(|class| given |= &self.masks.streams_of_class[class].given);
+        terms
+            .among(self.masks.streams.terms())
+            .for_each(|class| given |= &self.masks.streams_of_class[class].given);
         given
     }
 

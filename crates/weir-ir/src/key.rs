@@ -48,17 +48,20 @@ pub enum KeyRole {
     Number,
     /// A port, or a number used as one.
     Port,
+    /// The context of the flow: a number made of the values that the layers below add to keys; 0 if they add none.
+    Context,
     /// Any other value that distinguishes flows.
     Other,
 }
 
 impl KeyRole {
     /// All roles, with their words in the text form of graphs.
-    pub const ALL: [(KeyRole, &str); 5] = [
+    pub const ALL: [(KeyRole, &str); 6] = [
         (KeyRole::Address, "address"),
         (KeyRole::Mac, "mac"),
         (KeyRole::Number, "number"),
         (KeyRole::Port, "port"),
+        (KeyRole::Context, "context"),
         (KeyRole::Other, "other"),
     ];
 
@@ -68,7 +71,7 @@ impl KeyRole {
             KeyRole::Address => Some(Hosts::Addresses),
             KeyRole::Mac => Some(Hosts::Macs),
             KeyRole::Number => Some(Hosts::Numbers),
-            KeyRole::Port | KeyRole::Other => None,
+            KeyRole::Port | KeyRole::Context | KeyRole::Other => None,
         }
     }
 }
@@ -142,7 +145,7 @@ impl KeyPlace {
     }
 }
 
-/// The places of address and port of both sides of a key. Computed once for each layout.
+/// The places of address and port of both sides of a key, and of the context. Computed once for each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeyEnds {
     /// The kind of the addresses.
@@ -151,6 +154,8 @@ pub struct KeyEnds {
     pub addresses: [Option<KeyPlace>; 2],
     /// Port of the first and of the second side, or the part used as one.
     pub ports: [Option<KeyPlace>; 2],
+    /// Context of the flow.
+    pub context: Option<KeyPlace>,
 }
 
 impl KeyEnds {
@@ -171,6 +176,12 @@ impl KeyEnds {
     #[inline]
     pub fn port(&self, side: usize, key: &[u64]) -> u32 {
         self.ports[side].map_or(0, |place| place.low(key) as u32)
+    }
+
+    /// The context of a key; 0 if the key has none.
+    #[inline]
+    pub fn context(&self, key: &[u64]) -> u64 {
+        self.context.map_or(0, |place| place.low(key))
     }
 }
 
@@ -202,6 +213,7 @@ impl KeyLayout {
             hosts: hosts.unwrap_or(Hosts::Nothing),
             addresses: KeySide::BOTH.map(|side| of(&|role| role.hosts().is_some(), side)),
             ports: KeySide::BOTH.map(|side| of(&|role| role == KeyRole::Port, side)),
+            context: of(&|role| role == KeyRole::Context, KeySide::Neither),
         };
         Self { parts, words, ends }
     }
@@ -226,9 +238,10 @@ impl KeyLayout {
         &self.ends
     }
 
-    /// Whether a key contains nothing but each side's address and port.
+    /// Whether a key contains nothing but each side's address and port, and a context.
     pub fn is_ends_alone(&self) -> bool {
-        let named = self.ends.addresses.iter().chain(&self.ends.ports).flatten().count();
+        let ends = self.ends.addresses.iter().chain(&self.ends.ports);
+        let named = ends.chain([&self.ends.context]).flatten().count();
         named == self.parts.len() && self.parts.iter().all(|part| part.bits <= 2 * WORD_BITS)
     }
 }

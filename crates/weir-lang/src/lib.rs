@@ -12,9 +12,11 @@ pub mod limits;
 pub mod model;
 pub mod syntax;
 
+mod context;
 mod format;
 mod library;
 pub mod reference;
 
+pub use context::ContextChanges;
 pub use format::format;
 pub use library::{Library, load, read_text, text_of};

@@ -35,6 +35,9 @@ pub struct Protocol {
     pub aliases: Vec<Alias>,
     /// `payload = rest` or `payload = rest[.. n]`; `None` without a payload clause.
     pub payload: Option<Payload>,
+    /// Numbers (fields and derived values) that distinguish the instances of this layer and of the layers above it,
+    /// besides the parts of their keys.
+    pub context: Vec<ValueId>,
     /// The key that assigns packets to instances.
     pub instance: Option<Instance>,
     /// Variables; `VarId` indexes this.
@@ -76,6 +79,25 @@ pub struct LetId(pub u16);
 /// Index into [`Protocol::vars`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VarId(pub u16);
+
+/// A named value of a protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ValueId {
+    /// A field.
+    Field(FieldId),
+    /// A derived value.
+    Let(LetId),
+}
+
+impl ValueId {
+    /// The value as an expression of its protocol.
+    pub fn expr(self) -> Expr {
+        match self {
+            Self::Field(field) => Expr::Field(field),
+            Self::Let(value) => Expr::Let(value),
+        }
+    }
+}
 
 /// One item of a header's layout.
 #[derive(Debug, Clone)]
@@ -563,6 +585,8 @@ pub struct Stack {
     /// Symmetric keys that distribute packets over workers: the first layer of a packet that has a key
     /// decides.
     pub dispatch: Vec<(LayerId, FieldId, FieldId)>,
+    /// Whether instances on different interfaces are different.
+    pub by_interface: bool,
 }
 
 impl Stack {

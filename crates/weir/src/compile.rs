@@ -19,10 +19,10 @@ use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
 use weir_ir::graph::{Graph, Table};
-use weir_lang::Library;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::{self, Catalog, Filter, Predicate};
 use weir_lang::model::Stack;
+use weir_lang::{ContextChanges, Library};
 use weir_sessions::{ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting};
 
 /// Options of the compilation and of the run.
@@ -34,6 +34,8 @@ pub struct Options {
     pub without_passes: Vec<String>,
     /// Whether filters have the syntax of pcap-filter(7).
     pub bpf: bool,
+    /// Changes to the context that distinguishes connections with equal addresses and ports.
+    pub context: ContextChanges,
     /// Bounds of the run.
     pub limits: Limits,
     /// Bounds on the memory of streams, per worker.
@@ -288,8 +290,7 @@ impl Compiler {
         let mut told = HashSet::new();
         if asks.len() > QUESTIONS_MAX {
             let message = format!("{} questions; one program answers at most {QUESTIONS_MAX}", asks.len());
-            let list = vec![Diagnostic::error("W0192", message).help("ask them in several runs")];
-            return Err(Diagnostics { sources: Sources::new(), list });
+            return Err(without_source(Diagnostic::error("W0192", message).help("ask them in several runs")));
         }
         for ask in asks {
             if ask.want == Want::Nothing {
@@ -418,7 +419,11 @@ impl Compiler {
         let start = Instant::now();
         let (questions, mut warnings) = self.check(asks, catalog, options)?;
         let parsed = Instant::now();
-        let stack = self.stack();
+        let changed = match options.context.is_empty() {
+            true => None,
+            false => Some(self.stack().with_context(&options.context).map_err(without_source)?),
+        };
+        let stack = changed.as_ref().unwrap_or(self.stack());
         let lowered = lower(stack, catalog, &questions)
             .map_err(|d| Diagnostics { sources: sources_of(&asks[0].filter), list: vec![d] })?;
         let lowered_at = Instant::now();
@@ -431,8 +436,7 @@ impl Compiler {
         let (program, native, engine) = make_program(graph, fast_path, options.engine).map_err(|message| {
             let help = "what is asked, or the stack, is too much for one program: ask in several runs, or put \
                         alternatives into one expression: `frame matches \"one|two\"`";
-            let list = vec![Diagnostic::error("W0199", message).help(help)];
-            Diagnostics { sources: Sources::new(), list }
+            without_source(Diagnostic::error("W0199", message).help(help))
         })?;
         let timing = Timing {
             parse: parsed - start,
@@ -543,6 +547,11 @@ fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(),
     let help = "select them by fields of packets, such as addresses and ports";
     let list = vec![Diagnostic::error("W0193", message).at(predicate.span).help(help)];
     Err(Diagnostics { sources: sources_of(&ask.filter), list })
+}
+
+/// An error that concerns no text.
+fn without_source(wrong: Diagnostic) -> Diagnostics {
+    Diagnostics { sources: Sources::new(), list: vec![wrong] }
 }
 
 /// The filter's text as the only source of its diagnostics.

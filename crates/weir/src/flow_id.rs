@@ -39,6 +39,8 @@ pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
         for &word in key {
             mix(word);
         }
+    } else if ends.context(key) != 0 {
+        mix(ends.context(key));
     }
     mix(header.first_time as u64);
     spelled('C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)))

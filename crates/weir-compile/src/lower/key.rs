@@ -1,15 +1,32 @@
-//! Keys of instances: their layout, their words, and the connection of which an instance is a part according to its
-//! key.
+//! Keys of instances: their layout, their words, their context, and the connection of which an instance is a part
+//! according to its key.
 
 use super::Lower;
 use crate::types::value_type;
-use weir_ir::graph::{BinaryOp, CompareOp, Op, Value};
+use weir_ir::graph::{BinaryOp, CompareOp, Meta, Op, Value};
 use weir_ir::key::{KeyLayout, KeyPart, KeyRole, KeySide};
 use weir_lang::model::{self, Expr, FieldId, FieldType, LayerId};
 use weir_packet::ValueType;
 
 /// Maximum size of a number that shares one word of a two-sided key with the other side's number.
 const SMALL_BITS: u16 = 32;
+
+/// The name under which layers hand up the context, besides the names of `below.`
+pub(super) const CONTEXT: &str = "context";
+
+/// Bits of the context.
+const CONTEXT_BITS: u16 = 64;
+
+/// An odd number: the context of several values depends on their order. Contexts of one value are different if the
+/// values are; those of several values are hashes.
+const CONTEXT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A number that distinguishes equal values of different protocols (FNV-1a). The number depends on the name alone, so
+/// that a flow has the same key in every stack.
+fn number_of(protocol: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    protocol.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+}
 
 /// A part of an instance's key.
 struct PlannedPart {
@@ -200,20 +217,72 @@ impl Lower<'_> {
             side: if two_sided { side } else { part.side },
         };
         let plan = self.plan_key(id, instance);
-        KeyLayout::of(
-            plan.iter().flat_map(|part| sides.iter().map(move |&side| of_side(part, side))).collect(),
-        )
+        let mut parts: Vec<KeyPart> =
+            plan.iter().flat_map(|part| sides.iter().map(move |&side| of_side(part, side))).collect();
+        if self.has_context(id) {
+            parts.push(KeyPart {
+                name: CONTEXT.to_owned(),
+                bits: CONTEXT_BITS,
+                role: KeyRole::Context,
+                side: KeySide::Neither,
+            });
+        }
+        KeyLayout::of(parts)
+    }
+
+    /// Whether a layer, or a layer that occurs below it, adds values to the context of its instances.
+    fn has_context(&self, id: LayerId) -> bool {
+        let adds = |at: usize| !self.stack.layers[at].protocol.context.is_empty();
+        let is_below = |at: usize| at == usize::from(id.0) || self.reachable[at].contains(&id);
+        self.stack.by_interface || (0..self.stack.layers.len()).any(|at| adds(at) && is_below(at))
+    }
+
+    /// Starts the context of a packet.
+    pub(super) fn lower_first_context(&mut self) {
+        if let (true, Some(&(context, _))) = (self.stack.by_interface, self.below.get(CONTEXT)) {
+            let interface = self.b.one(Op::Meta(Meta::Interface));
+            let one = self.b.int(1);
+            let first = self.b.binary(BinaryOp::Add, interface, one);
+            self.b.write(context, first);
+        }
+    }
+
+    /// Adds the values of a layer to the context of its instances and of those above it. A value of 0 changes nothing:
+    /// a VLAN tag without a VLAN only has a priority.
+    pub(super) fn lower_context(&mut self, id: LayerId) {
+        let Some(&(context, _)) = self.below.get(CONTEXT) else { return };
+        for part in &self.layer(id).protocol.context {
+            let (before, value) = (self.b.read(context), self.int(id, &part.expr()));
+            let numbers = [CONTEXT_FACTOR, number_of(&self.layer(id).protocol.declared), 0];
+            let [factor, own, zero] = numbers.map(|number| self.b.int(number));
+            let product = self.b.binary(BinaryOp::Mul, before, factor);
+            let named = self.b.binary(BinaryOp::Add, value, own);
+            let sum = self.b.binary(BinaryOp::Add, product, named);
+            let is_none = self.b.compare(CompareOp::Eq, value, zero);
+            let after = self.b.one(Op::Select(is_none, before, sum));
+            self.b.write(context, after);
+        }
     }
 
     /// Key words in the order of [`key_layout`](Self::key_layout), and whether the sender is the second side.
     pub(super) fn lower_key(&mut self, id: LayerId, instance: &model::Instance) -> (Vec<Value>, Value) {
+        let (mut parts, swap) = self.lower_parts(id, instance);
+        if self.has_context(id) {
+            let context = self.b.read(self.below[CONTEXT].0);
+            parts.push((CONTEXT_BITS, vec![context]));
+        }
+        (self.pack_words(parts), swap)
+    }
+
+    /// The declared parts of a key, with their sizes in bits, and whether the sender is the second side.
+    fn lower_parts(&mut self, id: LayerId, instance: &model::Instance) -> (Vec<(u16, Vec<Value>)>, Value) {
         let plan = self.plan_key(id, instance);
         if instance.destination.is_empty() {
             let parts: Vec<(u16, Vec<Value>)> = plan
                 .iter()
                 .map(|part| (part.bits, self.part_words(id, &instance.source[part.at], part)))
                 .collect();
-            return (self.pack_words(parts), self.b.bool(false));
+            return (parts, self.b.bool(false));
         }
         let [sender, receiver] = [&instance.source, &instance.destination].map(|parts| {
             let words = plan.iter().map(|part| self.part_words(id, &parts[part.at], part));
@@ -228,7 +297,7 @@ impl Lower<'_> {
                 parts.push((part.bits, words.collect()));
             }
         }
-        (self.pack_words(parts), swap)
+        (parts, swap)
     }
 
     /// Whether the sender's words are greater than the receiver's. Both begin with the most significant word.

@@ -128,7 +128,7 @@ impl Lower<'_> {
         let path = [(); 2].map(|()| self.b.variable(Type::Int));
         let carrier = self.declare_carrier();
         let layers = self.in_messages.iter().map(|&layer| self.layer(layer));
-        let below = below_names(layers).into_iter().map(|name| self.below[&name]);
+        let below = below_names(self.stack, layers).into_iter().map(|name| self.below[&name]);
         let below = below.flat_map(|(low, high)| [low, high]);
         let words: Vec<Variable> = self.path.into_iter().chain(below).collect();
         let saved = words.into_iter().map(|now| (now, self.b.variable(Type::Int))).collect();

@@ -270,7 +270,7 @@ impl<'a> Lower<'a> {
             let vars = self.declare_layer(layer);
             self.layers.push(Rc::new(vars));
         }
-        let below = below_names(self.stack.layers.iter()).into_iter();
+        let below = below_names(self.stack, self.stack.layers.iter()).into_iter();
         let below = below.map(|name| (name, (self.b.variable(Type::Int), self.b.variable(Type::Int))));
         self.below = Rc::new(below.collect());
         self.declare_predicates();
@@ -290,6 +290,7 @@ impl<'a> Lower<'a> {
         self.path.into_iter().for_each(|word| self.b.write(word, zero));
         let no = self.b.bool(false);
         self.b.write(self.quoted, no);
+        self.lower_first_context();
         self.lower_frame_predicates();
         self.lower_none_beside();
         let link = self.b.one(Op::Meta(Meta::Link));
@@ -346,6 +347,7 @@ impl<'a> Lower<'a> {
         if self.need.dispatch && self.lower_dispatch(id) {
             return;
         }
+        self.lower_context(id);
         if !self.lower_instance(id) {
             return;
         }
@@ -427,9 +429,12 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Every name that one of these layers reads with `below.`.
-fn below_names<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<String> {
+/// Every name that one of these layers reads with `below.`, and the context of keys if the stack has any.
+fn below_names<'a>(stack: &Stack, layers: impl Iterator<Item = &'a Layer>) -> Vec<String> {
     let mut names = FxHashSet::default();
+    if stack.by_interface || stack.layers.iter().any(|layer| !layer.protocol.context.is_empty()) {
+        names.insert(key::CONTEXT.to_owned());
+    }
     for layer in layers {
         expr::for_each_expr(&layer.protocol, &mut |e| {
             if let weir_lang::model::Expr::Below(name) = e {

@@ -1,15 +1,15 @@
-//! The key of an instance: the types of its parts and its maximum size.
+//! The key of an instance: the types of its parts and its maximum size; and the context that a protocol adds to keys.
 
 use super::codes;
 use super::expr::{Place, Value};
 use super::protocol::{Checker, InstanceTree};
 use super::scope::Kind;
 use crate::diag::Diagnostic;
-use crate::model::{Expr, FieldType, Instance};
+use crate::model::{Expr, FieldType, Instance, ValueId};
 use crate::syntax::ast;
 
-/// Maximum size of a key, in 64-bit words.
-pub(crate) const KEY_WORDS_MAX: u32 = 16;
+/// Maximum size of the declared parts of a key, in 64-bit words. One more word may hold the context.
+pub(crate) const KEY_WORDS_MAX: u32 = 15;
 
 impl Checker<'_> {
     /// The key of an instance.
@@ -56,6 +56,32 @@ impl Checker<'_> {
         let exprs = |values: Vec<Value>| values.into_iter().map(|value| value.expr).collect();
         self.protocol.instance =
             Some(Instance { source: exprs(source_kinds), destination: exprs(others), condition, reversed });
+    }
+
+    /// The values that a protocol adds to the context of instances.
+    pub(super) fn context(&mut self, trees: &[&ast::Expr]) {
+        for tree in trees {
+            let value = self.resolver(Place::Packet).value(tree);
+            let part = match &value.expr {
+                Expr::Field(field) if self.protocol.is_number(ValueId::Field(*field)) => {
+                    ValueId::Field(*field)
+                }
+                Expr::Let(value) => ValueId::Let(*value),
+                _ if value.kind == Kind::Unknown => continue,
+                _ => {
+                    let help =
+                        "name a field or a `let` that is a number: options refer to the value by its name";
+                    self.error(codes::BAD_CLAUSE, "not the name of a number", tree.span, help);
+                    continue;
+                }
+            };
+            if self.protocol.context.contains(&part) {
+                let help = "name each value once";
+                self.error(codes::BAD_CLAUSE, "the value is already part of the context", tree.span, help);
+            } else {
+                self.protocol.context.push(part);
+            }
+        }
     }
 
     /// Words of a two-sided key. Numbers of up to 32 bits of both sides share one word.

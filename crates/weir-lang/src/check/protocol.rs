@@ -71,6 +71,7 @@ pub(super) fn check(
     checker.first_values(&clauses.vars);
     checker.aliases(&clauses.aliases);
     checker.payload(clauses.payload);
+    checker.context(&clauses.contexts);
     checker.instance(clauses.instance);
     checker.protocol.count = checker.blocks("count", &clauses.counts);
     checker.protocol.admit = checker.admit(&clauses.admits);
@@ -106,6 +107,7 @@ fn empty(tree: &ast::Protocol) -> Protocol {
         lets: Vec::new(),
         aliases: Vec::new(),
         payload: None,
+        context: Vec::new(),
         instance: None,
         vars: Vec::new(),
         count: Vec::new(),
@@ -139,6 +141,7 @@ pub(super) struct Clauses<'a> {
     aliases: Vec<(&'a ast::Name, &'a [ast::Name], &'a str)>,
     lets: Vec<&'a ast::Let>,
     payload: Option<&'a Option<ast::Expr>>,
+    contexts: Vec<&'a ast::Expr>,
     instance: Option<InstanceTree<'a>>,
     vars: Vec<VarsTree<'a>>,
     counts: Vec<BlockTree<'a>>,
@@ -190,6 +193,7 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Alias { name, fields, doc } => sorted.aliases.push((name, fields, doc)),
                 ClauseKind::Let(derived) => sorted.lets.push(derived),
                 ClauseKind::Payload(length) => sorted.payload = Some(length),
+                ClauseKind::Context(names) => sorted.contexts.extend(names),
                 ClauseKind::Instance { source, destination, condition, reversed } => {
                     let conditions = [condition.as_ref(), reversed.as_ref()];
                     sorted.instance = Some((span, source, destination.as_deref(), conditions));

@@ -46,6 +46,7 @@ pub(super) fn check(
             edges: Vec::new(),
             usual: Vec::new(),
             dispatch: Vec::new(),
+            by_interface: false,
         },
     };
     stack.name = tree.name.text.clone();

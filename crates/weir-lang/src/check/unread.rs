@@ -104,6 +104,7 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
         ClauseKind::Acknowledge(at, condition) | ClauseKind::Confirm(at, condition) => {
             [at].into_iter().chain(condition).for_each(visit)
         }
+        ClauseKind::Context(names) => names.iter().for_each(visit),
         ClauseKind::Transition(one) => one.condition.iter().for_each(visit),
         ClauseKind::Event(one) => {
             one.columns.iter().map(|(_, value)| value).chain(&one.condition).for_each(visit);

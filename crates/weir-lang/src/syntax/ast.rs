@@ -165,6 +165,8 @@ pub enum ClauseKind {
     Admit(Expr),
     /// `acknowledge EXPR when EXPR`
     Acknowledge(Expr, Option<Expr>),
+    /// `context NAME, NAME`
+    Context(Vec<Expr>),
     /// `confirm EXPR when EXPR`
     Confirm(Expr, Option<Expr>),
     /// `end when EXPR`

@@ -17,6 +17,7 @@ pub(super) const CLAUSES: &[&str] = &[
     "alias",
     "let",
     "payload",
+    "context",
     "instance",
     "each",
     "vars",
@@ -55,6 +56,7 @@ impl Parser<'_> {
             "alias" => self.alias()?,
             "let" => self.let_clause()?,
             "payload" => self.payload()?,
+            "context" => ClauseKind::Context(self.names_of_values()?),
             "instance" => self.instance()?,
             "each" => {
                 self.expect_word("side")?;
@@ -150,6 +152,15 @@ impl Parser<'_> {
         let length = self.expr()?;
         self.expect(TokenKind::BracketClose)?;
         Some(ClauseKind::Payload(Some(length)))
+    }
+
+    /// `NAME, NAME`, as expressions.
+    fn names_of_values(&mut self) -> Option<Vec<Expr>> {
+        let mut values = vec![self.expr()?];
+        while self.eat(TokenKind::Comma) {
+            values.push(self.expr()?);
+        }
+        Some(values)
     }
 
     fn instance(&mut self) -> Option<ClauseKind> {

@@ -10,6 +10,7 @@
 //!           | "alias" NAME "=" NAME { "|" NAME } [TEXT]
 //!           | "let" NAME "=" expr [TEXT]
 //!           | "payload" "=" "rest" [ "[" ".." expr "]" ]
+//!           | "context" NAME { "," NAME }
 //!           | "instance" key ["<->" key] ["when" expr] ["reversed" "when" expr]
 //!                                                             key = "(" expr { "," expr } ")"
 //!           | ("each" "side" | "vars" | "packet") "{" { NAME ":" type ["=" expr] [TEXT] } "}"

@@ -4,10 +4,13 @@
 use crate::drive::{MemoryPacket, ask, compile, in_memory, rows, seeds};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use weir::lang::ContextChanges;
 use weir::packet::{Timestamp, Value};
-use weir::{Ask, Compiler, Connection, EventRows, Executor, Hosts, Item, Need, Options, Shape, Want};
+use weir::{
+    Ask, Compiled, Compiler, Connection, EventRows, Executor, Hosts, Item, Need, Options, Shape, Want,
+};
 use weir_testing::Random;
-use weir_testing::frames::{V4, ethernet, ipv4, udp};
+use weir_testing::frames::{V4, ethernet, ipv4, udp, vlan};
 
 const PORT: u16 = 7777;
 
@@ -70,6 +73,20 @@ protocol tenant {
 stack tenants extends internet { udp -> capsule when dst_port == 7777  capsule -> tenant }
 ";
 
+const SESSION: &str = "
+//! A session that both ends name by the same number
+protocol talk {
+    header { session: u16 }
+    context session
+    instance (below.src) <-> (below.dst)
+    each side { packets: u64 }
+    count { me.packets += 1 }
+    timeout 1m
+}
+//! Over UDP
+stack talks extends internet { udp -> talk when dst_port == 7777 }
+";
+
 fn compiler(text: &str) -> Compiler {
     let mut compiler = Compiler::default();
     compiler.add("keys.weir", text).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -118,22 +135,25 @@ fn connections(text: &str, packets: &[MemoryPacket]) -> Vec<Connection> {
     let compiler = compiler(text);
     let [interpreted, native] = engines().map(|options| {
         let compiled = compile(&compiler, &[ask("", Want::Connections)], &options);
-        let mut all = vec![];
-        let mut each = |_: usize, item: Item| {
-            if let Item::Connection(connection) = item {
-                all.push(*connection);
-            }
-            Ok::<(), Infallible>(())
-        };
-        let mut source = in_memory(packets);
-        let Ok(_) =
-            weir::run(&compiler, &compiled, &mut source, &[Shape::default()], 1, &mut each, &mut |_| {});
         // `rows` also checks the counters' sums.
         rows(&compiler, &compiled, packets, 1);
-        all
+        connections_of(&compiler, &compiled, packets)
     });
     assert_eq!(format!("{interpreted:?}"), format!("{native:?}"));
     native
+}
+
+fn connections_of(compiler: &Compiler, compiled: &Compiled, packets: &[MemoryPacket]) -> Vec<Connection> {
+    let mut all = vec![];
+    let mut each = |_: usize, item: Item| {
+        if let Item::Connection(connection) = item {
+            all.push(*connection);
+        }
+        Ok::<(), Infallible>(())
+    };
+    let mut source = in_memory(packets);
+    let Ok(_) = weir::run(compiler, compiled, &mut source, &[Shape::default()], 1, &mut each, &mut |_| {});
+    all
 }
 
 /// The expected result of `counts`: for each key, its number of occurrences so far.
@@ -174,6 +194,92 @@ fn a_flow_can_be_keyed_by_a_connection_id_of_twenty_bytes() {
         let packets: Vec<MemoryPacket> = (0..).zip(&ids).map(packet).collect();
         assert_eq!(counts(CONNECTION_ID, "tagged.seen", &packets), counted(ids.iter()));
     }
+}
+
+/// The numbers of packets of each connection of `proto`, in the order of the connections' ends.
+fn packets_of(
+    proto: &str,
+    compiler: &Compiler,
+    packets: &[MemoryPacket],
+    context: [&[&str]; 2],
+) -> Vec<[u64; 2]> {
+    let [ignored, added] = context.map(|names| names.iter().map(ToString::to_string).collect());
+    let context = ContextChanges { ignored, added };
+    let [interpreted, native] = engines().map(|options| {
+        let options = Options { context: context.clone(), ..options };
+        let compiled = compile(compiler, &[ask("", Want::Connections)], &options);
+        rows(compiler, &compiled, packets, 1);
+        connections_of(compiler, &compiled, packets)
+    });
+    assert_eq!(format!("{interpreted:?}"), format!("{native:?}"));
+    native.iter().filter(|flow| flow.proto == proto).map(|flow| flow.packets).collect()
+}
+
+#[test]
+fn connections_of_different_networks_are_different() {
+    let bytes = |reply: bool| {
+        let (from, to) = if reply { (V4[1], V4[0]) } else { (V4[0], V4[1]) };
+        let ports = if reply { (53, 40_000) } else { (40_000, 53) };
+        ipv4((from, to), 17, 1, 0, &[], &udp(ports, b"x"))
+    };
+    let vni = |number: u8, reply| {
+        let inner = ethernet(0x0800, &bytes(reply));
+        let header = [8, 0, 0, 0, 0, 0, number, 0];
+        let outer = udp((5555, 4789), &[&header[..], &inner].concat());
+        ethernet(0x0800, &ipv4((V4[2], V4[3]), 17, 1, 0, &[], &outer))
+    };
+    let tagged = |ids: &[u16], reply| {
+        let (mut ethertype, mut frame) = (0x0800, bytes(reply));
+        for &id in ids.iter().rev() {
+            (ethertype, frame) = (0x8100, vlan(id, ethertype, &frame));
+        }
+        ethernet(ethertype, &frame)
+    };
+    // Of each network a request and two replies; networks differ in the order of two tags, too. VLAN 0 is none.
+    let networks: Vec<Box<dyn Fn(bool) -> Vec<u8>>> = vec![
+        Box::new(|reply| tagged(if reply { &[0] } else { &[] }, reply)),
+        Box::new(|reply| tagged(&[7], reply)),
+        Box::new(|reply| tagged(&[8], reply)),
+        Box::new(|reply| tagged(&[7, 8], reply)),
+        Box::new(|reply| tagged(&[8, 7], reply)),
+        Box::new(|reply| vni(7, reply)),
+        Box::new(|reply| vni(9, reply)),
+    ];
+    let mut packets = vec![];
+    for reply in [false, true, true] {
+        for network in &networks {
+            let time = Timestamp(packets.len() as i64 * 1_000_000);
+            packets.push(MemoryPacket { time, ..MemoryPacket::ethernet(network(reply)) });
+        }
+    }
+    let compiler = Compiler::default();
+    // The outer datagrams of VXLAN are one more connection.
+    let mut apart = vec![[1, 2]; networks.len()];
+    apart.push([6, 0]);
+    let mut found = packets_of("udp", &compiler, &packets, [&[], &[]]);
+    found.sort_unstable();
+    assert_eq!(found, apart);
+    let mut found = packets_of("udp", &compiler, &packets, [&["vlan.id"], &[]]);
+    found.sort_unstable();
+    assert_eq!(found, [[1, 2], [1, 2], [5, 10], [6, 0]]);
+    let found = packets_of("udp", &compiler, &packets, [&["vlan.id", "vxlan.vni"], &[]]);
+    assert_eq!(found.iter().map(|[from, to]| from + to).sum::<u64>(), 27);
+    assert_eq!(found.len(), 2);
+    // Both directions have addresses of their own, so an added address divides them.
+    let found = packets_of("udp", &compiler, &packets[..1], [&[], &["ip.src"]]);
+    assert_eq!(found, [[1, 0]]);
+    let found = packets_of("udp", &compiler, &packets, [&[], &["ip.src"]]);
+    assert_eq!(found.len(), 2 * networks.len() + 1);
+}
+
+#[test]
+fn a_protocol_adds_its_own_numbers_to_the_context() {
+    let packet = |number, session: u8| datagram(number, V4[0], &[0, session]);
+    let packets = [packet(1, 1), packet(2, 2), packet(3, 1), packet(4, 3)];
+    let compiler = compiler(SESSION);
+    assert_eq!(packets_of("talk", &compiler, &packets, [&[], &[]]), [[2, 0], [1, 0], [1, 0]]);
+    assert_eq!(packets_of("talk", &compiler, &packets, [&["talk.session"], &[]]), [[4, 0]]);
+    assert_eq!(packets_of("talk", &compiler, &packets, [&[], &["udp.length"]]), [[2, 0], [1, 0], [1, 0]]);
 }
 
 #[test]
