@@ -9,8 +9,11 @@ use super::Target;
 use super::build::folder;
 use crate::shell::{Result, read, said, write};
 
-/// Bounds of every input: memory, time, length.
-const BOUNDS: &[&str] = &["-rss_limit_mb=2048", "-timeout=10", "-max_len=8192"];
+/// Bounds of every input: memory and time.
+const BOUNDS: &[&str] = &["-rss_limit_mb=2048", "-timeout=10"];
+
+/// Maximum length of an input. Not an option for minimising, which sets its own.
+const LENGTH: &str = "-max_len=8192";
 
 /// Maximum time to minimise a find, in seconds.
 const MINIMIZE_SECONDS: u64 = 60;
@@ -47,7 +50,7 @@ pub fn fuzz(programs: &Path, target: &Target, seconds: u64) -> Result<Fuzzed> {
     let cache = cache(target)?;
     let log = folder().join("logs").join(format!("{}.log", target.name));
     let mut program = program(programs, target);
-    program.arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");
+    program.arg(LENGTH).arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");
     program.arg(format!("-artifact_prefix={}/", finds.display()));
     program.arg(cache).arg(target.corpus());
     let status = logged(&mut program, &log)?;
@@ -80,7 +83,7 @@ pub fn replay(programs: &Path, target: &Target, file: &Path) -> Result<bool> {
 pub fn distill(programs: &Path, target: &Target) -> Result<usize> {
     let chosen = emptied(distilled(target))?;
     let mut program = program(programs, target);
-    program.arg("-set_cover_merge=1").arg(&chosen).arg(target.corpus()).arg(cache(target)?);
+    program.args([LENGTH, "-set_cover_merge=1"]).arg(&chosen).arg(target.corpus()).arg(cache(target)?);
     let log = folder().join("logs").join(format!("{}-distilled.log", target.name));
     let status = logged(&mut program, &log)?;
     if !status.success() {
@@ -124,7 +127,8 @@ fn keep(programs: &Path, target: &Target, found: &Path) -> Result<PathBuf> {
     program.arg(format!("-exact_artifact_path={}", smaller.display())).arg(found);
     // A find of too much time or memory can not always be minimised.
     logged(&mut program, &folder().join("logs").join(format!("{}-minimized.log", target.name)))?;
-    let file = if smaller.is_file() { smaller } else { found.to_path_buf() };
+    let file =
+        if smaller.is_file() && fails(programs, target, &smaller)? { smaller } else { found.to_path_buf() };
     let bytes = match text(programs, target, &file)? {
         Some(text) => text.into_bytes(),
         None => std::fs::read(&file).map_err(said(file.display()))?,
@@ -146,8 +150,14 @@ fn text(programs: &Path, target: &Target, file: &Path) -> Result<Option<String>>
     }
     let as_text = file.with_extension("text");
     write(&as_text, &text)?;
-    let status = program(programs, target).arg(&as_text).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    Ok((!status.map_err(said(&target.program))?.success()).then_some(text))
+    Ok(fails(programs, target, &as_text)?.then_some(text))
+}
+
+/// Whether a file violates a property or a bound.
+fn fails(programs: &Path, target: &Target, file: &Path) -> Result<bool> {
+    let mut program = program(programs, target);
+    let status = program.arg(file).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    Ok(!status.map_err(said(&target.program))?.success())
 }
 
 /// The number behind the last `label`.
