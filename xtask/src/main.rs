@@ -7,6 +7,7 @@ mod bench;
 mod capture;
 mod ci;
 mod compare;
+mod fuzz;
 mod gallery;
 mod imports;
 mod lab;
@@ -47,6 +48,11 @@ const CHORES: &[Chore] = &[
         name: "compare",
         about: "compare the output of two builds over all captures: OLD NEW [FILE|FOLDER…]",
         run: compare::run,
+    },
+    Chore {
+        name: "fuzz",
+        about: "fuzz all targets with libFuzzer [NAME…] [--seconds N| --minutes N] [--jobs N] [--replay FILE…| --distill]",
+        run: fuzz::run,
     },
     Chore { name: "traces", about: "generate the benchmark's traces in bench/data (root)", run: traces::run },
     Chore {

@@ -275,7 +275,12 @@ fn probe_inline(opening: &Opening<'_>) -> Probe {
     if letters == 0 || !is_command {
         return Probe::NotForUs;
     }
-    reply(opening.responder)
+    // Further bytes may make another word of it, or a request line.
+    let is_whole = !matches!(rest, [] | [b' ']);
+    match reply(opening.responder) {
+        Probe::Certain if !is_whole => Probe::Unsure,
+        said => said,
+    }
 }
 
 /// Whether a server's bytes are a reply.

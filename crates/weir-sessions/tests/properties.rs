@@ -2,8 +2,8 @@
 //! into pieces affects neither recognition nor the sessions, no input makes a parser panic or hold much
 //! memory, and a recognised seed stays recognised.
 //!
-//! A seed `NAME.talk` is a conversation as text (see `weir-testing/src/conversation.rs`); other files are commands for
-//! the fuzzer.
+//! A seed `NAME.talk` is a conversation as text (see `weir-testing/src/conversation.rs`) that yields sessions. Other
+//! files are inputs for the fuzzer, as text or commands: broken, rare or one-sided conversations.
 
 mod support;
 

@@ -11,6 +11,7 @@
 //! datagrams                     a line of its own: each segment is a datagram
 //! ```
 
+use std::fmt;
 use weir_packet::{Timestamp, Value, ValueType};
 use weir_sessions::{Data, Direction, Field, Opening, Progress, Session, SessionProtocol};
 
@@ -19,6 +20,44 @@ pub const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// Time between two steps of a conversation.
 const STEP_NS: i64 = 1_000_000;
+
+/// Bytes of a segment on one line of the text form.
+const LINE_BYTES: usize = 48;
+
+/// Maximum of the six bits of a command.
+const CODE_MAX: u8 = 63;
+
+/// Maximum length of a datagram in commands.
+const DATAGRAM_BYTES_MAX: usize = (CODE_MAX as usize) << 8 | 0xff;
+
+/// Code of a command up to which it is the number of lost bytes itself.
+const LOST_EXACT_MAX: u8 = 32;
+
+/// The number of lost bytes that a command's code means.
+fn lost_bytes(code: u8) -> u64 {
+    if code <= LOST_EXACT_MAX { u64::from(code) } else { 1 << (code - LOST_EXACT_MAX + 5) }
+}
+
+/// The largest code that means at most `bytes` lost bytes.
+fn lost_code(bytes: u64) -> u8 {
+    (0..=CODE_MAX).rev().find(|code| lost_bytes(*code) <= bytes).unwrap_or_default()
+}
+
+/// The kinds of transports that a protocol runs over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transports {
+    Streams,
+    Datagrams,
+    Both,
+}
+
+fn transports(protocol: &SessionProtocol) -> Transports {
+    match protocol.transports {
+        ["tcp"] => Transports::Streams,
+        transports if transports.contains(&"tcp") => Transports::Both,
+        _ => Transports::Datagrams,
+    }
+}
 
 /// The action of one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,19 +128,72 @@ impl Conversation {
         conversation
     }
 
-    /// Reads commands of one byte: bit 0 selects the sender, bit 1 means that the bytes are missing, and the other six
-    /// bits are the number of following bytes to send, in units of one byte (in datagrams: of sixteen bytes).
+    /// Reads a fuzzer's input for a protocol. Bytes that begin with `#` are [text](Self::parse). Others are
+    /// [commands](Self::from_commands); for a protocol over streams and datagrams, a byte before them is odd for
+    /// datagrams.
+    pub fn from_input(protocol: &SessionProtocol, bytes: &[u8]) -> Self {
+        match (bytes, transports(protocol)) {
+            ([b'#', ..], _) => Self::parse(&String::from_utf8_lossy(bytes)),
+            (_, Transports::Streams) => Self::from_commands(bytes, false),
+            (_, Transports::Datagrams) => Self::from_commands(bytes, true),
+            ([], Transports::Both) => Self::default(),
+            ([first, commands @ ..], Transports::Both) => Self::from_commands(commands, first & 1 == 1),
+        }
+    }
+
+    /// The inverse of [`from_input`](Self::from_input), as commands. Segments of streams are cut at 63 bytes,
+    /// datagrams end at 16 383 bytes, and numbers of lost bytes are rounded down to a power of two.
+    pub fn to_input(&self, protocol: &SessionProtocol) -> Vec<u8> {
+        let is_both = transports(protocol) == Transports::Both;
+        let mut input = if is_both { vec![u8::from(self.is_datagram)] } else { Vec::new() };
+        let is_datagram = Self::from_input(protocol, &input).is_datagram;
+        for Step { from, act, .. } in &self.steps {
+            let sender = u8::from(*from == Direction::Responder);
+            match act {
+                Act::Lose(bytes) => input.push(lost_code(*bytes) << 2 | 2 | sender),
+                Act::Send(bytes) if is_datagram => {
+                    let length = bytes.len().min(DATAGRAM_BYTES_MAX);
+                    input.extend([(length >> 8) as u8 * 4 | sender, length as u8]);
+                    input.extend(&bytes[..length]);
+                }
+                Act::Send(bytes) if bytes.is_empty() => input.push(sender),
+                Act::Send(bytes) => {
+                    for piece in bytes.chunks(usize::from(CODE_MAX)) {
+                        input.push((piece.len() as u8) << 2 | sender);
+                        input.extend(piece);
+                    }
+                }
+            }
+        }
+        // `#` begins a text. Losing no bytes has no effect.
+        if input.first() == Some(&b'#') {
+            input.insert(0, 2);
+        }
+        input
+    }
+
+    /// Reads commands of one byte: bit 0 selects the sender. If bit 1 is set, bytes are missing: the other six bits
+    /// are their number, or above 32 the exponent of a power of two. Otherwise the six bits are the number of following
+    /// bytes to send; in datagrams they are the upper bits of that number, and the next byte has the lower ones.
     pub fn from_commands(bytes: &[u8], is_datagram: bool) -> Self {
         let mut conversation = Self { is_datagram, ..Self::default() };
         let mut rest = bytes;
         while let Some((command, tail)) = rest.split_first() {
             let from = if command & 1 == 0 { Direction::Originator } else { Direction::Responder };
-            let unit = if is_datagram { 16 } else { 1 };
-            let (piece, tail) = tail.split_at((usize::from(command >> 2) * unit).min(tail.len()));
+            let code = command >> 2;
             rest = tail;
-            let act =
-                if command & 2 == 0 { Act::Send(piece.to_vec()) } else { Act::Lose(piece.len() as u64) };
-            conversation.push(from, act);
+            if command & 2 != 0 {
+                conversation.push(from, Act::Lose(lost_bytes(code)));
+                continue;
+            }
+            let mut length = usize::from(code);
+            if is_datagram {
+                let Some((low, tail)) = rest.split_first() else { break };
+                (length, rest) = (length << 8 | usize::from(*low), tail);
+            }
+            let (piece, tail) = rest.split_at(length.min(rest.len()));
+            rest = tail;
+            conversation.push(from, Act::Send(piece.to_vec()));
         }
         conversation
     }
@@ -143,12 +235,61 @@ impl Conversation {
         Self { is_datagram: self.is_datagram, steps: steps.collect() }
     }
 
+    /// The bytes that one endpoint sends.
+    pub fn bytes_of(&self, from: Direction) -> Vec<u8> {
+        let sent = self.steps.iter().filter(|step| step.from == from).filter_map(|step| match &step.act {
+            Act::Send(bytes) => Some(&bytes[..]),
+            Act::Lose(_) => None,
+        });
+        sent.flatten().copied().collect()
+    }
+
     /// The steps of one endpoint only.
     #[must_use]
     pub fn one_sided(&self, of: Direction) -> Self {
         let steps = self.steps.iter().filter(|step| step.from == of).cloned();
         Self { is_datagram: self.is_datagram, steps: steps.collect() }
     }
+}
+
+/// The text form.
+impl fmt::Display for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_datagram {
+            writeln!(f, "datagrams")?;
+        }
+        for Step { from, act, .. } in &self.steps {
+            let sender = if *from == Direction::Originator { '>' } else { '<' };
+            match act {
+                Act::Lose(bytes) => writeln!(f, "{sender} gap {bytes}")?,
+                Act::Send(bytes) if bytes.is_empty() => writeln!(f, "{sender}")?,
+                Act::Send(bytes) => {
+                    for (index, line) in bytes.chunks(LINE_BYTES).enumerate() {
+                        let start = if index == 0 { sender } else { ' ' };
+                        writeln!(f, "{start} {}", shown(line))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes on a line of the text form: quoted if most of them are text, else hexadecimal.
+fn shown(bytes: &[u8]) -> String {
+    let is_text = |byte: &&u8| matches!(byte, b' '..=b'~' | b'\r' | b'\n' | b'\t');
+    if bytes.iter().filter(is_text).count() * 4 < bytes.len() * 3 {
+        return bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    }
+    let letter = |byte: &u8| match byte {
+        b'\r' => "\\r".to_owned(),
+        b'\n' => "\\n".to_owned(),
+        b'\t' => "\\t".to_owned(),
+        b'"' | b'\\' => format!("\\{}", char::from(*byte)),
+        b' '..=b'~' => char::from(*byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    format!("\"{}\"", bytes.iter().map(letter).collect::<String>())
 }
 
 /// Adds the bytes on a line of the text form to `bytes`.
@@ -324,22 +465,21 @@ fn fits(value: &Value<'_>, value_type: ValueType) -> bool {
     }
 }
 
-/// Reads any bytes as a conversation, runs the protocol's probe and parser on it, and asserts the properties of
-/// [`run`]. Bytes that begin with `#` are [text](Conversation::parse), others are
-/// [commands](Conversation::from_commands). Protocols that do not run over TCP receive datagrams.
+/// Reads any bytes as a [conversation](Conversation::from_input), runs the protocol's probe and parser on it, and
+/// asserts the properties of [`run`].
 ///
 /// # Panics
 /// As [`run`].
 pub fn fuzz_session(protocol: &SessionProtocol, bytes: &[u8]) {
-    let is_datagram = !protocol.transports.contains(&"tcp");
-    let conversation = match bytes {
-        [b'#', ..] => Conversation::parse(&String::from_utf8_lossy(bytes)),
-        _ => Conversation::from_commands(bytes, is_datagram),
-    };
-    let half = bytes.len() / 2;
-    for [originator, responder] in [[bytes, &bytes[half..]], [bytes, &[]], [&[], bytes]] {
+    let conversation = Conversation::from_input(protocol, bytes);
+    let is_datagram = conversation.is_datagram;
+    let [one, other] = [Direction::Originator, Direction::Responder].map(|from| conversation.bytes_of(from));
+    for [originator, responder] in [[&one[..], &other], [&other, &one], [&one, &[]], [&[], &other]] {
         let ports = [bytes.len() as u16, 53];
-        let earlier = [[&bytes[half..], bytes], [bytes, &bytes[..half]]];
+        let earlier = [
+            [&originator[originator.len() / 2..], originator],
+            [responder, &responder[..responder.len() / 2]],
+        ];
         let _ = (protocol.probe)(&Opening { originator, responder, earlier, ports, is_datagram });
     }
     let outcome = run(protocol, &conversation);
@@ -371,16 +511,44 @@ mod tests {
 
     #[test]
     fn a_conversation_is_read_from_commands() {
-        let steps = Conversation::from_commands(&[2 << 2, 7, 8, 1 << 2 | 3, 9, 0xff, 1], false).steps;
-        let acts: Vec<_> = steps.iter().map(|step| (step.from, step.act.clone())).collect();
+        let acts = |bytes: &[u8], is_datagram| -> Vec<_> {
+            let steps = Conversation::from_commands(bytes, is_datagram).steps;
+            steps.into_iter().map(|step| (step.from, step.act)).collect()
+        };
         assert_eq!(
-            acts,
+            acts(&[2 << 2, 7, 8, 1 << 2 | 3, 33 << 2 | 2, 0xfd, 1], false),
             [
                 (Direction::Originator, Act::Send(vec![7, 8])),
                 (Direction::Responder, Act::Lose(1)),
-                (Direction::Responder, Act::Lose(1)),
+                (Direction::Originator, Act::Lose(64)),
+                (Direction::Responder, Act::Send(vec![1])),
             ]
         );
+        assert_eq!(
+            acts(&[&[0, 2, 7, 8, 1 << 2 | 1, 1], &[9; 300][..]].concat(), true),
+            [
+                (Direction::Originator, Act::Send(vec![7, 8])),
+                (Direction::Responder, Act::Send(vec![9; 257])),
+                (Direction::Responder, Act::Send(vec![9; 41])),
+            ]
+        );
+    }
+
+    #[test]
+    fn text_and_commands_are_read_again() {
+        let text = "> \"GET /\\x01\\\\\\\" \\r\\n\\x00\\xff\"\n< gap 128\n>\n< 00ff80\n> \"#\"\n> gap 3\n";
+        for text in [text.to_owned(), format!("datagrams\n{text}")] {
+            let talk = Conversation::parse(&text);
+            assert_eq!(talk.to_string(), text);
+            for protocol in weir_sessions::SessionRegistry::builtin().protocols() {
+                if transports(protocol) == Transports::Both
+                    || talk.is_datagram == (transports(protocol) == Transports::Datagrams)
+                {
+                    let input = talk.to_input(protocol);
+                    assert_eq!(Conversation::from_input(protocol, &input), talk, "{}", protocol.name);
+                }
+            }
+        }
     }
 
     #[test]

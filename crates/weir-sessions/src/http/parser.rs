@@ -114,10 +114,15 @@ impl HttpParser {
         }
         let rest = &PREFACE[*preface_bytes..];
         let known = rest.len().min(data.bytes.len());
+        let same = rest.iter().zip(data.bytes).take_while(|(one, other)| one == other).count();
         if data.bytes[0] == 0 && *preface_bytes == 0 {
             self.become_two(sessions);
-        } else if data.bytes[..known] != rest[..known] {
-            self.become_one(sessions);
+        } else if same < known {
+            // No client of HTTP/1 sends the preface's head, so the rest is damaged.
+            match *preface_bytes + same >= PREFACE_HEAD_BYTES {
+                true => self.become_two(sessions),
+                false => self.become_one(sessions),
+            }
         } else if known < rest.len() {
             *preface_bytes += known;
             return false;

@@ -87,6 +87,11 @@ fn a_line_is_a_command_where_the_reply_is_one() {
     let opening =
         Opening { originator: b"MULTI\r\n", responder: b"+OK\r\n", ports: [5, 6379], ..Opening::default() };
     assert_eq!((PROTOCOL.probe)(&opening), Probe::Certain);
+    // Where a segment ends does not matter: the next byte may make another word of it.
+    for part in [&b"P"[..], b"GET", b"GET "] {
+        assert_eq!(probe(part, b"*3"), Probe::Unsure, "{part:?}");
+    }
+    assert_eq!(probe(b"POST / HTTP/1.1\r\n", b"*3"), Probe::NotForUs);
 }
 
 #[test]

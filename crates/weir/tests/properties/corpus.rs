@@ -25,7 +25,6 @@ fn replay(target: &str, one: fn(&[u8])) {
     }
     let mut paths: Vec<PathBuf> = fs::read_dir(folder(target)).unwrap().map(|e| e.unwrap().path()).collect();
     paths.sort();
-    assert!(paths.len() >= 8, "there is a corpus of {target}");
     for path in paths {
         println!("{}", path.file_name().unwrap().to_string_lossy());
         one(&fs::read(&path).unwrap());
@@ -60,6 +59,31 @@ fn engines_agree_on_any_text() {
 #[test]
 fn tls_takes_any_bytes() {
     replay("tls", |bytes| weir_testing::conversation::fuzz_session(&weir_sessions::tls::PROTOCOL, bytes));
+}
+
+/// Minimum number of seeds in a folder. `cargo xtask fuzz --distill` tells which inputs reach other code.
+const SEEDS_MIN: usize = 20;
+
+/// A fuzzer ignores what a seed has beyond (`LENGTH` in `xtask/src/fuzz/libfuzzer.rs`).
+const SEED_BYTES_MAX: usize = 8192;
+
+#[test]
+fn every_folder_has_seeds_and_no_two_are_equal() {
+    let mut faults = vec![];
+    for entry in fs::read_dir(folder("")).unwrap() {
+        let target = entry.unwrap().file_name().into_string().unwrap();
+        let files = fs::read_dir(folder(&target)).unwrap().map(|file| file.unwrap().path());
+        let mut seeds: Vec<(Vec<u8>, PathBuf)> = files.map(|file| (fs::read(&file).unwrap(), file)).collect();
+        if seeds.len() < SEEDS_MIN {
+            faults.push(format!("{target} has {} seeds", seeds.len()));
+        }
+        seeds.sort();
+        let twins = seeds.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+        faults.extend(twins.map(|pair| format!("{} equals {}", pair[0].1.display(), pair[1].1.display())));
+        let long = seeds.iter().filter(|(bytes, _)| bytes.len() > SEED_BYTES_MAX);
+        faults.extend(long.map(|(bytes, file)| format!("{} has {} bytes", file.display(), bytes.len())));
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
 }
 
 type Named = (String, Vec<u8>);
