@@ -49,6 +49,13 @@ pub fn losses(ran: &Ran) {
              be split (reordercap sorts a capture)"
         );
     }
+    let astray = counters.dispatch.packets_astray;
+    if astray > 0 {
+        say!(
+            "weir: {astray} packets reached another worker than their connection, because the ends of a tunnel changed or \
+             fragments came out of order: connections may be split (-j 1 is exact)"
+        );
+    }
     if ran.found.interfaces_beyond > 0 {
         let beyond = ran.found.interfaces_beyond;
         say!("weir: {beyond} interfaces beyond the limit: their packets count for the last one");

@@ -18,5 +18,5 @@ pub mod types;
 
 pub use catalog::{FieldKey, PartFields, StackCatalog};
 pub use columns::CONNECTION_COLUMNS;
-pub use lower::{Lowered, OutValue, lower};
+pub use lower::{DISPATCH_SLOTS, DISPATCH_UNKNOWN, Lowered, OutValue, lower};
 pub use question::{Need, Question, RecordVar, TrieAlternative};

@@ -167,8 +167,9 @@ pub struct Counters {
 counters! {
     /// Distribution of packets to workers.
     DispatchCounters {
-        pairs_moved, "Pairs of hosts assigned to another worker than the one selected by their hash, because that worker had too much load.";
-        pairs_not_moved, "Pairs of hosts that stayed on an overloaded worker, because too many pairs had been moved.";
+        units_moved, "Connections, or pairs of hosts with a tunnel, assigned to another worker than the one selected by their hash, because that worker had too much load.";
+        units_not_moved, "Connections, or pairs of hosts with a tunnel, that stayed on an overloaded worker, because too many had been moved.";
+        packets_astray, "Packets that reached another worker than earlier packets of their connection or datagram: the ends of a tunnel changed, or fragments came before the first one. Rows may differ from those of one worker.";
     }
 }
 

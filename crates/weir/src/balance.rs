@@ -1,18 +1,19 @@
-//! Assigns pairs of hosts to workers: usually by hash; a new pair whose worker is overloaded goes to the worker with
-//! the least work. A pair keeps its worker while it has flows, so all of a stream is on one worker.
+//! Assigns units of work (connections, usually) to workers: usually by hash; a new unit whose worker is overloaded goes
+//! to the worker with the least work. A unit keeps its worker while it has flows, so all of a stream is on one worker.
 //!
-//! After Scap (IMC'13, section 3.3), where the network card redirects single streams. Here the unit is the key of the
-//! stack's `dispatch` clause, so that fragments and both directions stay together. The assignment depends on the
-//! packets alone, not on the speed of threads, so a run can be repeated.
+//! After Scap (IMC'13, section 3.3), where the network card redirects single streams. Here [`Units`] keep fragments,
+//! both directions and tunnels together. The assignment depends on the packets alone, not on the speed of threads, so a
+//! run can be repeated.
 
+use crate::units::{PacketKeys, Units};
 use std::collections::HashMap;
 use std::time::Duration;
 use weir_engine::counters::DispatchCounters;
 
-/// Bits of the filter of known pairs: with a million pairs, one in twenty new ones is mistaken for a known one and is
+/// Bits of the filter of known units: with a million units, one in twenty new ones is mistaken for a known one and is
 /// not moved.
 const SEEN_BITS: usize = 1 << 23;
-/// Limit of pairs that are assigned to a worker other than their hash selects.
+/// Limit of units that are assigned to a worker other than their hash selects.
 const MOVED_MAX: usize = 1 << 18;
 /// A worker is overloaded from this percentage of the average work …
 const TOO_MUCH_PERCENT: u64 = 125;
@@ -23,14 +24,14 @@ const WORK_MAX: u64 = 1 << 18;
 /// Bytes that count as much work as a packet.
 const BYTES_PER_PACKET: u64 = 1024;
 
-/// Assigns pairs of hosts to workers.
+/// Assigns packets to workers.
 pub(crate) struct Balancer {
     /// Recent work of each worker, and of all workers.
     work: Vec<u64>,
     all_work: u64,
     /// Packets assigned to each worker.
     pub packets: Vec<u64>,
-    /// Pairs seen in this period and in the previous one: a pair in neither has no flow any more.
+    /// Units seen in this period and in the previous one: a unit in neither has no flow any more.
     seen: [Box<[u64]>; 2],
     /// Length of a period in nanoseconds: the longest time-out. `None`: flows end only with the capture.
     period_ns: Option<i64>,
@@ -38,13 +39,14 @@ pub(crate) struct Balancer {
     began: Option<i64>,
     period: u32,
     moved: HashMap<u64, Moved>,
+    units: Units,
     pub counters: DispatchCounters,
 }
 
-/// A pair that was assigned to another worker than its hash selects.
+/// A unit that was assigned to another worker than its hash selects.
 struct Moved {
     worker: u16,
-    /// The period in which the pair was last seen; the maximum: the pair stays.
+    /// The period in which the unit was last seen; the maximum: the unit stays.
     period: u32,
 }
 
@@ -61,6 +63,7 @@ impl Balancer {
             began: None,
             period: 0,
             moved: HashMap::new(),
+            units: Units::default(),
             counters: DispatchCounters::default(),
         }
     }
@@ -77,17 +80,30 @@ impl Balancer {
         self.seen[0].fill(0);
         self.period += 1;
         let last = self.period - 1;
+        self.units.pass_period();
         self.moved.retain(|_, moved| moved.period >= last);
     }
 
-    /// The worker of a packet of this pair. 0 stands for packets without addresses. `ahead_ns`: how far the packet's time
-    /// is ahead of the clock. A flow that is ahead by more than any time-out stays until the clock has passed it, so
-    /// its pair keeps its worker.
-    pub fn worker_of(&mut self, pair: u64, wire_bytes: u32, ahead_ns: i64) -> usize {
-        let mixed = (pair ^ pair >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let worker = if self.work.len() == 1 { 0 } else { self.place(pair, mixed) };
-        if pair != 0 && self.period_ns.is_some_and(|period_ns| ahead_ns > period_ns) {
-            self.pin(pair, worker);
+    /// Begins a batch that consists of packets with these keys.
+    pub fn begin<'a>(&mut self, batch: impl Iterator<Item = &'a PacketKeys>) {
+        self.units.begin(batch);
+    }
+
+    /// The worker of a packet. `ahead_ns`: how far the packet's time is ahead of the clock. A flow that is ahead by more
+    /// than any time-out stays until the clock has passed it, so its unit keeps its worker.
+    pub fn worker_of(&mut self, keys: PacketKeys, wire_bytes: u32, ahead_ns: i64) -> usize {
+        let seen = &self.seen;
+        let (unit, is_astray) = self.units.of(keys, |unit| has(seen, places(mix(unit))));
+        self.counters.packets_astray += u64::from(is_astray);
+        self.worker_of_unit(unit, wire_bytes, ahead_ns)
+    }
+
+    /// The worker of a packet of this unit. 0 stands for packets without addresses.
+    fn worker_of_unit(&mut self, unit: u64, wire_bytes: u32, ahead_ns: i64) -> usize {
+        let mixed = mix(unit);
+        let worker = if self.work.len() == 1 { 0 } else { self.place(unit, mixed) };
+        if unit != 0 && self.period_ns.is_some_and(|period_ns| ahead_ns > period_ns) {
+            self.pin(unit, worker);
         }
         let work = 1 + u64::from(wire_bytes) / BYTES_PER_PACKET;
         self.work[worker] += work;
@@ -100,21 +116,21 @@ impl Balancer {
         worker
     }
 
-    /// Keeps a pair on a worker for the rest of the run.
+    /// Keeps a unit on a worker for the rest of the run.
     #[cold]
-    fn pin(&mut self, pair: u64, worker: usize) {
-        if self.moved.len() < MOVED_MAX || self.moved.contains_key(&pair) {
-            self.moved.insert(pair, Moved { worker: worker as u16, period: u32::MAX });
+    fn pin(&mut self, unit: u64, worker: usize) {
+        if self.moved.len() < MOVED_MAX || self.moved.contains_key(&unit) {
+            self.moved.insert(unit, Moved { worker: worker as u16, period: u32::MAX });
         }
     }
 
-    fn place(&mut self, pair: u64, mixed: u64) -> usize {
+    fn place(&mut self, unit: u64, mixed: u64) -> usize {
         let home = (((mixed >> 32) * self.work.len() as u64) >> 32) as usize;
-        if pair == 0 {
+        if unit == 0 {
             return home;
         }
         let is_known = self.note(mixed);
-        if let Some(moved) = self.moved.get_mut(&pair) {
+        if let Some(moved) = self.moved.get_mut(&unit) {
             moved.period = moved.period.max(self.period);
             return usize::from(moved.worker);
         }
@@ -122,12 +138,12 @@ impl Balancer {
             return home;
         }
         if self.moved.len() >= MOVED_MAX {
-            self.counters.pairs_not_moved += 1;
+            self.counters.units_not_moved += 1;
             return home;
         }
         let least = (0..self.work.len()).min_by_key(|&worker| self.work[worker]).unwrap_or(home);
-        self.counters.pairs_moved += 1;
-        self.moved.insert(pair, Moved { worker: least as u16, period: self.period });
+        self.counters.units_moved += 1;
+        self.moved.insert(unit, Moved { worker: least as u16, period: self.period });
         least
     }
 
@@ -136,18 +152,31 @@ impl Balancer {
         self.all_work >= WORK_MIN && self.work[worker] * 100 > average_by_100
     }
 
-    /// Records a pair. Returns whether it may have been recorded before.
+    /// Records a unit. Returns whether it may have been recorded before.
     fn note(&mut self, mixed: u64) -> bool {
-        // Two bits, selected by the two halves of another mix.
-        let more = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ mixed >> 29;
-        let places = [more as usize, (more >> 32) as usize].map(|place| place % SEEN_BITS);
-        let has = |seen: &[u64]| places.iter().all(|place| seen[place / 64] >> (place % 64) & 1 == 1);
-        let is_known = has(&self.seen[0]) || has(&self.seen[1]);
+        let places = places(mixed);
+        let is_known = has(&self.seen, places);
         for place in places {
             self.seen[0][place / 64] |= 1 << (place % 64);
         }
         is_known
     }
+}
+
+/// Spreads the bits of a unit's number.
+fn mix(unit: u64) -> u64 {
+    (unit ^ unit >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The bits of a unit in the filter of known units: two, selected by the two halves of another mix.
+fn places(mixed: u64) -> [usize; 2] {
+    let more = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ mixed >> 29;
+    [more as usize, (more >> 32) as usize].map(|place| place % SEEN_BITS)
+}
+
+/// Whether a unit with these bits may have been recorded.
+fn has(seen: &[Box<[u64]>; 2], places: [usize; 2]) -> bool {
+    seen.iter().any(|seen| places.iter().all(|place| seen[place / 64] >> (place % 64) & 1 == 1))
 }
 
 #[cfg(test)]
@@ -169,7 +198,7 @@ mod tests {
         for pair in pairs(20_000) {
             for _ in 0..4 {
                 for pair in [7, pair] {
-                    let worker = balancer.worker_of(pair, 100, 0);
+                    let worker = balancer.worker_of_unit(pair, 100, 0);
                     places.entry(pair).or_default().push(worker);
                 }
             }
@@ -185,7 +214,7 @@ mod tests {
         assert!(most(&balancer.packets) < 2.1, "{:?}", balancer.packets);
         let others = balancer.packets.iter().filter(|&&packets| packets < 80_000);
         assert!(others.clone().all(|&packets| packets > 20_000), "{:?}", balancer.packets);
-        assert!(balancer.counters.pairs_moved > 1000);
+        assert!(balancer.counters.units_moved > 1000);
     }
 
     #[test]
@@ -200,10 +229,10 @@ mod tests {
     fn where_all_have_the_same_to_do_the_hash_says_where() {
         let (mut one, mut other) = (Balancer::new(2, None), Balancer::new(2, None));
         for pair in pairs(50_000) {
-            let worker = one.worker_of(pair, 64, 0);
-            assert_eq!(worker, other.worker_of(pair, 64, 0));
+            let worker = one.worker_of_unit(pair, 64, 0);
+            assert_eq!(worker, other.worker_of_unit(pair, 64, 0));
         }
-        assert_eq!(one.counters.pairs_moved, 0, "{:?}", one.packets);
+        assert_eq!(one.counters.units_moved, 0, "{:?}", one.packets);
     }
 
     #[test]
@@ -211,22 +240,22 @@ mod tests {
         let second = 1_000_000_000;
         let mut balancer = Balancer::new(2, Some(Duration::from_secs(1)));
         balancer.pass_time(0);
-        let pair = pairs(100).find(|&pair| balancer.worker_of(pair, 0, 0) == 0).expect("one of them");
+        let pair = pairs(100).find(|&pair| balancer.worker_of_unit(pair, 0, 0) == 0).expect("one of them");
         (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
-        assert_eq!(balancer.worker_of(pair, 0, 0), 0, "it is known");
+        assert_eq!(balancer.worker_of_unit(pair, 0, 0), 0, "it is known");
         for (time, worker) in [(second + 1, 0), (3 * second, 0), (6 * second, 0)] {
             balancer.pass_time(time);
-            assert_eq!(balancer.worker_of(pair, 0, 0), worker, "seen in the period before");
+            assert_eq!(balancer.worker_of_unit(pair, 0, 0), worker, "seen in the period before");
         }
         balancer.pass_time(8 * second);
         balancer.pass_time(10 * second);
-        assert_eq!(balancer.worker_of(pair, 0, 0), 1, "not for two periods");
+        assert_eq!(balancer.worker_of_unit(pair, 0, 0), 1, "not for two periods");
         balancer.work = vec![0, 1 << 16];
         balancer.pass_time(12 * second);
-        assert_eq!(balancer.worker_of(pair, 0, 0), 1, "and there it stays");
+        assert_eq!(balancer.worker_of_unit(pair, 0, 0), 1, "and there it stays");
         balancer.pass_time(14 * second);
         balancer.pass_time(16 * second);
-        assert_eq!((balancer.worker_of(pair, 0, 0), balancer.moved.len()), (0, 0));
+        assert_eq!((balancer.worker_of_unit(pair, 0, 0), balancer.moved.len()), (0, 0));
     }
 
     #[test]
@@ -234,10 +263,10 @@ mod tests {
         let mut balancer = Balancer::new(2, None);
         for pair in pairs(2_000_000) {
             (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
-            balancer.worker_of(pair, 0, 0);
+            balancer.worker_of_unit(pair, 0, 0);
         }
         assert_eq!(balancer.moved.len(), MOVED_MAX);
-        assert!(balancer.counters.pairs_not_moved > 0);
+        assert!(balancer.counters.units_not_moved > 0);
     }
 
     #[test]
@@ -245,10 +274,10 @@ mod tests {
         let second = 1_000_000_000;
         let mut balancer = Balancer::new(2, Some(Duration::from_secs(1)));
         balancer.pass_time(0);
-        let pair = pairs(100).find(|&pair| balancer.worker_of(pair, 0, 0) == 0).expect("one of them");
-        balancer.worker_of(pair, 0, 3600 * second);
+        let pair = pairs(100).find(|&pair| balancer.worker_of_unit(pair, 0, 0) == 0).expect("one of them");
+        balancer.worker_of_unit(pair, 0, 3600 * second);
         (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
         (0..9).for_each(|n| balancer.pass_time(n * 4 * second));
-        assert_eq!(balancer.worker_of(pair, 0, 0), 0);
+        assert_eq!(balancer.worker_of_unit(pair, 0, 0), 0);
     }
 }

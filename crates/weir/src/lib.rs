@@ -37,6 +37,7 @@ pub mod stream;
 mod stream_handler;
 mod subscription;
 mod timed_merge;
+mod units;
 mod vocabulary;
 mod work_queues;
 mod worker_loop;

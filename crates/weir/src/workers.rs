@@ -1,4 +1,4 @@
-//! Runs several workers: this thread reads bursts, computes each packet's key with a small program (lowered from the
+//! Runs several workers: this thread reads bursts, computes each packet's keys with a small program (lowered from the
 //! stack's `dispatch` clause), passes the packets to their workers, and takes the results. While enough packets wait,
 //! this thread runs workers, as all other threads do (`work_queues`).
 
@@ -6,11 +6,12 @@ use crate::balance::Balancer;
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::ordered_merge::Merger;
 use crate::outcome::Outcome;
+use crate::units::PacketKeys;
 use crate::work_queues::{BATCHES_MAX, Batch, EndAll, WorkQueues};
 use crate::worker_parts::{WorkerParts, gather, read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_compile::Need;
+use weir_compile::{DISPATCH_SLOTS, Need};
 use weir_engine::clock::Clock;
 use weir_engine::plan::{Plan, Want};
 use weir_engine::stage::{Stage, Stages};
@@ -36,6 +37,8 @@ enum Filled {
 pub(crate) struct Dispatcher {
     plan: Arc<Plan>,
     k: Continuation,
+    /// The keys of the packets of the current batch.
+    keys: Vec<PacketKeys>,
     clock: Clock,
     /// Parts of bursts so far.
     number: u64,
@@ -53,6 +56,7 @@ impl Dispatcher {
         Ok(Self {
             plan,
             k: Continuation::default(),
+            keys: vec![],
             clock: Clock::default(),
             number: 0,
             time: i64::MIN,
@@ -62,46 +66,76 @@ impl Dispatcher {
 
     /// Fills every worker's share of a batch while packets are available. Returns the state of the source.
     fn fill(&mut self, source: &mut dyn Source, shares: &mut [Batch], outcome: &mut Outcome) -> Filled {
-        let mut has_packets = false;
-        for _ in 0..BATCH_BURSTS {
+        let mut bursts: Vec<Burst> = Vec::with_capacity(BATCH_BURSTS);
+        self.keys.clear();
+        let filled = loop {
+            if bursts.len() == BATCH_BURSTS {
+                break Filled::More;
+            }
             let mut burst = Burst::default();
             match read(source, &mut burst, &mut outcome.stages) {
                 // Packets so far do not wait for later ones.
                 Ok(Poll::Idle { now }) => {
+                    self.split_all(&bursts, shares, outcome);
                     self.pass_idle_time(now, shares);
-                    return if has_packets { Filled::Pause } else { Filled::Idle };
+                    return if bursts.is_empty() { Filled::Idle } else { Filled::Pause };
                 }
                 Ok(Poll::Packets) => {
-                    has_packets = true;
-                    let (began, packets) = (outcome.stages.begin(), burst.packets.len());
-                    self.split(&burst, shares);
-                    outcome.stages.end(Stage::Dispatch, packets, began);
+                    let began = outcome.stages.begin();
+                    self.add_keys(&burst);
+                    // Batches wait longer than the memory of a burst is valid.
+                    bursts.push(burst.hold());
+                    outcome.stages.end(Stage::Dispatch, 0, began);
                 }
-                Ok(Poll::End) => return Filled::End,
+                Ok(Poll::End) => break Filled::End,
                 Err(error) => outcome.errors.push(error),
             }
+        };
+        self.split_all(&bursts, shares, outcome);
+        filled
+    }
+
+    /// Computes the keys of the packets of a burst.
+    fn add_keys(&mut self, burst: &Burst) {
+        for (index, packet) in burst.packets.iter().enumerate() {
+            self.k.outs[..DISPATCH_SLOTS.len()].fill(0);
+            self.plan.program.head(packet, burst.data(index), &mut self.k);
+            self.keys.push(PacketKeys::of(&self.k.outs));
         }
-        Filled::More
+    }
+
+    /// Distributes the packets of a batch, whose keys are known.
+    fn split_all(&mut self, bursts: &[Burst], shares: &mut [Batch], outcome: &mut Outcome) {
+        let began = outcome.stages.begin();
+        let keys = std::mem::take(&mut self.keys);
+        self.balancer.begin(keys.iter());
+        let mut left = &keys[..];
+        for burst in bursts {
+            let (own, rest) = left.split_at(burst.packets.len());
+            self.split(burst, own, shares);
+            left = rest;
+        }
+        self.keys = keys;
+        outcome.stages.end(Stage::Dispatch, self.keys.len(), began);
     }
 
     /// Distributes the packets of a burst: one part for each tick of the clock. All workers get the time of each part.
-    fn split(&mut self, burst: &Burst, shares: &mut [Batch]) {
+    fn split(&mut self, burst: &Burst, keys: &[PacketKeys], shares: &mut [Batch]) {
         let mut parts = empty_parts(burst, shares.len());
-        for (index, packet) in burst.packets.iter().enumerate() {
+        for (index, (packet, &keys)) in burst.packets.iter().zip(keys).enumerate() {
             if self.clock.tick(packet.time.0) {
                 self.send(std::mem::replace(&mut parts, empty_parts(burst, shares.len())), shares);
                 self.time = self.clock.ticked();
                 self.balancer.pass_time(self.time);
             }
-            parts[self.worker_of(packet, burst.data(index))].extend_from(burst, index..index + 1);
+            parts[self.worker_of(packet, keys)].extend_from(burst, index..index + 1);
         }
         self.send(parts, shares);
     }
 
     fn send(&mut self, parts: Vec<Burst>, shares: &mut [Batch]) {
         for (share, part) in shares.iter_mut().zip(parts) {
-            // Batches wait longer than the memory of a burst is valid.
-            share.push((self.number, self.time, part.hold()));
+            share.push((self.number, self.time, part));
         }
         self.number += 1;
     }
@@ -114,11 +148,9 @@ impl Dispatcher {
         }
     }
 
-    fn worker_of(&mut self, packet: &PacketMeta, frame: &[u8]) -> usize {
-        self.k.outs[0] = 0;
-        self.plan.program.head(packet, frame, &mut self.k);
+    fn worker_of(&mut self, packet: &PacketMeta, keys: PacketKeys) -> usize {
         let ahead_ns = packet.time.0.saturating_sub(self.clock.now());
-        self.balancer.worker_of(self.k.outs[0], packet.wire_bytes, ahead_ns)
+        self.balancer.worker_of(keys, packet.wire_bytes, ahead_ns)
     }
 }
 

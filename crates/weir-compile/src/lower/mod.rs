@@ -8,6 +8,7 @@
 //! Lowering generates everything in the stack except what is known to hold for no packet (`strict`); the passes remove
 //! what no question needs.
 
+mod dispatch;
 mod event;
 mod expr;
 mod finish;
@@ -38,6 +39,7 @@ use weir_lang::diag::Diagnostic;
 use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
 use weir_packet::{DropReason, LinkType};
 
+pub use dispatch::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
 pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
 pub use messages::{MESSAGES_MAX, in_messages};
@@ -161,6 +163,8 @@ struct Lower<'a> {
     outs: Vec<OutValue>,
     parts_left_out: usize,
     tables: Vec<LayerId>,
+    /// The keys by which packets are assigned to workers, if the program computes these.
+    dispatch: Option<dispatch::DispatchVars>,
 }
 
 /// The stream offset, per side, beyond which no question needs bytes; `None` if a question needs all bytes.
@@ -230,6 +234,7 @@ impl<'a> Lower<'a> {
             outs: vec![],
             parts_left_out: 0,
             tables: vec![],
+            dispatch: None,
         }
     }
 
@@ -291,6 +296,7 @@ impl<'a> Lower<'a> {
         let no = self.b.bool(false);
         self.b.write(self.quoted, no);
         self.lower_first_context();
+        self.lower_first_dispatch();
         self.lower_frame_predicates();
         self.lower_none_beside();
         let link = self.b.one(Op::Meta(Meta::Link));
@@ -335,6 +341,7 @@ impl<'a> Lower<'a> {
             self.b.switch_to(first);
         }
         self.lower_outer_terms(id);
+        self.lower_unknown_dispatch(id);
         self.lower_header(id);
         self.lower_payload(id);
         if self.is_message(id) {
@@ -344,11 +351,10 @@ impl<'a> Lower<'a> {
         self.lower_path(id);
         self.lower_predicates(id);
         self.lower_show(id);
-        if self.need.dispatch && self.lower_dispatch(id) {
-            return;
-        }
         self.lower_context(id);
-        if !self.lower_instance(id) {
+        if self.need.dispatch {
+            self.lower_dispatch(id);
+        } else if !self.lower_instance(id) {
             return;
         }
         self.export_below(id);
@@ -390,21 +396,6 @@ impl<'a> Lower<'a> {
         }
         let done = self.finish.of(None);
         self.b.jump(done);
-    }
-
-    /// Lowers the dispatch key, which is symmetric in the two addresses. Returns whether the packet ends here.
-    fn lower_dispatch(&mut self, id: LayerId) -> bool {
-        let Some(&(_, source, destination)) = self.stack.dispatch.iter().find(|d| d.0 == id) else {
-            return false;
-        };
-        let (a, b) = (self.field_pair(id, source), self.field_pair(id, destination));
-        let low = self.b.binary(BinaryOp::Add, a.1, b.1);
-        let high = self.b.binary(BinaryOp::Add, a.0, b.0);
-        let sum = self.b.binary(BinaryOp::Add, low, high);
-        self.b.push(Op::Store { out: Out(0), value: sum });
-        let done = self.finish.of(None);
-        self.b.jump(done);
-        true
     }
 
     /// Sets the values of `below.` for the layers above this one.

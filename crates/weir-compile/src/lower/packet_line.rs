@@ -1,6 +1,7 @@
 //! The packet's record: the order of its layers, and the values that `show` prints of each.
 
 use super::Lower;
+use super::dispatch::DISPATCH_SLOTS;
 use super::expr::walk_through_lets;
 use super::header::conditional_fields;
 use crate::types::value_type;
@@ -46,7 +47,7 @@ pub struct OutValue {
 impl Lower<'_> {
     pub(super) fn declare_outs(&mut self) {
         match self.need.dispatch {
-            true => self.b.graph.outs.push("dispatch".to_string().into()),
+            true => self.b.graph.outs.extend(DISPATCH_SLOTS.map(|name| format!("dispatch.{name}").into())),
             false => self.b.graph.outs.extend((0..PATH_WORDS).map(|word| format!("path.{word}").into())),
         }
         let first_words = self.b.graph.outs.len() + 1;

@@ -1,0 +1,282 @@
+//! Assigns packets to units of work: all packets of a unit are processed by one worker.
+//!
+//! A unit is usually one connection. Connections that share packets are one unit, the pair of hosts of the outermost
+//! addresses: a tunnel over UDP and the connections inside the tunnel. Fragments belong to the unit of their datagram,
+//! which its first fragment determines; the first fragments of a batch are known before its packets are assigned. A
+//! packet that shows too late that two units belong together is *astray*: rows of its connection or datagram may differ
+//! from those of a run with one worker.
+
+use std::collections::{HashMap, VecDeque};
+use weir_compile::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
+
+/// Maximum number of entries of each generation of a table.
+const ENTRIES_MAX: usize = 1 << 18;
+
+/// The keys of a packet, as the program computes them from its bytes; 0: the packet has no such key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PacketKeys {
+    /// The pair of hosts of the outermost addresses.
+    pub hosts: u64,
+    /// The outermost connection, or [`DISPATCH_UNKNOWN`]; and the innermost one: equal if the packet has one connection.
+    pub outermost: u64,
+    pub innermost: u64,
+    /// The datagram of which the packet is a fragment.
+    pub datagram: u64,
+}
+
+impl PacketKeys {
+    /// The keys in the slots of a packet's record.
+    pub fn of(outs: &[u64]) -> Self {
+        let [hosts, outermost, innermost, datagram] =
+            std::array::from_fn::<_, { DISPATCH_SLOTS.len() }, _>(|slot| outs[slot]);
+        Self { hosts, outermost, innermost, datagram }
+    }
+
+    fn is_first_fragment(&self) -> bool {
+        self.datagram != 0 && self.outermost != 0
+    }
+}
+
+/// The units of packets.
+#[derive(Default)]
+pub(crate) struct Units {
+    /// Connections that carry other connections.
+    carriers: Recent<()>,
+    /// Units of the connections that are part of a pair of hosts: others carry them, or fragments came out of order.
+    joined: Recent<u64>,
+    /// Units of datagrams that arrive in fragments, and whether their first fragment has arrived.
+    datagrams: Recent<(u64, bool)>,
+    /// The first fragments of the batch, by datagram; of several, the first one that has not arrived yet.
+    first: HashMap<u64, VecDeque<PacketKeys>>,
+    /// Pairs of hosts whose later fragments arrived before the first ones: their new connections are one unit.
+    unordered: Recent<()>,
+}
+
+impl Units {
+    /// Forgets what was not seen for a whole period.
+    pub fn pass_period(&mut self) {
+        self.carriers.pass_period();
+        self.joined.pass_period();
+        self.datagrams.pass_period();
+        self.unordered.pass_period();
+    }
+
+    /// Begins a batch that consists of packets with these keys.
+    pub fn begin<'a>(&mut self, batch: impl Iterator<Item = &'a PacketKeys>) {
+        self.first.clear();
+        for keys in batch.filter(|keys| keys.is_first_fragment()) {
+            self.first.entry(keys.datagram).or_default().push_back(*keys);
+        }
+    }
+
+    /// The unit of a packet; 0 for packets without addresses. `is_unit`: whether a connection may be a unit already.
+    /// The second value says that the packet is astray.
+    pub fn of(&mut self, keys: PacketKeys, is_unit: impl Fn(u64) -> bool) -> (u64, bool) {
+        let datagram = keys.datagram;
+        if datagram == 0 {
+            return self.of_whole(keys, &is_unit);
+        }
+        if !keys.is_first_fragment() {
+            return self.of_later_fragment(keys, &is_unit);
+        }
+        if let Some(first) = self.first.get_mut(&datagram) {
+            first.pop_front();
+        }
+        let (unit, is_astray) = self.of_whole(keys, &is_unit);
+        // Later fragments came before: the datagram stays whole, even if its connection does not.
+        let whole =
+            self.datagrams.get(datagram).filter(|(_, has_first)| !has_first).map_or(unit, |(unit, _)| unit);
+        self.datagrams.insert(datagram, (whole, true));
+        (whole, is_astray || whole != unit)
+    }
+
+    /// The unit of a packet that is no fragment, or of a first fragment by itself.
+    fn of_whole(&mut self, keys: PacketKeys, is_unit: &impl Fn(u64) -> bool) -> (u64, bool) {
+        let PacketKeys { hosts, outermost, innermost, .. } = keys;
+        match outermost == innermost {
+            true if outermost == 0 => (hosts, false),
+            // If a first fragment is too short for the header, the connection may be anywhere.
+            false if outermost == DISPATCH_UNKNOWN => (hosts, keys.datagram != 0),
+            true => (self.of_connection(hosts, outermost, is_unit), false),
+            false => self.of_carried(hosts, outermost, innermost, is_unit),
+        }
+    }
+
+    /// The unit of a fragment that is not the first one.
+    fn of_later_fragment(&mut self, keys: PacketKeys, is_unit: &impl Fn(u64) -> bool) -> (u64, bool) {
+        if let Some((unit, _)) = self.datagrams.get(keys.datagram) {
+            return (unit, false);
+        }
+        let first = self.first.get(&keys.datagram).and_then(|first| first.front().copied());
+        let (unit, is_astray) = match first {
+            Some(first) => self.of_whole(first, is_unit),
+            None => {
+                self.unordered.insert(keys.hosts, ());
+                (keys.hosts, false)
+            }
+        };
+        self.datagrams.insert(keys.datagram, (unit, false));
+        (unit, is_astray)
+    }
+
+    /// The unit of a packet with one connection.
+    fn of_connection(&mut self, hosts: u64, connection: u64, is_unit: &impl Fn(u64) -> bool) -> u64 {
+        if self.carriers.get(connection).is_some() {
+            return hosts;
+        }
+        if let Some(unit) = self.joined.get(connection) {
+            return unit;
+        }
+        if self.unordered.get(hosts).is_some() && !is_unit(connection) {
+            self.joined.insert(connection, hosts);
+            return hosts;
+        }
+        connection
+    }
+
+    /// The unit of a packet in which a connection carries another one.
+    fn of_carried(
+        &mut self,
+        hosts: u64,
+        carrier: u64,
+        carried: u64,
+        is_unit: &impl Fn(u64) -> bool,
+    ) -> (u64, bool) {
+        let is_new_carrier = self.carriers.get(carrier).is_none();
+        self.carriers.insert(carrier, ());
+        let before = self.joined.get(carried);
+        self.joined.insert(carried, before.unwrap_or(hosts));
+        let is_astray = match before {
+            None => is_unit(carried),
+            Some(unit) => unit != hosts,
+        };
+        (hosts, is_astray || is_new_carrier && is_unit(carrier))
+    }
+}
+
+/// A bounded table that forgets entries which were not used for a whole period.
+struct Recent<T> {
+    now: HashMap<u64, T>,
+    before: HashMap<u64, T>,
+}
+
+impl<T> Default for Recent<T> {
+    fn default() -> Self {
+        Self { now: HashMap::new(), before: HashMap::new() }
+    }
+}
+
+impl<T: Copy> Recent<T> {
+    fn pass_period(&mut self) {
+        self.before = std::mem::take(&mut self.now);
+    }
+
+    fn get(&mut self, key: u64) -> Option<T> {
+        if self.now.is_empty() && self.before.is_empty() {
+            return None;
+        }
+        if let Some(value) = self.now.get(&key) {
+            return Some(*value);
+        }
+        let value = self.before.get(&key).copied()?;
+        self.insert(key, value);
+        Some(value)
+    }
+
+    fn insert(&mut self, key: u64, value: T) {
+        // The older half makes room.
+        if self.now.len() >= ENTRIES_MAX && !self.now.contains_key(&key) {
+            self.pass_period();
+        }
+        self.now.insert(key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(hosts: u64, outermost: u64, innermost: u64, datagram: u64) -> PacketKeys {
+        PacketKeys { hosts, outermost, innermost, datagram }
+    }
+
+    #[test]
+    fn connections_of_two_hosts_are_units_of_their_own() {
+        let mut units = Units::default();
+        assert_eq!(units.of(keys(1, 10, 10, 0), |_| false), (10, false));
+        assert_eq!(units.of(keys(1, 11, 11, 0), |_| false), (11, false));
+        assert_eq!(units.of(keys(1, 0, 0, 0), |_| false), (1, false), "no connection");
+        assert_eq!(units.of(keys(0, 0, 0, 0), |_| false), (0, false), "no addresses");
+    }
+
+    #[test]
+    fn fragments_belong_to_the_connection_of_the_first_one() {
+        let mut units = Units::default();
+        assert_eq!(units.of(keys(1, 10, 10, 7), |_| false), (10, false));
+        assert_eq!(units.of(keys(1, 0, 0, 7), |_| false), (10, false));
+        assert_eq!(units.of(keys(1, 0, 0, 8), |_| false), (1, false), "its first fragment is missing");
+        assert_eq!(
+            units.of(keys(1, 10, 10, 8), |_| true),
+            (1, true),
+            "too late: the connection is elsewhere"
+        );
+        // New connections of hosts that send fragments in reverse order wait for them at one place.
+        assert_eq!(units.of(keys(1, 12, 12, 0), |_| false), (1, false));
+        assert_eq!(units.of(keys(1, 10, 10, 0), |unit| unit == 10), (10, false));
+        assert_eq!(units.of(keys(2, 20, 20, 0), |_| false), (20, false));
+    }
+
+    #[test]
+    fn the_first_fragments_of_a_batch_are_known_before() {
+        let mut units = Units::default();
+        let batch = [keys(1, 0, 0, 7), keys(1, 10, 10, 7), keys(1, 11, 11, 7), keys(1, 0, 0, 7)];
+        units.begin(batch.iter());
+        let found = batch.map(|keys| units.of(keys, |_| true));
+        // The second first fragment begins another datagram with the same identification.
+        assert_eq!(found, [(10, false), (10, false), (11, false), (11, false)]);
+    }
+
+    #[test]
+    fn a_first_fragment_without_a_whole_header_is_astray() {
+        let mut units = Units::default();
+        assert_eq!(units.of(keys(1, DISPATCH_UNKNOWN, 0, 7), |_| false), (1, true));
+        assert_eq!(units.of(keys(1, 0, 0, 7), |_| false), (1, false));
+        assert_eq!(
+            units.of(keys(1, DISPATCH_UNKNOWN, 0, 0), |_| false),
+            (1, false),
+            "no row contains the packet"
+        );
+    }
+
+    #[test]
+    fn a_tunnel_and_the_connections_inside_are_one_unit() {
+        let mut units = Units::default();
+        assert_eq!(units.of(keys(1, 10, 50, 0), |_| false), (1, false));
+        assert_eq!(
+            units.of(keys(1, 11, 50, 0), |_| false),
+            (1, false),
+            "the other direction has other ports"
+        );
+        assert_eq!(units.of(keys(1, 10, 10, 0), |_| false), (1, false), "a packet of the tunnel itself");
+        assert_eq!(units.of(keys(2, 20, 50, 0), |_| false), (2, true), "the tunnel's ends have changed");
+        assert_eq!(units.of(keys(3, 50, 50, 0), |_| false), (1, false), "outside of the tunnel");
+        assert_eq!(units.of(keys(1, 30, 51, 0), |unit| unit == 30), (1, true), "the tunnel was elsewhere");
+    }
+
+    #[test]
+    fn tables_forget_and_are_bounded() {
+        let mut recent = Recent::default();
+        for key in 0..3 * ENTRIES_MAX as u64 {
+            recent.insert(key, key);
+        }
+        assert!(recent.now.len() <= ENTRIES_MAX && recent.before.len() <= ENTRIES_MAX);
+        assert_eq!((recent.get(0), recent.get(3 * ENTRIES_MAX as u64 - 1).is_some()), (None, true));
+        let mut recent = Recent::default();
+        recent.insert(1, 5);
+        recent.pass_period();
+        assert_eq!(recent.get(1), Some(5));
+        recent.pass_period();
+        recent.pass_period();
+        assert_eq!(recent.get(1), None);
+    }
+}
