@@ -56,9 +56,10 @@ pub struct Input {
     /// Maximum number of flows in each table
     #[arg(long, value_name = "N", default_value_t = 1 << 24, value_parser = flows, allow_negative_numbers = true)]
     pub flows_max: usize,
-    /// Memory of each worker for out-of-order segments, chunks and session parsers
-    #[arg(long, value_name = "BYTES", default_value = "512M", allow_hyphen_values = true)]
-    pub memory: String,
+    /// Memory of the run: flows, out-of-order segments, streams, sessions, packets that wait. If it is short,
+    /// idle connections end first, then streams lose bytes. Default: half of the machine's memory
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    pub memory: Option<String>,
     /// When memory is short, the bytes of each stream beyond this number are dropped first
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub overload_cutoff: Option<String>,

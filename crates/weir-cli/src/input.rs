@@ -2,6 +2,7 @@
 
 use crate::args::{Input, Program};
 use crate::failure::Failure;
+use crate::memory;
 use crate::policies::read_policies;
 use crate::quantity::bytes;
 use crate::terminal;
@@ -130,7 +131,7 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
 
 /// The bounds on the memory of a worker.
 fn read_memory(input: &Input) -> Result<OverloadParams, Failure> {
-    let memory_max = usize::try_from(bytes("--memory", &input.memory)?).unwrap_or(usize::MAX);
+    let memory_max = memory::of_worker(input)?;
     let cutoff = input.overload_cutoff.as_deref();
     let cutoff = cutoff.map_or(Ok(u64::MAX), |text| bytes("--overload-cutoff", text))?;
     Ok(OverloadParams { memory_max, cutoff, ..OverloadParams::default() })

@@ -28,6 +28,7 @@ mod file_options;
 mod form;
 mod grep;
 mod input;
+mod memory;
 mod merged_logs;
 mod outlets;
 mod output;

@@ -1,5 +1,6 @@
 //! The report at the end of a run, on standard error: losses always, all counters and stages with `--stats`.
 
+use crate::memory;
 use crate::totals::Loss;
 use std::process::ExitCode;
 use weir::io::Found;
@@ -31,11 +32,19 @@ pub fn losses(ran: &Ran) {
              wait; find the flows first (weir flows), then filter by their addresses and ports"
         );
     }
-    let shed = counters.flow.flows_shed;
+    let shed = counters.flow.flows_shed - counters.flow.holders_shed;
+    if shed > 0 {
+        let why = match counters.flow.growth_refused {
+            0 => "the flow table was full (--flows-max)",
+            _ => "memory was too short for more flows (--memory)",
+        };
+        say!("weir: {shed} connections were ended early, those nearest to their time-out: {why}");
+    }
+    let shed = counters.flow.holders_shed;
     if shed > 0 {
         say!(
-            "weir: {shed} connections were ended early, those nearest to their time-out: the flow table was full \
-             (--flows-max)"
+            "weir: memory was short: {shed} connections were ended early, those idle for the longest time, to \
+             release the memory that they held (--memory)"
         );
     }
     let shed = counters.session.sessions_shed;
@@ -153,6 +162,9 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     let held: Vec<String> = held.map(|(owner, bytes, _)| format!("{owner} {bytes}")).collect();
     if !held.is_empty() {
         say!("memory     at most {} bytes", held.join(" + "));
+    }
+    if let Some(bytes) = memory::process_peak_bytes() {
+        say!("process    at most {bytes} bytes of memory");
     }
     let (swaps, longest) = ran.outcome.swaps;
     if swaps > 0 {

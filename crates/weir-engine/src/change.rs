@@ -101,6 +101,7 @@ impl<S: Subscriber> Worker<S> {
         self.delivery.set_plan(Arc::clone(&plan), |open| remainders.map(open));
         self.program = Arc::clone(&plan.program);
         self.delivery.streams.overload.set_session_bytes(self.flows.session_bytes());
+        self.delivery.streams.overload.set_table_bytes(self.flows.granted_bytes());
         self.lanes.fill(Lane::default());
         self.plan = plan;
     }
@@ -150,7 +151,8 @@ impl Flows {
         let old_graph = old_plan.program.graph();
         std::mem::swap(&mut self.sequences, &mut new.sequences);
         new.sequences = Reassembler::taking_over(new.sequences, old_graph, graph, layout);
-        new.outer = std::mem::take(&mut self.outer);
+        (new.outer, new.outer_bytes) = (std::mem::take(&mut self.outer), self.outer_bytes);
+        new.holders = std::mem::take(&mut self.holders);
         new.messages = std::mem::take(&mut self.messages);
         new.messages.release_tables(|table| graph.find_var(table, &EngineVar::Messages).is_some());
         *self = new;

@@ -53,7 +53,9 @@ counters! {
         flows_ended, "Flows ended by their state machine (closed connections).";
         flows_restarted, "Flows ended because a new flow with the same key began.";
         flows_expired, "Flows ended by their idle time-out.";
-        flows_shed, "Flows ended early because the table was full: those nearest to their time-out.";
+        flows_shed, "Flows ended early because their table was full or could not grow (those nearest to their time-out), or to release the memory that they held.";
+        holders_shed, "Flows, counted in flows_shed, ended early to release the memory that they held: those idle for the longest time.";
+        growth_refused, "Times that a table could not grow because memory was short.";
         flows_flushed, "Flows ended by the end of the run.";
         flows_peak, "Maximum number of live flows; with several workers the sum of their maxima.";
     }

@@ -136,7 +136,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                     let &Ordered { gap_bytes, ref bytes, claimed_bytes, ref metas, .. } = &next.ordered;
                     let (block, whole) = (&bytes.block, &metas[..tail.layout.whole_values]);
                     let segment = Segment { gap_bytes, bytes: bytes.bytes(), claimed_bytes, block, whole };
-                    tail.messages.collect(flow, side, &segment);
+                    tail.shared.messages.collect(flow, side, &segment);
                 }
                 if tail.sessions.is_none() || !tail.layout.wants_bytes(data, side) {
                     continue;

@@ -6,15 +6,16 @@ use crate::effects::Effects;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
+use crate::holders::{Holders, Holding};
 use crate::messages::Messages;
 use crate::plan::{ClassSet, Plan, SessionVerdict, Want};
 use crate::sequence::{Inserted, Outcome, Passed, Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
 use crate::sets::Terms;
-use crate::stream::FlowStreams;
+use crate::stream::{FlowStreams, Overload};
 use crate::subscriber::TrackedPacket;
 use crate::table::{Birth, FlowId, OwnedHeader};
-use crate::tables::{TableState, TailFlow};
+use crate::tables::{SharedState, TableState, TailFlow};
 use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -44,6 +45,10 @@ pub(crate) struct Flows {
     further_terms: Range<usize>,
     /// A question is about streams.
     wants_streams: bool,
+    /// Flows that may hold memory besides their entry.
+    pub(crate) holders: Holders,
+    /// Bytes of `outer`.
+    pub(crate) outer_bytes: usize,
 }
 
 /// The result of looking up the flow that a program requests.
@@ -78,6 +83,8 @@ impl Flows {
             outer_terms,
             further_terms,
             wants_streams,
+            holders: Holders::default(),
+            outer_bytes: 0,
         }
     }
 
@@ -123,9 +130,14 @@ impl Flows {
         if !self.tables[outer.table().index()].flows.is_live(outer.id()) || inner.flow() == outer.flow() {
             return;
         }
-        let mut all = self.outer.get(&outer.flow()).cloned().unwrap_or_default();
+        let before = self.outer.get(&outer.flow()).map_or(&[][..], Vec::as_slice);
+        let mut all = Vec::with_capacity(before.len() + 1);
+        all.extend_from_slice(before);
         all.push((outer.table(), self.tables[outer.table().index()].flows.entry(outer.id()).0.into()));
-        self.outer.insert(inner.flow(), all);
+        self.outer_bytes += outer_cost(&all);
+        if let Some(old) = self.outer.insert(inner.flow(), all) {
+            self.outer_bytes -= outer_cost(&old);
+        }
     }
 
     /// Stores the packet's result up to the outer connection, in which another connection was found.
@@ -216,9 +228,13 @@ impl Flows {
         k: &Continuation,
         packet: &PacketMeta,
         counters: &mut FlowCounters,
+        overload: &mut Overload,
     ) -> Result<FlowHit, Option<FlowRef>> {
         self.before = packet.time.0;
         let table = Table(k.table);
+        if self.tables[table.index()].flows.needs_grant() && !self.grow(table, overload) {
+            counters.growth_refused += 1;
+        }
         let state = &mut self.tables[table.index()];
         let (swap, responder) = k.sender();
         let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };
@@ -247,11 +263,86 @@ impl Flows {
         Ok(FlowHit::new(table, id, responder, true))
     }
 
+    /// Lets a table grow, if the account admits that and the system has the memory.
+    #[cold]
+    fn grow(&mut self, table: Table, overload: &mut Overload) -> bool {
+        let held_bytes = self.held_bytes();
+        let state = &mut self.tables[table.index()];
+        let bytes = state.grant_bytes(self.wants_streams);
+        let grows = overload.admits_growth(bytes, held_bytes) && state.grant().is_ok();
+        if grows {
+            overload.charge_tables(bytes);
+        }
+        grows
+    }
+
+    /// Bytes that flows hold besides what sessions and streams do: waiting segments, unfinished messages, outer
+    /// connections, and the list of these flows.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        held_bytes(&self.sequences, &self.messages, &self.holders, self.outer_bytes)
+    }
+
+    /// The flow that holds memory and has been idle for the longest time, if its last packet is at or before `until`.
+    /// `holds_streams`: whether a flow holds bytes of streams that wait for their filter.
+    pub fn longest_idle_holder(
+        &mut self,
+        until: i64,
+        holds_streams: impl Fn(FlowRef) -> bool,
+    ) -> Option<FlowRef> {
+        let (tables, sequences, messages) = (&mut self.tables, &self.sequences, &self.messages);
+        self.holders.longest_idle(until, |flow, first_packet| {
+            let state = &mut tables[flow.table.index()];
+            if !state.flows.is_live(flow.id) || state.flows.entry(flow.id).0.first_packet != first_packet {
+                return Holding::Ended;
+            }
+            let layout = &state.layout;
+            let sessions = state.sessions.get(flow.id.0 as usize).filter(|_| layout.delivers);
+            let holds_chunks = state.streams.get_mut(flow.id).is_some_and(|streams| streams.have_chunks());
+            let (header, data) = state.flows.entry_mut(flow.id);
+            let is_waiting = |side| layout.sequence.is_some_and(|s| sequences.is_waiting(s, data, side));
+            let holds = sessions.is_some_and(|sessions| sessions.held_bytes() > 0)
+                || holds_chunks
+                || Direction::BOTH.into_iter().any(is_waiting)
+                || messages.holds(flow)
+                || holds_streams(flow);
+            if holds {
+                return Holding::Some(header.last_time);
+            }
+            header.is_holder = false;
+            Holding::Nothing
+        })
+    }
+
+    /// Discards list entries of ended flows, if they are many.
+    pub fn discard_holders(&mut self) {
+        let live = self.tables.iter().map(|table| table.flows.len()).sum();
+        if self.holders.is_stale(live) {
+            let tables = &self.tables;
+            self.holders.discard(|flow, first_packet| {
+                let flows = &tables[flow.table.index()].flows;
+                flows.is_live(flow.id) && flows.entry(flow.id).0.first_packet == first_packet
+            });
+        }
+    }
+
+    /// Bytes of all grants to tables.
+    pub fn granted_bytes(&self) -> usize {
+        self.tables.iter().map(|table| table.granted_bytes(self.wants_streams)).sum()
+    }
+
     /// The parts of a flow.
     #[inline]
     pub fn tail(&mut self, flow: FlowRef) -> (TailFlow<'_>, &mut [u8]) {
         let state = &mut self.tables[flow.table.index()];
-        state.tail(flow, (&mut self.sequences, &mut self.messages), &self.plan)
+        let outer_bytes = self.outer_bytes;
+        let shared = SharedState {
+            sequences: &mut self.sequences,
+            messages: &mut self.messages,
+            holders: &mut self.holders,
+            outer_bytes,
+        };
+        state.tail(flow, shared, &self.plan)
     }
 
     /// The parts of a flow, for the tail of its packet.
@@ -457,8 +548,10 @@ impl Flows {
         if !self.messages.is_empty() {
             self.messages.release(flow);
         }
-        if !self.outer.is_empty() {
-            self.outer.remove(&flow);
+        if !self.outer.is_empty()
+            && let Some(old) = self.outer.remove(&flow)
+        {
+            self.outer_bytes -= outer_cost(&old);
         }
         let FlowRef { table, id } = flow;
         let state = &mut self.tables[table.index()];
@@ -495,13 +588,30 @@ impl Flows {
     }
 }
 
+/// Bytes that the flows of a worker hold besides what sessions and streams do.
+#[inline]
+pub(crate) fn held_bytes(
+    sequences: &Reassembler,
+    messages: &Messages,
+    holders: &Holders,
+    outer_bytes: usize,
+) -> usize {
+    sequences.held_bytes().0 + messages.held_bytes() + holders.bytes() + outer_bytes
+}
+
+/// Bytes of the connections around a connection, with their place in the map, which may be half empty.
+fn outer_cost(all: &[(Table, OwnedHeader)]) -> usize {
+    let keys: usize = all.iter().map(|(_, header)| header.heap_bytes()).sum();
+    2 * size_of::<(FlowRef, Vec<(Table, OwnedHeader)>)>() + size_of_val(all) + keys
+}
+
 /// Bounds on waiting segments; the total is the same as for the memory of streams.
 fn sequence_limits(plan: &Plan) -> SequenceLimits {
     let usual = SequenceLimits::default();
     let memory_max = plan.overload.memory_max;
     SequenceLimits {
-        total_bytes_max: usual.total_bytes_max.min(memory_max),
-        pinned_bytes_max: usual.pinned_bytes_max.min(memory_max / 4),
+        total_bytes_max: memory_max,
+        pinned_bytes_max: usual.pinned_bytes_max.min(memory_max / 8),
         strict: plan.limits.strict,
         ..usual
     }

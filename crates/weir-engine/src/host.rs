@@ -71,12 +71,13 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             frame =
                 (is_kept && self.delivery.matcher.asks_for_packets(terms, streams)).then(|| self.at.packet());
             let (priority, offset) = streams.rank(direction, self.delivery.matcher.priority(terms));
-            let held = self.flow.sequences.held_bytes().0;
+            let held = self.flow.held_bytes();
             let end = offset.saturating_add(bytes.len() as u64);
             self.delivery.streams.overload.admits(priority, end, waiting_cost(kept, frame), held)
         });
         let segment = Segment { at, bytes: kept, claimed_bytes, span, metas, policy, may_wait, frame };
-        let inserted = self.flow.sequences.insert(sequence, flow, direction, segment, self.at.block);
+        let inserted = self.flow.shared.sequences.insert(sequence, flow, direction, segment, self.at.block);
+        self.flow.note_holder();
         if let Some(streams) = &mut self.flow.streams {
             streams.count(direction, &inserted);
             if inserted.refused_bytes > 0 {
@@ -90,52 +91,52 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
-        self.flow.sequences.acknowledge(of.sequence, of.flow, of.direction, at);
+        self.flow.shared.sequences.acknowledge(of.sequence, of.flow, of.direction, at);
     }
 
     fn seq_begin(&mut self, of: SeqSide<'_>, at: u64) {
-        let outside_bytes = self.flow.sequences.confirm(of.sequence, of.flow, of.direction, at);
+        let outside_bytes = self.flow.shared.sequences.confirm(of.sequence, of.flow, of.direction, at);
         self.count_outside(of.direction, outside_bytes);
     }
 
     fn seq_end(&mut self, of: SeqSide<'_>) {
-        let outside_bytes = self.flow.sequences.end(of.sequence, of.flow, of.direction);
+        let outside_bytes = self.flow.shared.sequences.end(of.sequence, of.flow, of.direction);
         self.count_outside(of.direction, outside_bytes);
     }
 
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
         let Passed { ordered, frame, is_repeated } =
-            self.flow.sequences.next(of.sequence, of.flow, of.direction)?;
+            self.flow.shared.sequences.next(of.sequence, of.flow, of.direction)?;
         self.origin = Origin::Kept(frame, is_repeated);
         Some(ordered)
     }
 
     fn seq_assemble(&mut self, of: SeqSide<'_>) -> Slice {
-        self.flow.sequences.assemble(of.sequence, of.flow, of.direction)
+        self.flow.shared.sequences.assemble(of.sequence, of.flow, of.direction)
     }
 
     fn collect(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>, whole: &[u64]) {
         let OrderedBytes { gap_bytes, bytes, claimed_bytes } = next;
         let segment = messages::Segment { gap_bytes, bytes, claimed_bytes, block: self.at.block, whole };
-        self.flow.messages.collect(self.flow.flow_ref(), of.direction, &segment);
+        self.flow.shared.messages.collect(self.flow.flow_ref(), of.direction, &segment);
     }
 
     fn whole_value(&mut self, number: usize) -> u64 {
-        self.flow.messages.whole_value(number)
+        self.flow.shared.messages.whole_value(number)
     }
 
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
         let side = of.direction;
         let carrier = MessageCarrier { table: self.flow.table, header: (&*self.flow.header).into() };
         let sequence = self.flow.layout.sequence;
-        let waits =
-            sequence.is_some_and(|sequence| self.flow.sequences.is_waiting(sequence, of.flow.data, side));
+        let waits = sequence
+            .is_some_and(|sequence| self.flow.shared.sequences.is_waiting(sequence, of.flow.data, side));
         let packet = waits.then_some(self.at.packet());
-        self.flow.messages.first(self.flow.flow_ref(), of.direction, carrier, packet)
+        self.flow.shared.messages.first(self.flow.flow_ref(), of.direction, carrier, packet)
     }
 
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
-        self.flow.messages.next(done, wanted)
+        self.flow.shared.messages.next(done, wanted)
     }
 
     fn deliver(&mut self, of: FlowSide<'_>, next: OrderedBytes<'_>) {
@@ -154,7 +155,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let own = MessageCarrier { table: self.flow.table, header: (&*self.flow.header).into() };
         let MessageCarrier { table, header } = match flow {
             Some(_) => own,
-            None => self.flow.messages.carrier().unwrap_or(own),
+            None => self.flow.shared.messages.carrier().unwrap_or(own),
         };
         self.effects.emitted.push(event, table, header, values);
     }
@@ -180,10 +181,14 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     if let Some(streams) = flow.streams.take() {
         let known = known_of(flow, data);
         let view = view(flow, data, Recognised::default());
-        let queued_bytes = flow.sequences.held_bytes().0;
+        let queued_bytes = flow.held_bytes();
         let moment = Moment { now: next.now, queued_bytes, packet: None };
         let over = delivery.stream(effects, moment, &view, streams, next, &known);
+        let holds_bytes = streams.have_chunks() || !delivery.held.is_empty();
         flow.streams = Some(streams);
+        if holds_bytes {
+            flow.note_holder();
+        }
         if over && flow.sessions.as_ref().is_none_or(|sessions| sessions.is_over()) {
             stop_bytes(data, flow.layout.wants_at, next.side);
         }
@@ -209,10 +214,13 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     if held_bytes != before_bytes {
         let overload = &mut delivery.streams.overload;
         overload.resize_sessions(before_bytes, held_bytes);
-        if held_bytes > before_bytes && overload.is_exceeded(flow.sequences.held_bytes().0) {
+        if held_bytes > before_bytes && held_bytes > overload.sessions_of_one_max() {
             sessions.shed(&mut yielded, counters);
             overload.resize_sessions(held_bytes, 0);
         }
+    }
+    if held_bytes > 0 {
+        flow.note_holder();
     }
     delivery.stages.end(Stage::Sessions, 1, began);
     after_sessions(flow, data, delivery, effects, yielded);
@@ -271,7 +279,7 @@ fn after_sessions<S: Subscriber>(
     }
     if let Some(streams) = flow.streams.take() {
         let view = view(flow, data, recognised);
-        let queued_bytes = flow.sequences.held_bytes().0;
+        let queued_bytes = flow.held_bytes();
         let moment = Moment { now: flow.header.last_time, queued_bytes, packet: None };
         delivery.settle_streams(moment, &view, streams, &known);
         flow.streams = Some(streams);

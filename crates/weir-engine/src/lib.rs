@@ -4,7 +4,7 @@
 //!   connections.
 //! * `host`: functions that the tail of a program calls.  `flows`: the flows of a worker.  `flow_end`: how a flow ends.
 //! * [`plan`]: the task of a run.  [`subscriber`]: the receiver of the results.
-//! * [`hold`]: packets that wait for their connection's verdict.
+//! * [`hold`]: packets that wait for their connection's verdict.  `holders`: flows that hold memory, idle ones first.
 //! * [`flow`]: a flow as subscribers see it.
 //! * [`table`]: flows by key; entries that never move, buckets of one cache line.
 //! * [`clock`]: the time, from packets.  [`timer`]: when idle flows end.
@@ -33,6 +33,7 @@ mod flow_hit;
 mod flow_ref;
 mod flows;
 pub mod hold;
+mod holders;
 mod host;
 mod matcher;
 pub mod memory;

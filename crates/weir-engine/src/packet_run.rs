@@ -177,8 +177,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
     }
 
     fn make(&mut self) -> Result<FlowHit, Advance> {
-        let counters = &mut self.delivery.counters.flow;
-        let flow = match self.flows.make(&self.lane.k, self.at.packet, counters) {
+        let (counters, overload) = (&mut self.delivery.counters.flow, &mut self.delivery.streams.overload);
+        let flow = match self.flows.make(&self.lane.k, self.at.packet, counters, overload) {
             Ok(flow) => flow,
             Err(Some(victim)) => return Err(Advance::Ends(victim, EndReason::Shed)),
             Err(None) => return Err(Advance::Stopped(Some(DropReason::FlowLimit))),

@@ -207,6 +207,14 @@ impl Plan {
         !self.packet_bits().is_subset(&self.immediate_bits())
     }
 
+    /// Divides the memory between workers and the packets that wait for their connection, which get a quarter at
+    /// most. They are not counted in a worker's account, because they wait behind all workers.
+    pub fn share_with_held_packets(&mut self) {
+        let memory_max = self.overload.memory_max;
+        self.limits.held_bytes_max = self.limits.held_bytes_max.min(memory_max / 4);
+        self.overload.memory_max = memory_max - self.limits.held_bytes_max;
+    }
+
     /// Remainders with a bit in a verdict that hold because there is no session, for a flow with this verdict.
     pub(crate) fn absent(&self, verdict: &SessionVerdict) -> RemainderSet {
         if verdict.had_session {

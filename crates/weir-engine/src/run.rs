@@ -127,5 +127,6 @@ impl<S: Subscriber> Worker<S> {
         }
         self.flows.messages.end_packet();
         lane.k.release();
+        self.shed_excess();
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn settle_open<S: Subscriber>(
     };
     for (flow, held) in effects.take_streams(only) {
         flows.record_terms_of_part(flow, terms);
-        let queued_bytes = flows.sequences.held_bytes().0;
+        let queued_bytes = flows.held_bytes();
         let state = &mut flows.tables[flow.table.index()];
         let Some(streams) = state.streams.get_mut(flow.id) else {
             held.release(&mut delivery.streams.overload);

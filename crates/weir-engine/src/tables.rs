@@ -3,13 +3,15 @@
 
 use crate::flow::read_number;
 use crate::flow_ref::FlowRef;
+use crate::flows::held_bytes;
+use crate::holders::Holders;
 use crate::messages::Messages;
 use crate::plan::{Plan, SessionVerdict};
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
 use crate::sets::ClassSet;
 use crate::stream::{FlowStreams, StreamSlots};
-use crate::table::{FlowId, FlowTable, Header};
+use crate::table::{FlowId, FlowTable, Full, GRANT_FLOWS, Header};
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
 use crate::words::Words;
@@ -20,6 +22,9 @@ use weir_ir::key::KeyEnds;
 use weir_sessions::ProtocolSet;
 
 use weir_packet::Direction;
+
+/// Bytes of a flow in temporary lists: of flows whose time has passed, and of all flows at the end of a run.
+const LISTED_BYTES_PER_FLOW: usize = 40;
 
 /// The flows of one table.
 pub(crate) struct TableState {
@@ -75,6 +80,42 @@ impl TableState {
             Some(header.last_time.saturating_add(timeouts.ns(data)))
         })?;
         (flows.entry(id).0.last_time < time).then_some(id)
+    }
+}
+
+impl TableState {
+    /// Bytes that a flow costs at most, with everything that each flow of the table has.
+    fn bytes_per_flow(&self, wants_streams: bool) -> usize {
+        let delivered = match (self.layout.delivers, wants_streams) {
+            (false, _) => 0,
+            (true, false) => size_of::<FlowSessions>(),
+            (true, true) => size_of::<FlowSessions>() + size_of::<FlowStreams>(),
+        };
+        self.flows.bytes_per_flow() + TimerWheel::BYTES_PER_FLOW + LISTED_BYTES_PER_FLOW + delivered
+    }
+
+    /// Bytes that the next [grant](Self::grant) costs.
+    pub fn grant_bytes(&self, wants_streams: bool) -> usize {
+        GRANT_FLOWS * self.bytes_per_flow(wants_streams)
+    }
+
+    /// Bytes of all grants so far.
+    pub fn granted_bytes(&self, wants_streams: bool) -> usize {
+        self.flows.granted_flows() * self.bytes_per_flow(wants_streams)
+    }
+
+    /// Lets the table grow by [`GRANT_FLOWS`] flows.
+    ///
+    /// # Errors
+    /// [`Full`] if the system has no memory for them.
+    pub fn grant(&mut self) -> Result<(), Full> {
+        let flows = self.flows.ids() as usize + GRANT_FLOWS;
+        if self.layout.delivers {
+            let more = flows.saturating_sub(self.sessions.len());
+            self.sessions.try_reserve(more).map_err(|_| Full)?;
+        }
+        self.wheel.reserve(flows).map_err(|_| Full)?;
+        self.flows.grant()
     }
 }
 
@@ -174,7 +215,8 @@ impl TableState {
         let data_bytes = plan.program.layout().size(table);
         let key_words = plan.program.graph().key_words(table);
         Self {
-            flows: FlowTable::new(key_words, data_bytes, plan.limits.flows_max, plan.limits.seed),
+            flows: FlowTable::new(key_words, data_bytes, plan.limits.flows_max, plan.limits.seed)
+                .on_request(),
             wheel: TimerWheel::default(),
             sessions: vec![],
             streams: StreamSlots::default(),
@@ -187,7 +229,7 @@ impl TableState {
     pub fn tail<'a>(
         &'a mut self,
         FlowRef { table, id }: FlowRef,
-        (sequences, messages): (&'a mut Reassembler, &'a mut Messages),
+        shared: SharedState<'a>,
         plan: &'a Plan,
     ) -> (TailFlow<'a>, &'a mut [u8]) {
         let (header, data) = self.flows.entry_mut(id);
@@ -198,9 +240,18 @@ impl TableState {
         }
         let layout = &self.layout;
         let open = None;
-        let tail = TailFlow { table, id, header, sessions, streams, sequences, messages, layout, open, plan };
+        let tail = TailFlow { table, id, header, sessions, streams, shared, layout, open, plan };
         (tail, data)
     }
+}
+
+/// State of a worker that its flows share.
+pub(crate) struct SharedState<'a> {
+    pub sequences: &'a mut Reassembler,
+    pub messages: &'a mut Messages,
+    pub holders: &'a mut Holders,
+    /// Bytes of the lists of connections around connections.
+    pub outer_bytes: usize,
 }
 
 /// The parts of a flow that the host of a tail may access, besides its variables.
@@ -210,8 +261,7 @@ pub(crate) struct TailFlow<'a> {
     pub header: &'a mut Header,
     pub sessions: Option<&'a mut FlowSessions>,
     pub streams: Option<&'a mut FlowStreams>,
-    pub sequences: &'a mut Reassembler,
-    pub messages: &'a mut Messages,
+    pub shared: SharedState<'a>,
     pub layout: &'a TableLayout,
     /// The place of the terms that the current packet may still decide; set in a packet's tail.
     pub open: Option<Words>,
@@ -221,6 +271,22 @@ pub(crate) struct TailFlow<'a> {
 impl TailFlow<'_> {
     pub fn flow_ref(&self) -> FlowRef {
         FlowRef::new(self.table, self.id)
+    }
+
+    /// Bytes that the worker's flows hold besides what sessions and streams do.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        let SharedState { sequences, messages, holders, outer_bytes } = &self.shared;
+        held_bytes(sequences, messages, holders, *outer_bytes)
+    }
+
+    /// Records that the flow may hold memory besides its entry.
+    #[inline]
+    pub fn note_holder(&mut self) {
+        let Header { is_holder, first_packet, last_time, .. } = *self.header;
+        if !is_holder {
+            self.header.is_holder = self.shared.holders.enter(self.flow_ref(), first_packet, last_time);
+        }
     }
 
     /// The new time-out in milliseconds, if the tail changed it so that the timer wheel must be updated or the flow

@@ -69,6 +69,17 @@ fn tick_of(time: i64) -> u64 {
 }
 
 impl TimerWheel {
+    /// Bytes of a flow in the wheel.
+    pub(crate) const BYTES_PER_FLOW: usize = size_of::<Node>();
+
+    /// Reserves memory for `flows` ids.
+    ///
+    /// # Errors
+    /// If the system has no memory.
+    pub(crate) fn reserve(&mut self, flows: usize) -> Result<(), std::collections::TryReserveError> {
+        self.nodes.try_reserve(flows.saturating_sub(self.nodes.len()))
+    }
+
     /// Schedules a visit of the flow soon after `deadline` (nanoseconds since 1970). An earlier visit stays
     /// scheduled. Constant time.
     pub fn schedule(&mut self, id: FlowId, deadline: i64) {

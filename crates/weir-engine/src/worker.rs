@@ -18,7 +18,12 @@ use weir_ir::abi::Program;
 use weir_packet::BURST_PACKETS_MAX;
 
 /// Flows that end per call of [`Worker::finish`].
-const ENDING_FLOWS: usize = 4096;
+///
+/// Each may yield hundreds of sessions, which wait until the caller takes them.
+const ENDING_FLOWS: usize = 128;
+
+/// Idle time after which a flow gives up the memory that it holds, if memory is short: 10 s.
+const IDLE_NS: i64 = 10_000_000_000;
 
 /// One worker. Workers share only the plan.
 pub struct Worker<S> {
@@ -70,6 +75,7 @@ impl<S: Subscriber> Worker<S> {
             self.delivery.order = Order { burst, phase: 1, at: deadline, flow: first_packet };
             self.end_flow(flow, EndReason::Idle);
         }
+        self.shed_idle(burst, now);
         self.delivery.stages.end(Stage::Expire, ended, began);
     }
 
@@ -96,6 +102,36 @@ impl<S: Subscriber> Worker<S> {
         }
         self.delivery.stages.end(Stage::Expire, ending.len(), began);
         !self.ending.is_empty()
+    }
+
+    /// Ends flows that hold memory until no more is used than allowed: those idle for the longest time first.
+    #[inline]
+    pub(crate) fn shed_excess(&mut self) {
+        while self.delivery.streams.overload.is_exceeded(self.flows.held_bytes()) && self.shed_until(i64::MAX)
+        {
+        }
+    }
+
+    /// If memory is short, ends flows that hold memory and have been idle for [`IDLE_NS`] at `now`.
+    fn shed_idle(&mut self, burst: u64, now: i64) {
+        self.flows.discard_holders();
+        self.delivery.order = Order { burst, phase: 1, at: now, flow: 0 };
+        while self.delivery.streams.overload.is_short(self.flows.held_bytes())
+            && self.shed_until(now.saturating_sub(IDLE_NS))
+        {}
+    }
+
+    /// Ends the flow that holds memory and has been idle for the longest time, if its last packet is at or before
+    /// `until`. Returns whether there was one.
+    #[cold]
+    fn shed_until(&mut self, until: i64) -> bool {
+        let held = &self.delivery.held;
+        let Some(flow) = self.flows.longest_idle_holder(until, |flow| held.contains_key(&flow)) else {
+            return false;
+        };
+        self.delivery.counters.flow.holders_shed += 1;
+        self.end_flow(flow, EndReason::Shed);
+        true
     }
 
     pub(crate) fn end_flow(&mut self, flow: FlowRef, reason: EndReason) {

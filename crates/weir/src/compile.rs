@@ -472,6 +472,9 @@ impl Compiler {
             timed: options.timed,
         };
         plan.verdicts = plan.verdict_bits();
+        if plan.holds_packets() {
+            plan.share_with_held_packets();
+        }
         Ok(Compiled {
             asks: asks.to_vec(),
             plan: Arc::new(plan),

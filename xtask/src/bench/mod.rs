@@ -11,6 +11,7 @@
 //! without writing; `--weir FILE` uses another binary; `--dry` leaves `docs/benchmarks.md` unchanged.
 
 mod assembler;
+mod attacks;
 mod cases;
 mod child;
 mod compile;
@@ -113,6 +114,12 @@ pub fn run(args: &[String]) -> Result {
     }
     if options.wants_whole(assembler::TITLE) {
         add(assembler::table(&options, &programs)?);
+    }
+    if options.wants_whole(attacks::TITLE) {
+        match attacks::table(&programs.weir, &programs.scratch)? {
+            Some(table) => add(table),
+            None => println!("not measured: {} (../shared/attack/gen.c, and cc)", attacks::TITLE),
+        }
     }
     if tables.is_empty() {
         return Err("no table has this title, trace or program".into());

@@ -172,6 +172,12 @@ impl Messages {
         self.held_bytes
     }
 
+    /// Whether the flow has unfinished messages.
+    pub fn holds(&self, flow: FlowRef) -> bool {
+        let has = |side| self.unfinished.contains_key(&direction(flow, side));
+        !self.unfinished.is_empty() && Direction::BOTH.into_iter().any(has)
+    }
+
     /// Adds a segment of a direction.
     pub fn collect(&mut self, flow: FlowRef, side: Direction, segment: &Segment<'_>) {
         let &Segment { gap_bytes, bytes, claimed_bytes, block, whole } = segment;

@@ -73,21 +73,29 @@ pub struct Overload {
     fixed_bytes: usize,
     /// Bytes of session parsers, and of connections whose protocol is not known yet.
     session_bytes: usize,
+    /// Bytes that flow tables obtained beyond their smallest size. They are never returned.
+    table_bytes: usize,
     counters: StreamCounters,
 }
 
 impl Overload {
     /// An empty account.
     pub fn new(params: OverloadParams) -> Self {
-        Self { params, chunk_bytes: 0, fixed_bytes: 0, session_bytes: 0, counters: StreamCounters::default() }
+        Self {
+            params,
+            chunk_bytes: 0,
+            fixed_bytes: 0,
+            session_bytes: 0,
+            table_bytes: 0,
+            counters: StreamCounters::default(),
+        }
     }
 
     /// Whether `more` bytes of memory may be held, besides `queued` bytes that wait in sequences, for bytes of a
     /// stream up to offset `end`.
     pub fn admits(&self, priority: u8, end: u64, more: usize, queued: usize) -> bool {
         let used = self.used(queued).saturating_add(more);
-        let base = (self.params.memory_max as u128 * u128::from(self.params.base_permille.min(1000)) / 1000)
-            as usize;
+        let base = self.base();
         if used <= base {
             return true;
         }
@@ -100,9 +108,41 @@ impl Overload {
         used <= own || used <= above && end <= self.params.cutoff
     }
 
+    /// Bytes up to which nothing is refused.
+    fn base(&self) -> usize {
+        (self.params.memory_max as u128 * u128::from(self.params.base_permille.min(1000)) / 1000) as usize
+    }
+
     fn used(&self, queued: usize) -> usize {
         let of_streams = self.chunk_bytes.saturating_add(self.fixed_bytes);
-        of_streams.saturating_add(self.session_bytes).saturating_add(queued)
+        of_streams.saturating_add(self.session_bytes).saturating_add(self.table_bytes).saturating_add(queued)
+    }
+
+    /// Whether a flow table may grow by `more` bytes: tables do not return memory, so they only grow below the base
+    /// threshold.
+    pub fn admits_growth(&self, more: usize, queued: usize) -> bool {
+        self.used(queued).saturating_add(more) <= self.base()
+    }
+
+    /// Charges bytes that a table obtained.
+    pub fn charge_tables(&mut self, bytes: usize) {
+        self.table_bytes += bytes;
+    }
+
+    /// Sets the bytes that all tables obtained.
+    pub fn set_table_bytes(&mut self, bytes: usize) {
+        self.table_bytes = bytes;
+    }
+
+    /// Whether memory is short: more is used than the base threshold.
+    #[inline]
+    pub fn is_short(&self, queued: usize) -> bool {
+        self.used(queued) > self.base()
+    }
+
+    /// Bytes that the sessions of one connection may hold: a quarter of the memory.
+    pub fn sessions_of_one_max(&self) -> usize {
+        self.params.memory_max / 4
     }
 
     /// Changes the memory of a flow's sessions from `old` to `new` bytes.

@@ -26,7 +26,8 @@ pub struct Header<K: ?Sized = [u64]> {
     pub(super) live: bool,
     /// Words of the key.
     key_words: u8,
-    reserved: u8,
+    /// The flow is in its worker's list of [holders](crate::holders::Holders).
+    pub(crate) is_holder: bool,
     words: K,
 }
 
@@ -69,6 +70,7 @@ impl Header {
         self.armed_ms = 0;
         self.swap = birth.swap;
         self.live = true;
+        self.is_holder = false;
     }
 
     /// Copies the values of another header, whose key must not be longer than the room in this one.
@@ -78,6 +80,7 @@ impl Header {
         self.last_time = other.last_time;
         self.armed_ms = other.armed_ms;
         self.live = other.live;
+        self.is_holder = other.is_holder;
     }
 }
 
@@ -90,7 +93,7 @@ impl<const WORDS: usize> Header<[u64; WORDS]> {
         swap: false,
         live: false,
         key_words: 0,
-        reserved: 0,
+        is_holder: false,
         words: [0; WORDS],
     };
 }
@@ -118,6 +121,14 @@ impl OwnedHeader {
         match &mut self.0 {
             Held::Short(header) => header,
             Held::Long(header) => &mut **header,
+        }
+    }
+
+    /// Bytes of memory besides the value itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Held::Short(_) => 0,
+            Held::Long(header) => size_of_val(&**header),
         }
     }
 

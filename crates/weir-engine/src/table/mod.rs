@@ -63,6 +63,12 @@ pub struct Birth {
     pub swap: bool,
 }
 
+/// Entries that a table obtains at a time: it asks the worker's account before it grows by so many.
+pub(crate) const GRANT_FLOWS: usize = 1024;
+
+/// Bytes of the index per flow at its peak: just after the index was doubled, a bucket of 64 bytes holds 3.5 ids.
+const INDEX_BYTES_PER_FLOW: usize = 19;
+
 /// The flows of one table of one worker.
 pub struct FlowTable {
     keys: KeyHash,
@@ -72,6 +78,8 @@ pub struct FlowTable {
     live: usize,
     live_peak: usize,
     flows_max: usize,
+    /// Entries that the table may use.
+    granted: usize,
 }
 
 impl FlowTable {
@@ -86,7 +94,13 @@ impl FlowTable {
             live: 0,
             live_peak: 0,
             flows_max: flows_max.min(u32::MAX as usize - 1),
+            granted: usize::MAX,
         }
+    }
+
+    /// The table asks before it grows: beyond [`GRANT_FLOWS`] entries, each further group needs a [grant](Self::grant).
+    pub(crate) fn on_request(self) -> Self {
+        Self { granted: GRANT_FLOWS, ..self }
     }
 
     /// The hash of a key, for the other methods: computed once, used three times.
@@ -128,7 +142,7 @@ impl FlowTable {
     /// [`Full`] if the limit of flows is reached, or the system has no memory.
     pub fn insert(&mut self, key: &[u64], hash: u64, birth: Birth) -> Result<FlowId, Full> {
         debug_assert!(self.find(key, hash, None).is_none(), "the key is there already");
-        if self.live >= self.flows_max {
+        if self.live >= self.flows_max || self.needs_grant() {
             return Err(Full);
         }
         if self.live >= self.buckets.room() {
@@ -142,6 +156,34 @@ impl FlowTable {
         self.live += 1;
         self.live_peak = self.live_peak.max(self.live);
         Ok(id)
+    }
+
+    /// Whether the next flow needs entries beyond those granted.
+    #[inline]
+    pub(crate) fn needs_grant(&self) -> bool {
+        self.free.is_empty() && self.slab.length() as usize >= self.granted && self.live < self.flows_max
+    }
+
+    /// Grants [`GRANT_FLOWS`] more entries.
+    ///
+    /// # Errors
+    /// [`Full`] if the system has no memory for the list of free entries.
+    pub(crate) fn grant(&mut self) -> Result<(), Full> {
+        // Every entry may be free at the same time.
+        self.free.try_reserve(self.granted + GRANT_FLOWS).map_err(|_| Full)?;
+        self.granted += GRANT_FLOWS;
+        Ok(())
+    }
+
+    /// Entries granted beyond those that need no grant.
+    pub(crate) fn granted_flows(&self) -> usize {
+        self.granted - GRANT_FLOWS
+    }
+
+    /// Bytes that a flow costs in this table at most: its entry, its part of the index, and its place in the list of
+    /// free entries.
+    pub(crate) fn bytes_per_flow(&self) -> usize {
+        self.entry_bytes() + INDEX_BYTES_PER_FLOW + 2 * size_of::<FlowId>()
     }
 
     /// Removes a flow; its key and its id may be used again.

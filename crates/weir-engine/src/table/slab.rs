@@ -79,6 +79,7 @@ impl Slab {
         let id = self.length;
         if (id >> CHUNK_SHIFT) as usize == self.chunks.len() {
             let lines = self.stride_lines << CHUNK_SHIFT;
+            self.chunks.try_reserve(1).ok()?;
             self.chunks.push(Zeroed::new(lines, !self.chunks.is_empty())?);
         }
         self.length += 1;

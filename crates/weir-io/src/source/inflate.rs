@@ -7,6 +7,8 @@
 use flate2::bufread::GzDecoder;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 /// Limit of decompressed blocks that wait to be taken. Together with the one being filled and the one being read,
@@ -15,6 +17,13 @@ const CHUNKS_WAITING_MAX: usize = 2;
 
 /// Compressed bytes read at a time.
 const COMPRESSED_BYTES: usize = 256 << 10;
+
+/// Decompressed bytes for each compressed byte, up to which a file is read. Captures stay far below: a flood of equal packets
+/// with their times compresses to a thirtieth. gzip and lz4 cannot exceed 1 032 and 255; zstd reaches tens of thousands.
+const RATIO_MAX: u64 = 1_000;
+
+/// Decompressed bytes of a file that are read whatever their ratio.
+const UNRATED_BYTES: u64 = 64 << 20;
 
 /// The first byte of a gzip member.
 const GZIP_FIRST: u8 = 0x1f;
@@ -87,9 +96,14 @@ impl Ring {
     ) -> io::Result<Self> {
         let (full_in, full) = sync_channel(CHUNKS_WAITING_MAX);
         let (empty, empty_out) = channel();
+        let compressed = Arc::new(AtomicU64::new(0));
+        let input = Counted { input, bytes: Arc::clone(&compressed) };
         std::thread::Builder::new().name(format!("weir-{}", compression.name())).spawn(move || {
             let last = match compression.decode(input) {
-                Ok(decoder) => decompress(decoder, &full_in, &empty_out, geometry),
+                Ok(decoder) => {
+                    let decoder = Rated { decoder, compressed, bytes: 0 };
+                    decompress(decoder, &full_in, &empty_out, geometry)
+                }
                 Err(e) => Message::Fault(e),
             };
             // The reader may have been dropped early; there is no receiver then.
@@ -131,7 +145,7 @@ impl Ring {
 
 /// Sends blocks until the input or its receiver ends. Returns the last message to send.
 fn decompress(
-    mut decoder: Box<dyn Read>,
+    mut decoder: impl Read,
     full: &SyncSender<Message>,
     empty: &Receiver<Vec<u8>>,
     (headroom, block_bytes): (usize, usize),
@@ -159,6 +173,58 @@ fn decompress(
         }
     }
 }
+
+/// Counts the bytes that are read.
+struct Counted<R> {
+    input: R,
+    bytes: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.input.read(out)?;
+        self.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// Decompressed bytes, up to [`RATIO_MAX`].
+struct Rated {
+    decoder: Box<dyn Read>,
+    /// Compressed bytes read so far.
+    compressed: Arc<AtomicU64>,
+    /// Decompressed bytes so far.
+    bytes: u64,
+}
+
+impl Read for Rated {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let rated = self.compressed.load(Ordering::Relaxed).saturating_mul(RATIO_MAX);
+        if self.bytes > rated.saturating_add(UNRATED_BYTES) {
+            return Err(io::Error::new(ErrorKind::InvalidData, TooDense(self.bytes)));
+        }
+        let n = self.decoder.read(out)?;
+        self.bytes += n as u64;
+        Ok(n)
+    }
+}
+
+/// The file decompresses to more than [`RATIO_MAX`] times its size; reading stops after this many bytes.
+#[derive(Debug)]
+pub(crate) struct TooDense(u64);
+
+impl fmt::Display for TooDense {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "one compressed byte stands for more than {RATIO_MAX} bytes, which no usual capture has; reading stopped \
+             after {} bytes. If the file is yours, decompress it and read the result",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for TooDense {}
 
 /// Reads all members. Zeros after a member are skipped, as in gzip: tape blocks are padded with zeros.
 struct GzipMembers<R: BufRead> {

@@ -1,6 +1,6 @@
 //! Opens inputs: files, standard input; detects their compression, and explains input that cannot be read.
 
-use super::inflate::{Compression, Ring, TrailingGarbage};
+use super::inflate::{Compression, Ring, TooDense, TrailingGarbage};
 use super::walk::Fault;
 use super::window::Feed;
 use std::fs::File;
@@ -124,6 +124,9 @@ pub(crate) fn explain_read(feed: &Feed, error: &io::Error) -> Fault {
     }
     if error.get_ref().is_some_and(|inner| inner.is::<TrailingGarbage>()) {
         return Fault::corrupt("the data after the gzip data is not gzip data and was not read");
+    }
+    if error.get_ref().is_some_and(|inner| inner.is::<TooDense>()) {
+        return Fault::corrupt(format!("the {compression} data may be a decompression bomb: {error}"));
     }
     Fault::corrupt(format!("the {compression} data is damaged: {error}"))
 }

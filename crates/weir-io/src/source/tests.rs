@@ -610,3 +610,16 @@ proptest! {
         fuzz_reader(&file);
     }
 }
+
+#[test]
+fn a_file_that_expands_a_thousandfold_is_read_in_part_and_reported() {
+    let mut bytes = plain_pcap(&[]);
+    let record = [&[0; 8][..], &65_535_u32.to_le_bytes(), &65_535_u32.to_le_bytes(), &[0; 65_535]].concat();
+    let packets = (200 << 20) / record.len();
+    (0..packets).for_each(|_| bytes.extend_from_slice(&record));
+    let bomb = zstd::encode_all(&bytes[..], 1).expect("it is compressed");
+    assert!(bomb.len() * 1_000 < bytes.len() / 2);
+    let (read, errors, _) = drain(CaptureReader::from_reader("bomb", Box::new(Cursor::new(bomb))));
+    assert!((1_000..packets).contains(&read.len()), "{} of {packets}", read.len());
+    assert!(errors.iter().any(|error| error.to_string().contains("decompression bomb")), "{errors:?}");
+}

@@ -1,7 +1,7 @@
 //! Malicious traffic: no panics, bounded memory, and every packet accounted for.
 
 use crate::drive::{MemoryPacket, all_sessions, ask, compile, rows, seeds};
-use weir::stream::StreamParams;
+use weir::stream::{OverloadParams, StreamParams};
 use weir::{Compiler, Counters, Executor, Limits, Options, Want};
 use weir_testing::Random;
 use weir_testing::frames::{self, ACK, SYN, V4, ethernet, ipv4, ipv6, ipv6_fragment, mpls, noise, tcp, vlan};
@@ -211,4 +211,45 @@ fn a_flood_of_syns_ends_no_connection_that_is_answered() {
     assert_eq!(rows.len(), 30, "{counters:?}");
     assert_eq!(counter(counters, "flow_limit"), 0);
     assert!(counter(counters, "flows_shed") > 20_000, "{counters:?}");
+}
+
+/// The first 1 400 bytes of an HTTP request's head that never ends.
+fn unfinished_head(port: u16, time: i64) -> Vec<MemoryPacket> {
+    let mut head = b"GET / HTTP/1.1\r\nX: ".to_vec();
+    head.resize(1400, b'a');
+    let mut packets = exchange(port, time);
+    packets.truncate(3);
+    let segment = tcp((port, 80), 101, 501, ACK, &[], &head);
+    let mut packet = MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0, &[], &segment)));
+    packet.time.0 = time + 60_000_000;
+    packets.push(packet);
+    packets
+}
+
+#[test]
+fn connections_that_hold_memory_and_are_idle_end_before_active_ones() {
+    const START: i64 = 1_700_000_000_000_000_000;
+    const HELD: u16 = 1_500;
+    const EXCHANGES: u16 = 30;
+    // For six seconds, connections begin a request and are silent from then on.
+    let mut packets: Vec<MemoryPacket> =
+        (0..HELD).flat_map(|n| unfinished_head(30_000 + n, START + i64::from(n) * 4_000_000)).collect();
+    for n in 0..EXCHANGES {
+        packets.extend(exchange(20_000 + n, START + i64::from(n) * 190_000_000 + 7));
+    }
+    packets.sort_by_key(|packet| packet.time.0);
+    let compiler = Compiler::default();
+    let overload = OverloadParams { memory_max: 1 << 20, ..OverloadParams::default() };
+    let options = Options { overload, ..Options::default() };
+    let (rows, outcome) = rows(
+        &compiler,
+        &compile(&compiler, &[ask("http.response.code == 200", all_sessions())], &options),
+        &packets,
+        1,
+    );
+    let counters = &outcome.counters;
+    assert_eq!(rows.len(), usize::from(EXCHANGES), "{counters:?}");
+    assert!(counter(counters, "holders_shed") > 1_000, "{counters:?}");
+    assert_eq!(counter(counters, "sessions_shed"), 0);
+    assert!(outcome.memory.sessions <= 1 << 20, "{:?}", outcome.memory);
 }

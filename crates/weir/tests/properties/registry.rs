@@ -189,7 +189,7 @@ fn sessions_that_hold_more_than_the_memory_are_ended() {
         let compiled = compile(&compiler, &[ask("", Want::Sessions(ProtocolSet::of(number)))], &options);
         let outcome = rows(&compiler, &compiled, &packets, 1).1;
         assert_eq!(outcome.matched, [u64::from(CONNECTIONS)], "those that are ended yield what they have");
-        (outcome.counters.session.sessions_shed, outcome.memory.sessions)
+        (outcome.counters.flow.holders_shed, outcome.memory.sessions)
     };
     let all_bytes = u64::from(CONNECTIONS) * PAYLOAD_BYTES as u64;
     let (shed, held_bytes) = run(1 << 20);

@@ -85,9 +85,10 @@ impl Decoder {
         Ok(())
     }
 
-    /// Approximate bytes held: the size of the table as RFC 7541 counts it.
+    /// Bytes held. The size as RFC 7541 counts it has 32 bytes for each entry, about as much as the reference counts of
+    /// its name and value take.
     pub(super) fn held_bytes(&self) -> usize {
-        self.size_bytes + self.entries.len() * 2 * size_of::<Text>()
+        self.size_bytes + self.entries.capacity() * size_of::<(Text, Text)>()
     }
 
     fn read_literal(&self, rest: &mut &[u8], prefix_bits: u32) -> Result<(Text, Text), Unreadable> {

@@ -33,6 +33,13 @@ const DECODED_PER_BYTE_MAX: u64 = 8;
 /// … in addition to this many bytes.
 const DECODED_BYTES_FREE: u64 = 64 * 1024;
 
+/// Bytes of rows that a connection may yield for each captured byte: a request of three bytes may refer to a long target …
+const YIELDED_PER_BYTE_MAX: u64 = 7;
+/// … in addition to this many bytes.
+const YIELDED_BYTES_FREE: u64 = 4 * 1024;
+/// Bytes of a row besides the values of headers, in JSON.
+const ROW_BYTES: u64 = 384;
+
 /// Bytes of a frame's header (RFC 9113 §4.1).
 const FRAME_HEADER_BYTES: usize = 9;
 
@@ -65,6 +72,9 @@ pub(super) struct Http2 {
     streams_bytes: usize,
     /// Bytes that further blocks may decode to.
     allowance: u64,
+    /// Bytes that further exchanges may yield. An exchange is charged at its end, when the bytes of its response and of
+    /// both contents have been seen.
+    yield_allowance: u64,
     depth: u32,
     /// The highest stream number of a request.
     last_request: u32,
@@ -83,6 +93,7 @@ impl Default for Http2 {
             streams: BTreeMap::new(),
             streams_bytes: 0,
             allowance: DECODED_BYTES_FREE,
+            yield_allowance: YIELDED_BYTES_FREE,
             depth: 0,
             last_request: 0,
             has_first_request: false,
@@ -166,7 +177,10 @@ impl Http2 {
         let (frame, bytes) = (content.frame, content.bytes);
         // Counted as frames are read: the result must not depend on segments.
         let captured_bytes = bytes.len() + if content.is_first { FRAME_HEADER_BYTES } else { 0 };
-        self.allowance = self.allowance.saturating_add(captured_bytes as u64 * DECODED_PER_BYTE_MAX);
+        let earn =
+            |allowance: &mut u64, each| *allowance = allowance.saturating_add(captured_bytes as u64 * each);
+        earn(&mut self.allowance, DECODED_PER_BYTE_MAX);
+        earn(&mut self.yield_allowance, YIELDED_PER_BYTE_MAX);
         let side = &mut self.sides[from as usize];
         if side.block.is_open() && content.is_first && frame.kind != CONTINUATION {
             // No other frame may interrupt a header block (RFC 9113 §6.10).
@@ -280,7 +294,7 @@ impl Http2 {
             let Some(mut first) = first.and_then(|id| self.remove(id)) else { break };
             self.cut_off.sessions += 1;
             first.mar(Flaw::Unfinished);
-            sessions.push(Box::new(first.exchange));
+            self.deliver(first, sessions);
         }
         self.depth = self.depth.saturating_add(1);
         let depth = self.depth;
@@ -297,14 +311,26 @@ impl Http2 {
             && open.is_response_over
             && let Some(open) = self.remove(id)
         {
-            sessions.push(Box::new(open.exchange));
+            self.deliver(open, sessions);
+        }
+    }
+
+    /// Yields an exchange, unless the connection has yielded too much for its bytes.
+    fn deliver(&mut self, open: Open, sessions: &mut Vec<Box<dyn Session>>) {
+        let cost = ROW_BYTES + open.exchange.shown_bytes() as u64;
+        match self.yield_allowance.checked_sub(cost) {
+            Some(rest) => {
+                self.yield_allowance = rest;
+                sessions.push(Box::new(open.exchange));
+            }
+            None => self.cut_off.sessions += 1,
         }
     }
 
     fn reset(&mut self, id: u32, code: Option<u32>, sessions: &mut Vec<Box<dyn Session>>) {
         if let Some(mut open) = self.remove(id) {
             open.exchange.reset_code = code;
-            sessions.push(Box::new(open.exchange));
+            self.deliver(open, sessions);
         }
     }
 
@@ -314,7 +340,7 @@ impl Http2 {
         self.streams_bytes = 0;
         for mut open in std::mem::take(&mut self.streams).into_values() {
             open.mar(flaw);
-            sessions.push(Box::new(open.exchange));
+            self.deliver(open, sessions);
         }
         self.sides = <[Side; 2]>::default();
     }
