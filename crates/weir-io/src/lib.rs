@@ -14,6 +14,7 @@ extern crate self as weir_io;
 pub mod outlet;
 pub mod sink;
 pub mod source;
+mod sync;
 
 pub use outlet::{Outlet, Patience};
 pub use sink::{

@@ -167,11 +167,22 @@ struct Side {
     /// See [`TEXT_BYTES_MAX`].
     text_bytes_max: usize,
     lines: Lines,
-    /// The string being read: bytes missing, line end included, and its first bytes.
-    string: Option<(u64, Vec<u8>)>,
+    /// The string being read.
+    string: Option<OpenString>,
     /// Elements still missing from the current value; 0 between values.
     pending: u64,
     is_lost: bool,
+}
+
+/// A string that is being read.
+#[derive(Debug)]
+struct OpenString {
+    /// Bytes missing, line end included.
+    missing: u64,
+    /// Its first bytes.
+    kept: Vec<u8>,
+    /// Capture time of the line with its length.
+    time: Timestamp,
 }
 
 /// A part of a value.
@@ -189,7 +200,7 @@ impl Side {
     /// Takes the next part off the front of `bytes`. `None` if more bytes are needed, or the stream is not
     /// valid RESP.
     fn next(&mut self, bytes: &mut &[u8], time: Timestamp, is_client: bool) -> Option<(Part, Timestamp)> {
-        if let Some((missing, kept)) = &mut self.string {
+        if let Some(OpenString { missing, kept, time }) = &mut self.string {
             let taken = usize::try_from(*missing).unwrap_or(usize::MAX).min(bytes.len());
             // The last two bytes are the line end.
             let wanted = usize::try_from(missing.saturating_sub(2)).unwrap_or(usize::MAX);
@@ -200,10 +211,10 @@ impl Side {
             if *missing > 0 {
                 return None;
             }
-            let string = lossy(kept, self.text_bytes_max);
+            let part = (Part::Scalar(b'$', lossy(kept, self.text_bytes_max)), *time);
             self.string = None;
             self.pending = self.pending.saturating_sub(1);
-            return Some((Part::Scalar(b'$', string), time));
+            return Some(part);
         }
         let line = self.lines.next(bytes, time, 1024)?;
         let time = line.time;
@@ -215,7 +226,7 @@ impl Side {
                 Some(-1) => Part::Scalar(kind, String::new()),
                 Some(length) if (0..=STRING_BYTES_MAX as i64).contains(&length) => {
                     self.pending += u64::from(is_between);
-                    self.string = Some((length as u64 + 2, Vec::new()));
+                    self.string = Some(OpenString { missing: length as u64 + 2, kept: Vec::new(), time });
                     return self.next(bytes, time, is_client);
                 }
                 _ => return self.give_up(),
@@ -246,7 +257,7 @@ impl Side {
     }
 
     fn held_bytes(&self) -> usize {
-        self.lines.held_bytes() + self.string.as_ref().map_or(0, |string| string.1.capacity())
+        self.lines.held_bytes() + self.string.as_ref().map_or(0, |string| string.kept.capacity())
     }
 }
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod balance;
+mod batch_worker;
 mod compile;
 mod connection;
 mod contradiction;
@@ -36,6 +37,7 @@ mod stats;
 pub mod stream;
 mod stream_handler;
 mod subscription;
+mod sync;
 mod timed_merge;
 mod units;
 mod vocabulary;

@@ -5,12 +5,8 @@
 //! batches wait. With a thread for each worker and another one for reading, a core was often idle while two threads
 //! shared another core.
 
-use crate::ordered_merge::Yields;
-use crate::worker_output::Collector;
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use weir_engine::worker::Worker;
-use weir_packet::Burst;
 
 /// Batches that wait or are not merged, at most: enough to keep all threads busy, and few enough that packets stay in
 /// the cache until they are processed. Four times as many packets cost 10 % more processor time (2026-11).
@@ -22,17 +18,28 @@ const BATCHES_AT_ONCE_MAX: usize = BATCHES_MAX / 2;
 /// Limit of a worker's results that wait for the merger while the worker is at the end of its work.
 const FINAL_RESULTS_MAX: usize = 16;
 
-/// A worker's share of a batch: for each burst its number, the time before it, and the packets.
-pub(crate) type Batch = Vec<(u64, i64, Burst)>;
+/// A worker, for the threads that run it.
+pub(crate) trait BatchWorker {
+    /// Its share of a batch.
+    type Batch;
+    /// What it yields.
+    type Results: Default;
+
+    /// Processes its share of a batch.
+    fn process(&mut self, share: Self::Batch) -> Self::Results;
+
+    /// Does a part of the work at the end of the run. Returns `true` with the last part.
+    fn end(&mut self) -> (Self::Results, bool);
+}
 
 /// The workers of a run, shared by all its threads.
-pub(crate) struct WorkQueues {
-    state: Mutex<State>,
+pub(crate) struct WorkQueues<W: BatchWorker> {
+    state: Mutex<State<W>>,
     changed: Condvar,
 }
 
-struct State {
-    queues: Vec<Queue>,
+struct State<W: BatchWorker> {
+    queues: Vec<Queue<W>>,
     /// No batches follow.
     is_complete: bool,
     /// A thread has ended: all work is done, or the thread panicked. The other threads end, too.
@@ -40,52 +47,47 @@ struct State {
 }
 
 /// A worker's queue.
-struct Queue {
+struct Queue<W: BatchWorker> {
     /// The worker, unless a thread runs it.
-    worker: Option<Box<Worker<Collector>>>,
-    waiting: VecDeque<Batch>,
+    worker: Option<Box<W>>,
+    waiting: VecDeque<W::Batch>,
     /// The results of each processed batch, in order; then the final results.
-    results: VecDeque<Yields>,
-    /// The number of bursts processed.
-    bursts: u64,
+    results: VecDeque<W::Results>,
     is_finished: bool,
 }
 
 /// A worker, taken from its queue, and what it does next.
-struct Job {
+struct Job<W: BatchWorker> {
     index: usize,
-    worker: Box<Worker<Collector>>,
-    bursts: u64,
+    worker: Box<W>,
     /// Empty: a part of the work at the end of the run.
-    batches: Vec<Batch>,
+    batches: Vec<W::Batch>,
 }
 
 /// A worker that goes back to its queue, with its results: of each batch, or a part of the final ones.
-struct Done {
+struct Done<W: BatchWorker> {
     index: usize,
-    worker: Box<Worker<Collector>>,
-    bursts: u64,
-    results: Vec<Yields>,
+    worker: Box<W>,
+    results: Vec<W::Results>,
     is_finished: bool,
 }
 
 /// Ends all threads of a run when it is dropped, also by a panic, so that no thread waits for one that has ended.
-pub(crate) struct EndAll<'a>(pub &'a WorkQueues);
+pub(crate) struct EndAll<'a, W: BatchWorker>(pub &'a WorkQueues<W>);
 
-impl Drop for EndAll<'_> {
+impl<W: BatchWorker> Drop for EndAll<'_, W> {
     fn drop(&mut self) {
         self.0.lock().is_over = true;
         self.0.changed.notify_all();
     }
 }
 
-impl WorkQueues {
-    pub fn new(workers: impl Iterator<Item = Worker<Collector>>) -> Self {
+impl<W: BatchWorker> WorkQueues<W> {
+    pub fn new(workers: impl Iterator<Item = W>) -> Self {
         let queues = workers.map(|worker| Queue {
             worker: Some(Box::new(worker)),
             waiting: VecDeque::new(),
             results: VecDeque::new(),
-            bursts: 0,
             is_finished: false,
         });
         let state = State { queues: queues.collect(), is_complete: false, is_over: false };
@@ -93,7 +95,7 @@ impl WorkQueues {
     }
 
     /// Appends a batch: each worker gets its share. Returns `false` if a thread has panicked, so the run must end.
-    pub fn push(&self, shares: Vec<Batch>) -> bool {
+    pub fn push(&self, shares: Vec<W::Batch>) -> bool {
         let mut state = self.lock();
         for (queue, share) in state.queues.iter_mut().zip(shares) {
             queue.waiting.push_back(share);
@@ -110,7 +112,7 @@ impl WorkQueues {
 
     /// Removes and returns the next results of a worker: of a batch, then final ones. Until the results are available,
     /// this thread runs workers. `None`: no results follow, or a thread has panicked.
-    pub fn take(&self, index: usize) -> Option<Yields> {
+    pub fn take(&self, index: usize) -> Option<W::Results> {
         let mut state = self.lock();
         loop {
             if let Some(results) = state.queues[index].results.pop_front() {
@@ -124,7 +126,7 @@ impl WorkQueues {
     }
 
     /// Removes and returns the results of the next batch, by worker.
-    pub fn take_batch(&self) -> Vec<Yields> {
+    pub fn take_batch(&self) -> Vec<W::Results> {
         let workers = self.lock().queues.len();
         (0..workers).map(|worker| self.take(worker).unwrap_or_default()).collect()
     }
@@ -139,19 +141,23 @@ impl WorkQueues {
     }
 
     /// Calls `visit` for each worker. No batch may wait or be processed.
-    pub fn for_each(&self, visit: impl FnMut(&mut Worker<Collector>)) {
+    pub fn for_each(&self, visit: impl FnMut(&mut W)) {
         let mut state = self.lock();
         state.queues.iter_mut().filter_map(|queue| queue.worker.as_deref_mut()).for_each(visit);
     }
 
     /// The workers, at the end of the run.
-    pub fn into_workers(self) -> impl Iterator<Item = Worker<Collector>> {
+    pub fn into_workers(self) -> impl Iterator<Item = W> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         state.queues.into_iter().filter_map(|queue| queue.worker).map(|worker| *worker)
     }
 
     /// Runs a worker if one has something to do, else waits until the state changes.
-    fn work_or_wait<'a>(&'a self, mut state: MutexGuard<'a, State>, first: usize) -> MutexGuard<'a, State> {
+    fn work_or_wait<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<W>>,
+        first: usize,
+    ) -> MutexGuard<'a, State<W>> {
         let Some(job) = state.take_job(first) else {
             return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
@@ -163,57 +169,47 @@ impl WorkQueues {
         state
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl<W: BatchWorker> State<W> {
     /// Takes a worker that has something to do; the `first` one if possible.
-    fn take_job(&mut self, first: usize) -> Option<Job> {
+    fn take_job(&mut self, first: usize) -> Option<Job<W>> {
         let count = self.queues.len();
         let mut indices = (first..first + count).map(|index| index % count);
         indices.find_map(|index| self.queues[index].take_job(index, self.is_complete))
     }
 
-    fn put_back(&mut self, Done { index, worker, bursts, results, is_finished }: Done) {
+    fn put_back(&mut self, Done { index, worker, results, is_finished }: Done<W>) {
         let queue = &mut self.queues[index];
         queue.worker = Some(worker);
         queue.results.extend(results);
-        queue.bursts = bursts;
         queue.is_finished = is_finished;
     }
 }
 
-impl Queue {
-    fn take_job(&mut self, index: usize, is_complete: bool) -> Option<Job> {
+impl<W: BatchWorker> Queue<W> {
+    fn take_job(&mut self, index: usize, is_complete: bool) -> Option<Job<W>> {
         let may_end = is_complete && !self.is_finished && self.results.len() < FINAL_RESULTS_MAX;
         if self.waiting.is_empty() && !may_end {
             return None;
         }
         let worker = self.worker.take()?;
         let count = self.waiting.len().min(BATCHES_AT_ONCE_MAX);
-        Some(Job { index, worker, bursts: self.bursts, batches: self.waiting.drain(..count).collect() })
+        Some(Job { index, worker, batches: self.waiting.drain(..count).collect() })
     }
 }
 
-impl Job {
-    fn run(self) -> Done {
-        let Self { index, mut worker, mut bursts, batches } = self;
-        let is_end = batches.is_empty();
-        let mut results = vec![];
-        for batch in batches {
-            for (number, time, burst) in batch {
-                worker.pass_time(number, time);
-                worker.take(&burst, 0..burst.packets.len(), number);
-                bursts = number + 1;
-            }
-            results.push(std::mem::take(&mut worker.subscriber().yielded));
+impl<W: BatchWorker> Job<W> {
+    fn run(self) -> Done<W> {
+        let Self { index, mut worker, batches } = self;
+        if batches.is_empty() {
+            let (results, is_finished) = worker.end();
+            return Done { index, worker, results: vec![results], is_finished };
         }
-        let is_finished = is_end && !worker.finish(bursts);
-        if is_end {
-            results.push(std::mem::take(&mut worker.subscriber().yielded));
-        }
-        Done { index, worker, bursts, results, is_finished }
+        let results = batches.into_iter().map(|batch| worker.process(batch)).collect();
+        Done { index, worker, results, is_finished: false }
     }
 }

@@ -3,11 +3,12 @@
 //! this thread runs workers, as all other threads do (`work_queues`).
 
 use crate::balance::Balancer;
+use crate::batch_worker::{Batch, CountedWorker};
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::ordered_merge::Merger;
 use crate::outcome::Outcome;
 use crate::units::PacketKeys;
-use crate::work_queues::{BATCHES_MAX, Batch, EndAll, WorkQueues};
+use crate::work_queues::{BATCHES_MAX, EndAll, WorkQueues};
 use crate::worker_parts::{WorkerParts, gather, read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -211,7 +212,7 @@ pub(crate) fn run_many(
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Outcome {
     let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
-    let new = |_| Worker::new(Arc::clone(&compiled.plan), parts.collector());
+    let new = |_| CountedWorker::new(Worker::new(Arc::clone(&compiled.plan), parts.collector()));
     let queues = WorkQueues::new((0..workers).map(new));
     std::thread::scope(|scope| {
         let queues = &queues;
@@ -271,7 +272,7 @@ pub(crate) fn run_many(
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
-    queues.into_workers().for_each(|worker| gather(&mut outcome, worker));
+    queues.into_workers().for_each(|worker| gather(&mut outcome, worker.into_inner()));
     outcome.counters.clock.merge(dispatcher.clock.counters());
     outcome.counters.dispatch.merge(&dispatcher.balancer.counters);
     outcome.shares = dispatcher.balancer.packets;
