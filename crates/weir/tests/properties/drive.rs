@@ -44,6 +44,17 @@ pub fn rows(
     packets: &[MemoryPacket],
     workers: usize,
 ) -> (Vec<String>, Outcome) {
+    rows_of(compiler, compiled, in_memory(packets), packets.len(), workers)
+}
+
+/// As [`rows`], of a source with this number of packets.
+pub fn rows_of(
+    compiler: &Compiler,
+    compiled: &Compiled,
+    mut source: MemorySource,
+    packets: usize,
+    workers: usize,
+) -> (Vec<String>, Outcome) {
     let shapes = vec![Shape::default(); compiled.question_count()];
     let mut rows = vec![];
     let mut each = |question: usize, item: Item| {
@@ -53,9 +64,8 @@ pub fn rows(
         });
         Ok::<(), Infallible>(())
     };
-    let mut source = in_memory(packets);
     let Ok(outcome) = weir::run(compiler, compiled, &mut source, &shapes, workers, &mut each, &mut |_| {});
-    assert_eq!(outcome.counters.packet.packets, packets.len() as u64, "every packet was counted");
+    assert_eq!(outcome.counters.packet.packets, packets as u64, "every packet was counted");
     assert_eq!(outcome.counters.adds_up(0), Ok(()), "{:?}", outcome.counters);
     (rows, outcome)
 }

@@ -50,6 +50,7 @@ mod libpcap;
 mod many;
 mod memory;
 mod messages;
+mod pacing;
 mod packets;
 mod probing;
 mod registry;
