@@ -15,7 +15,7 @@ use crate::sets::Terms;
 use crate::stream::{FlowStreams, Overload};
 use crate::subscriber::TrackedPacket;
 use crate::table::{Birth, FlowId, OwnedHeader};
-use crate::tables::{SharedState, TableState, TailFlow};
+use crate::tables::{SharedState, TableState, TailFlow, held_bytes};
 use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -586,17 +586,6 @@ impl Flows {
         let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
         (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())
     }
-}
-
-/// Bytes that the flows of a worker hold besides what sessions and streams do.
-#[inline]
-pub(crate) fn held_bytes(
-    sequences: &Reassembler,
-    messages: &Messages,
-    holders: &Holders,
-    outer_bytes: usize,
-) -> usize {
-    sequences.held_bytes().0 + messages.held_bytes() + holders.bytes() + outer_bytes
 }
 
 /// Bytes of the connections around a connection, with their place in the map, which may be half empty.

@@ -3,7 +3,6 @@
 
 use crate::flow::read_number;
 use crate::flow_ref::FlowRef;
-use crate::flows::held_bytes;
 use crate::holders::Holders;
 use crate::messages::Messages;
 use crate::plan::{Plan, SessionVerdict};
@@ -243,6 +242,17 @@ impl TableState {
         let tail = TailFlow { table, id, header, sessions, streams, shared, layout, open, plan };
         (tail, data)
     }
+}
+
+/// Bytes that the flows of a worker hold besides what sessions and streams do.
+#[inline]
+pub(crate) fn held_bytes(
+    sequences: &Reassembler,
+    messages: &Messages,
+    holders: &Holders,
+    outer_bytes: usize,
+) -> usize {
+    sequences.held_bytes().0 + messages.held_bytes() + holders.bytes() + outer_bytes
 }
 
 /// State of a worker that its flows share.

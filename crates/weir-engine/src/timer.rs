@@ -176,11 +176,13 @@ impl TimerWheel {
     }
 
     /// A flow whose deadline is among the earliest, to the precision of a slot: of those the one that was scheduled
-    /// first. `deadline_of` returns a flow's real deadline. `None` if no flow is scheduled, or if the earliest slots
-    /// hold only flows whose deadlines are later than scheduled; these move to their slots, so a later call finds more.
+    /// first. `deadline_of` returns a flow's real deadline. If the first [`FIRST_VISITS_MAX`] flows all have later deadlines
+    /// than scheduled, the earliest one of these; they move to their slots, so a later call finds earlier ones. `None` if
+    /// no flow is scheduled.
     pub fn first(&mut self, mut deadline_of: impl FnMut(FlowId) -> Option<i64>) -> Option<FlowId> {
+        let mut moved: Option<(i64, FlowId)> = None;
         for _ in 0..FIRST_VISITS_MAX {
-            let level = self.occupied.iter().position(|slots| *slots != 0)?;
+            let Some(level) = self.occupied.iter().position(|slots| *slots != 0) else { break };
             let slot = level * SLOTS + self.occupied[level].trailing_zeros() as usize;
             let id = FlowId(self.heads[slot]);
             let Some(deadline) = deadline_of(id) else {
@@ -193,8 +195,11 @@ impl TimerWheel {
             }
             self.unlink(id);
             self.link(id, own);
+            if moved.is_none_or(|(earliest, _)| deadline < earliest) {
+                moved = Some((deadline, id));
+            }
         }
-        None
+        moved.map(|(_, id)| id)
     }
 
     /// Removes the lists of all slots.
@@ -318,6 +323,18 @@ mod tests {
         // The third flow had packets, and its deadline is now later than all others.
         deadlines.insert(3, START + 400 * SECOND);
         assert_eq!([(); 4].map(|()| first(&deadlines)), [Some(1), Some(4), Some(3), None]);
+    }
+
+    #[test]
+    fn a_search_among_flows_that_all_have_later_deadlines_finds_one_of_them() {
+        let mut wheel = TimerWheel::default();
+        advance(&mut wheel, START, &BTreeMap::new());
+        let flows = 10 * FIRST_VISITS_MAX as u32;
+        (0..flows).for_each(|id| wheel.schedule(FlowId(id), START + 5 * SECOND));
+        let deadline = |id: FlowId| Some(START + (300 + i64::from(id.0 % 7)) * SECOND);
+        let first = wheel.first(deadline);
+        assert!(first.is_some_and(|id| id.0 % 7 == 0), "{first:?}");
+        assert_eq!(wheel.len(), flows as usize);
     }
 
     #[test]
