@@ -13,6 +13,7 @@ mod imports;
 mod lab;
 mod layers;
 mod modules;
+mod sanitize;
 mod shell;
 mod tidy;
 mod traces;
@@ -54,6 +55,11 @@ const CHORES: &[Chore] = &[
         about: "fuzz all targets with libFuzzer [NAME…] [--seconds N| --minutes N] [--jobs N] [--replay FILE…| --distill]",
         run: fuzz::run,
     },
+    Chore {
+        name: "sanitize",
+        about: "run the tests of code with `unsafe` under Miri and AddressSanitizer [miri| address]",
+        run: sanitize::run,
+    },
     Chore { name: "traces", about: "generate the benchmark's traces in bench/data (root)", run: traces::run },
     Chore {
         name: "bench",
@@ -64,6 +70,9 @@ const CHORES: &[Chore] = &[
 
 fn main() -> std::process::ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(code) = fuzz::wrap_compiler(&args) {
+        return code;
+    }
     let Some(chore) = args.first().and_then(|name| CHORES.iter().find(|c| c.name == name)) else {
         eprintln!("usage: cargo xtask CHORE\n");
         for chore in CHORES {

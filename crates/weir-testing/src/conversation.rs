@@ -153,7 +153,7 @@ impl Conversation {
                 Act::Lose(bytes) => input.push(lost_code(*bytes) << 2 | 2 | sender),
                 Act::Send(bytes) if is_datagram => {
                     let length = bytes.len().min(DATAGRAM_BYTES_MAX);
-                    input.extend([(length >> 8) as u8 * 4 | sender, length as u8]);
+                    input.extend([((length >> 8) as u8) << 2 | sender, length as u8]);
                     input.extend(&bytes[..length]);
                 }
                 Act::Send(bytes) if bytes.is_empty() => input.push(sender),

@@ -20,6 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::shell::{Result, root, said};
+pub use build::{host, wrap_compiler};
 use libfuzzer::Fuzzed;
 
 /// The program for the folders of session protocols, which gets the protocol's name from the environment.

@@ -178,12 +178,13 @@ mod tests {
 
     #[test]
     fn an_array_starts_as_zeros_and_keeps_what_is_written() {
+        let words = if cfg!(miri) { 3_000 } else { 300_000 };
         for huge in [false, true] {
-            let mut array = Zeroed::<u64>::new(300_000, huge).expect("there is memory");
+            let mut array = Zeroed::<u64>::new(words, huge).expect("there is memory");
             assert!(array.iter().all(|&word| word == 0));
-            array[299_999] = 7;
+            array[words - 1] = 7;
             array[0] = 5;
-            assert_eq!((array[0], array[299_999], array.len()), (5, 7, 300_000));
+            assert_eq!((array[0], array[words - 1], array.len()), (5, 7, words));
         }
     }
 
