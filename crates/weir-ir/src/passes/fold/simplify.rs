@@ -94,6 +94,17 @@ impl Facts {
         self.max.get(value.index()).copied().unwrap_or(u64::MAX)
     }
 
+    /// A lower bound of a value: of a constant, or of a sum that cannot wrap.
+    fn least(&self, value: Value) -> u64 {
+        match self.definition(value) {
+            Definition::Constant(n) => n,
+            Definition::Binary(BinaryOp::Add, x, y) if self.max(x) < EXACT && self.max(y) < EXACT => {
+                self.constant(x).unwrap_or(0) + self.constant(y).unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
     fn definition(&self, value: Value) -> Definition {
         self.definitions.get(value.index()).copied().unwrap_or(Definition::Other)
     }
@@ -202,6 +213,10 @@ fn arithmetic(facts: &Facts, op: BinaryOp, a: Value, b: Value) -> Step {
     }
     if facts.constant(a) == Some(0) && matches!(op, SubSat | Div | Rem | Shl | Shr) {
         return Step::Constant(0);
+    }
+    // The comparison of numbers that wrap, (a + 2^32 - b) & 0xffff_ffff, needs no check for a negative difference.
+    if op == SubSat && facts.constant(a).is_none() && facts.least(a) >= facts.max(b) {
+        return Step::Instead(Op::Binary(Sub, a, b));
     }
     let Some(n) = facts.constant(b) else { return Step::Keep };
     let max = facts.max(a);
