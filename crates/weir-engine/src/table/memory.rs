@@ -136,7 +136,7 @@ impl Mapping {
 }
 
 /// Requests huge pages. If the system refuses, small pages are used.
-#[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+#[cfg_attr(any(miri, not(target_os = "linux")), allow(unused_variables))]
 fn advise_huge(start: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: the range lies in a mapping of this object; the advice does not change its contents.
