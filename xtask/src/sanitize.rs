@@ -35,7 +35,7 @@ pub fn run(args: &[String]) -> Result {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-/// Flow tables in Miri, with strict provenance and symbolic alignment.
+/// Flow tables in Miri, with strict provenance and symbolic alignment; proptest asks for the current folder.
 fn miri() -> Result {
     let nightly = || {
         let mut command = Command::new("rustup");
@@ -60,7 +60,10 @@ fn miri() -> Result {
         "--lib",
         "table::",
     ]);
-    tests.env("MIRIFLAGS", "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check");
+    tests.env(
+        "MIRIFLAGS",
+        "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check -Zmiri-disable-isolation",
+    );
     finish(tests)
 }
 

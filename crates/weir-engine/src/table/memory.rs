@@ -117,24 +117,26 @@ impl Mapping {
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
 impl Mapping {
-    fn layout(bytes: usize) -> std::alloc::Layout {
-        std::alloc::Layout::from_size_align(bytes, 4096).expect("a table fits the address space")
+    /// `None`: no address space has that many bytes.
+    fn layout(bytes: usize) -> Option<std::alloc::Layout> {
+        std::alloc::Layout::from_size_align(bytes, 4096).ok()
     }
 
     fn zeroed(bytes: usize) -> Option<Self> {
         // SAFETY: the layout has at least one byte.
-        let start = unsafe { std::alloc::alloc_zeroed(Self::layout(bytes)) };
+        let start = unsafe { std::alloc::alloc_zeroed(Self::layout(bytes)?) };
         Some(Self { start: NonNull::new(start)?, bytes })
     }
 
     fn release(&mut self) {
+        let Some(layout) = Self::layout(self.bytes) else { return };
         // SAFETY: the memory that `zeroed` allocated, with the same layout.
-        unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
+        unsafe { std::alloc::dealloc(self.start.as_ptr(), layout) };
     }
 }
 
 /// Requests huge pages. If the system refuses, small pages are used.
-#[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+#[cfg_attr(any(miri, not(target_os = "linux")), allow(unused_variables))]
 fn advise_huge(start: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: the range lies in a mapping of this object; the advice does not change its contents.
