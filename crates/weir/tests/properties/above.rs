@@ -114,7 +114,7 @@ fn a_connection_is_asked_for_if_one_of_its_packets_is_whatever_the_filter() {
     let compiler = Compiler::default();
     let all = compile(&compiler, &[ask("", Want::Connections)], &Options::default());
     let mut found = [0; 2];
-    for seed in seeds(0..150) {
+    for seed in seeds(0..250) {
         let mut random = Random::new(seed);
         let packets: Vec<MemoryPacket> = match random.below(3) {
             0 => one_connection(&mut random).into_iter().map(|(packet, _)| packet).collect(),
