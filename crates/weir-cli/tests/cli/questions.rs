@@ -128,6 +128,8 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "memory" => "4k",
         "overload-cutoff" => "1k",
         "output-wait" => "3",
+        "ignore-context" => "vlan.id",
+        "add-context" => "gtp.teid",
         "bpf" | "stats" => "",
         "control" => "",
         other => panic!("a value for --{other} of `weir run`"),
