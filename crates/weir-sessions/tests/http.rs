@@ -306,7 +306,9 @@ fn references_decode_to_no_more_than_a_multiple_of_the_captured_bytes() {
     assert!(rows[1].len() > 3_900 - 10 && rows.len() > 50, "{}", rows.len());
     let (cut_off, sessions) = feed(std::iter::once((CLIENT, bytes)));
     assert_eq!(sessions, rows.len());
-    assert_eq!(cut_off.sessions + sessions as u64, u64::from(REQUESTS));
+    // Each request is reported or counted; those that are reported unfinished are both.
+    let least = u64::from(REQUESTS) - sessions as u64;
+    assert!((least..=u64::from(REQUESTS)).contains(&cut_off.sessions), "{cut_off:?}, {sessions}");
     assert!(cut_off.parts > 1_000, "{cut_off:?}");
 }
 

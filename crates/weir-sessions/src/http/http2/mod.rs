@@ -292,9 +292,9 @@ impl Http2 {
         while self.streams.len() >= STREAMS_MAX || self.streams_bytes > STREAMS_BYTES_MAX {
             let first = self.streams.first_key_value().map(|(&id, _)| id);
             let Some(mut first) = first.and_then(|id| self.remove(id)) else { break };
-            self.cut_off.sessions += 1;
             first.mar(Flaw::Unfinished);
-            self.deliver(first, sessions);
+            // Each exchange counts once, reported or not.
+            self.cut_off.sessions += u64::from(self.deliver(first, sessions));
         }
         self.depth = self.depth.saturating_add(1);
         let depth = self.depth;
@@ -315,16 +315,19 @@ impl Http2 {
         }
     }
 
-    /// Yields an exchange, unless the connection has yielded too much for its bytes.
-    fn deliver(&mut self, open: Open, sessions: &mut Vec<Box<dyn Session>>) {
+    /// Yields an exchange, unless the connection has yielded too much for its bytes. Returns whether the exchange was
+    /// yielded.
+    fn deliver(&mut self, open: Open, sessions: &mut Vec<Box<dyn Session>>) -> bool {
         let cost = ROW_BYTES + open.exchange.shown_bytes() as u64;
-        match self.yield_allowance.checked_sub(cost) {
+        let rest = self.yield_allowance.checked_sub(cost);
+        match rest {
             Some(rest) => {
                 self.yield_allowance = rest;
                 sessions.push(Box::new(open.exchange));
             }
             None => self.cut_off.sessions += 1,
         }
+        rest.is_some()
     }
 
     fn reset(&mut self, id: u32, code: Option<u32>, sessions: &mut Vec<Box<dyn Session>>) {
