@@ -20,16 +20,23 @@ pub(crate) struct PacketKeys {
     /// The outermost connection, or [`DISPATCH_UNKNOWN`]; and the innermost one: equal if the packet has one connection.
     pub outermost: u64,
     pub innermost: u64,
-    /// The datagram of which the packet is a fragment.
+    /// The outermost datagram of which the packet is a fragment, and the innermost one: equal if there is one.
     pub datagram: u64,
+    pub inner_datagram: u64,
 }
 
 impl PacketKeys {
     /// The keys in the slots of a packet's record.
     pub fn of(outs: &[u64]) -> Self {
-        let [hosts, outermost, innermost, datagram] =
+        let [hosts, outermost, innermost, datagram, inner_datagram] =
             std::array::from_fn::<_, { DISPATCH_SLOTS.len() }, _>(|slot| outs[slot]);
-        Self { hosts, outermost, innermost, datagram }
+        Self { hosts, outermost, innermost, datagram, inner_datagram }
+    }
+
+    /// The datagrams of which the packet is a fragment, the innermost one first.
+    fn datagrams(&self) -> impl Iterator<Item = u64> + use<> {
+        let outer = Some(self.datagram).filter(|outer| *outer != self.inner_datagram);
+        [self.inner_datagram].into_iter().chain(outer)
     }
 
     fn is_first_fragment(&self) -> bool {
@@ -65,29 +72,40 @@ impl Units {
     pub fn begin<'a>(&mut self, batch: impl Iterator<Item = &'a PacketKeys>) {
         self.first.clear();
         for keys in batch.filter(|keys| keys.is_first_fragment()) {
-            self.first.entry(keys.datagram).or_default().push_back(*keys);
+            for datagram in keys.datagrams() {
+                self.first.entry(datagram).or_default().push_back(*keys);
+            }
         }
     }
 
     /// The unit of a packet; 0 for packets without addresses. `is_unit`: whether a connection may be a unit already.
     /// The second value says that the packet is astray.
     pub fn of(&mut self, keys: PacketKeys, is_unit: impl Fn(u64) -> bool) -> (u64, bool) {
-        let datagram = keys.datagram;
-        if datagram == 0 {
+        let (outer, inner) = (keys.datagram, keys.inner_datagram);
+        if outer == 0 {
             return self.of_whole(keys, &is_unit);
         }
-        if !keys.is_first_fragment() {
-            return self.of_later_fragment(keys, &is_unit);
+        let is_first = keys.is_first_fragment();
+        for datagram in keys.datagrams().filter(|_| is_first) {
+            if let Some(first) = self.first.get_mut(&datagram) {
+                first.pop_front();
+            }
         }
-        if let Some(first) = self.first.get_mut(&datagram) {
-            first.pop_front();
+        let (unit, mut is_astray) = match is_first {
+            true => self.of_whole(keys, &is_unit),
+            false => self.of_later_fragment(keys, inner, &is_unit),
+        };
+        let mut unit_of_all = unit;
+        // A later fragment of an inner datagram may be in the first fragment of an outer one.
+        let firsts = [(inner, is_first), (outer, is_first || outer != inner)];
+        for (datagram, _) in firsts.into_iter().filter(|(_, is_first)| *is_first) {
+            // Later fragments came before: the datagram stays whole, even if its connection does not.
+            let before = self.datagrams.get(datagram).filter(|(_, has_first)| !has_first);
+            unit_of_all = before.map_or(unit_of_all, |(unit, _)| unit);
+            is_astray |= unit_of_all != unit;
+            self.datagrams.insert(datagram, (unit_of_all, true));
         }
-        let (unit, is_astray) = self.of_whole(keys, &is_unit);
-        // Later fragments came before: the datagram stays whole, even if its connection does not.
-        let whole =
-            self.datagrams.get(datagram).filter(|(_, has_first)| !has_first).map_or(unit, |(unit, _)| unit);
-        self.datagrams.insert(datagram, (whole, true));
-        (whole, is_astray || whole != unit)
+        (unit_of_all, is_astray)
     }
 
     /// The unit of a packet that is no fragment, or of a first fragment by itself.
@@ -102,12 +120,17 @@ impl Units {
         }
     }
 
-    /// The unit of a fragment that is not the first one.
-    fn of_later_fragment(&mut self, keys: PacketKeys, is_unit: &impl Fn(u64) -> bool) -> (u64, bool) {
-        if let Some((unit, _)) = self.datagrams.get(keys.datagram) {
+    /// The unit of a fragment of `datagram` that is not the first one.
+    fn of_later_fragment(
+        &mut self,
+        keys: PacketKeys,
+        datagram: u64,
+        is_unit: &impl Fn(u64) -> bool,
+    ) -> (u64, bool) {
+        if let Some((unit, _)) = self.datagrams.get(datagram) {
             return (unit, false);
         }
-        let first = self.first.get(&keys.datagram).and_then(|first| first.front().copied());
+        let first = self.first.get(&datagram).and_then(|first| first.front().copied());
         let (unit, is_astray) = match first {
             Some(first) => self.of_whole(first, is_unit),
             None => {
@@ -115,7 +138,7 @@ impl Units {
                 (keys.hosts, false)
             }
         };
-        self.datagrams.insert(keys.datagram, (unit, false));
+        self.datagrams.insert(datagram, (unit, false));
         (unit, is_astray)
     }
 
@@ -197,7 +220,7 @@ mod tests {
     use super::*;
 
     fn keys(hosts: u64, outermost: u64, innermost: u64, datagram: u64) -> PacketKeys {
-        PacketKeys { hosts, outermost, innermost, datagram }
+        PacketKeys { hosts, outermost, innermost, datagram, inner_datagram: datagram }
     }
 
     #[test]
@@ -234,6 +257,18 @@ mod tests {
         let found = batch.map(|keys| units.of(keys, |_| true));
         // The second first fragment begins another datagram with the same identification.
         assert_eq!(found, [(10, false), (10, false), (11, false), (11, false)]);
+    }
+
+    #[test]
+    fn fragments_in_fragments_belong_together() {
+        let mut units = Units::default();
+        let nested = |connection, outer, inner| PacketKeys {
+            inner_datagram: inner,
+            ..keys(1, connection, connection, outer)
+        };
+        // Both fragments of the inner datagram 2 come in two fragments each.
+        let batch = [nested(10, 3, 2), nested(0, 3, 3), nested(0, 4, 2), nested(0, 4, 4)];
+        assert_eq!(batch.map(|keys| units.of(keys, |_| false)), [(10, false); 4]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use weir_ir::graph::{BinaryOp, CompareOp, Op, Out, Type, Value};
 use weir_lang::model::LayerId;
 
 /// The slots of a packet's record that contain its keys, and their names. 0: the packet has no such key.
-pub const DISPATCH_SLOTS: [&str; 4] = ["hosts", "outermost", "innermost", "datagram"];
+pub const DISPATCH_SLOTS: [&str; 5] = ["hosts", "outermost", "innermost", "datagram", "inner_datagram"];
 
 /// The key of the outermost connection if its header is cut off or invalid.
 pub const DISPATCH_UNKNOWN: u64 = 1;
@@ -19,8 +19,9 @@ const HOSTS: Out = Out(0);
 /// The first and the last instance of the packet; equal if there is one.
 const OUTERMOST: Out = Out(1);
 const INNERMOST: Out = Out(2);
-/// The outermost datagram of which the packet contains a fragment.
+/// The outermost datagram of which the packet contains a fragment, and the innermost one; equal if there is one.
 const DATAGRAM: Out = Out(3);
+const INNER_DATAGRAM: Out = Out(4);
 
 /// An odd number that spreads the bits of a word over the word.
 const FACTOR: u64 = 0xa076_1d64_78bd_642f;
@@ -32,17 +33,18 @@ pub(super) struct DispatchVars {
     outermost: Variable,
     innermost: Variable,
     datagram: Variable,
+    inner_datagram: Variable,
 }
 
 impl Lower<'_> {
     /// Starts the keys of a packet.
     pub(super) fn lower_first_dispatch(&mut self) {
         if self.need.dispatch {
-            let variables = [(); 4].map(|()| self.b.variable(Type::Int));
+            let variables = [(); 5].map(|()| self.b.variable(Type::Int));
             let zero = self.b.int(0);
             variables.into_iter().for_each(|variable| self.b.write(variable, zero));
-            let [hosts, outermost, innermost, datagram] = variables;
-            self.dispatch = Some(DispatchVars { hosts, outermost, innermost, datagram });
+            let [hosts, outermost, innermost, datagram, inner_datagram] = variables;
+            self.dispatch = Some(DispatchVars { hosts, outermost, innermost, datagram, inner_datagram });
         }
     }
 
@@ -81,13 +83,11 @@ impl Lower<'_> {
         let key = self.b.one(Op::Select(is_keyed, hash, none));
         if !self.hands_up(id) {
             self.keep_first(vars.outermost, key, OUTERMOST);
-            let before = self.b.read(vars.innermost);
-            let innermost = self.b.one(Op::Select(is_keyed, hash, before));
-            self.b.write(vars.innermost, innermost);
-            self.b.push(Op::Store { out: INNERMOST, value: innermost });
+            self.keep_last(vars.innermost, (is_keyed, hash), INNERMOST);
             return;
         }
         self.keep_first(vars.datagram, key, DATAGRAM);
+        self.keep_last(vars.inner_datagram, (is_keyed, hash), INNER_DATAGRAM);
         let at = self.layer(id).protocol.sequence.as_ref().map(|sequence| &sequence.at);
         let at = self.int(id, at.expect("its bytes are handed up in order"));
         let is_later = self.b.compare(CompareOp::Ne, at, none);
@@ -103,6 +103,14 @@ impl Lower<'_> {
         let (before, none) = (self.b.read(variable), self.b.int(0));
         let is_first = self.b.compare(CompareOp::Eq, before, none);
         let value = self.b.one(Op::Select(is_first, key, before));
+        self.b.write(variable, value);
+        self.b.push(Op::Store { out, value });
+    }
+
+    /// Sets a key to `hash` if the layer has one.
+    fn keep_last(&mut self, variable: Variable, (is_keyed, hash): (Value, Value), out: Out) {
+        let before = self.b.read(variable);
+        let value = self.b.one(Op::Select(is_keyed, hash, before));
         self.b.write(variable, value);
         self.b.push(Op::Store { out, value });
     }
