@@ -58,6 +58,13 @@ pub fn losses(ran: &Ran) {
              be split (reordercap sorts a capture)"
         );
     }
+    let forgotten = counters.dispatch.units_forgotten;
+    if forgotten > 0 {
+        say!(
+            "weir: {forgotten} tunnels and fragmented datagrams were forgotten, because there were too many: their \
+             connections may be split (-j 1 is exact)"
+        );
+    }
     let astray = counters.dispatch.packets_astray;
     if astray > 0 {
         say!(

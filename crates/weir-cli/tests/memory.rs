@@ -15,6 +15,20 @@ const ACK: u8 = 16;
 
 const SERVER: [u8; 4] = [192, 168, 0, 1];
 
+/// A segment of TCP.
+struct Segment<'a> {
+    from_client: bool,
+    seq: u32,
+    ack: u32,
+    flags: u8,
+    bytes: &'a [u8],
+}
+
+/// A segment of the client, after the handshake.
+fn of_client(seq: u32, bytes: &[u8]) -> Segment<'_> {
+    Segment { from_client: true, seq, ack: 8, flags: ACK, bytes }
+}
+
 /// A capture that is written packet by packet, a microsecond apart.
 struct Capture {
     file: BufWriter<fs::File>,
@@ -42,16 +56,9 @@ impl Capture {
         self.file.write_all(&frame).expect("it is written");
     }
 
-    /// A segment of connection `n` from its client, or to its client.
-    fn segment(
-        &mut self,
-        n: u32,
-        port: u16,
-        from_client: bool,
-        (seq, ack): (u32, u32),
-        flags: u8,
-        bytes: &[u8],
-    ) {
+    /// A segment of connection `n` with the server's `port`.
+    fn segment(&mut self, n: u32, port: u16, segment: &Segment<'_>) {
+        let &Segment { from_client, seq, ack, flags, bytes } = segment;
         let [_, a, b, c] = (n >> 14).to_be_bytes();
         let (client, own) = ([10, a, b, c], 1024 + (n & 0x3fff) as u16);
         let (ends, ports) =
@@ -60,15 +67,15 @@ impl Capture {
     }
 
     fn handshake(&mut self, n: u32, port: u16) {
-        self.segment(n, port, true, (1000, 0), SYN, &[]);
-        self.segment(n, port, false, (7, 1001), SYN | ACK, &[]);
-        self.segment(n, port, true, (1001, 8), ACK, &[]);
+        let syn = Segment { from_client: true, seq: 1000, ack: 0, flags: SYN, bytes: &[] };
+        let answer = Segment { from_client: false, seq: 7, ack: 1001, flags: SYN | ACK, bytes: &[] };
+        [syn, answer, of_client(1001, &[])].iter().for_each(|segment| self.segment(n, port, segment));
     }
 
     /// Bytes of the client, from the start of its stream, in segments.
     fn say(&mut self, n: u32, port: u16, bytes: &[u8]) {
         for (at, piece) in bytes.chunks(1400).enumerate() {
-            self.segment(n, port, true, (1001 + 1400 * at as u32, 8), ACK, piece);
+            self.segment(n, port, &of_client(1001 + 1400 * at as u32, piece));
         }
     }
 
@@ -111,7 +118,7 @@ fn fragments(capture: &mut Capture, random: &mut Random) {
 fn holes(capture: &mut Capture, _: &mut Random) {
     for n in 0..80_000 {
         capture.handshake(n, 80);
-        capture.segment(n, 80, true, (2000, 8), ACK, &[b'x'; 400]);
+        capture.segment(n, 80, &of_client(2000, &[b'x'; 400]));
     }
 }
 
@@ -124,7 +131,7 @@ fn heads(capture: &mut Capture, _: &mut Random) {
         bytes.extend(b"X: ");
         bytes.resize(1398, b'a');
         bytes.extend(b"\r\n");
-        (0..CONNECTIONS).for_each(|n| capture.segment(n, 80, true, (1001 + 1400 * at, 8), ACK, &bytes));
+        (0..CONNECTIONS).for_each(|n| capture.segment(n, 80, &of_client(1001 + 1400 * at, &bytes)));
     }
 }
 
@@ -136,7 +143,8 @@ fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Header tables with many empty entries: 4 bytes become 100.
+/// HTTP/2 connections that fill the table of known headers (HPACK, RFC 7541) with entries without a value. An entry takes 4
+/// bytes in the capture and about 100 bytes of memory.
 fn tables(capture: &mut Capture, _: &mut Random) {
     let entries = [0x40, 1, b'x', 0].repeat(1500);
     let block = [&[0x3f, 0xe1, 0xff, 3, 0x82, 0x86, 0x84][..], &entries].concat();
@@ -147,7 +155,7 @@ fn tables(capture: &mut Capture, _: &mut Random) {
     }
 }
 
-/// Requests of 12 bytes that refer to a target of 3 900.
+/// HTTP/2 requests of 12 bytes each. All of a connection refer to the same target of 3 900 bytes.
 fn references(capture: &mut Capture, _: &mut Random) {
     let target = [&[0x82, 0x86, 0x44, 0x7f, 0xbd, 0x1d][..], &[b'v'; 3_900]].concat();
     let mut bytes = [PREFACE, &frame(4, 0, 0, &[]), &frame(1, 5, 1, &target)].concat();
@@ -158,7 +166,7 @@ fn references(capture: &mut Capture, _: &mut Random) {
     }
 }
 
-/// Commands without replies.
+/// Redis commands that the server does not answer.
 fn commands(capture: &mut Capture, _: &mut Random) {
     let bytes = b"*1\r\n$4\r\nPING\r\n".repeat(256);
     for n in 0..1500 {
@@ -184,23 +192,25 @@ fn number(said: &str, name: &str) -> u64 {
     said.lines().find_map(|line| digits(line.strip_prefix(name)?)).unwrap_or(0)
 }
 
-/// Runs commands over an attack; `counter` says what was given up.
-fn hold(name: &str, generate: fn(&mut Capture, &mut Random), commands: &[&[&str]], counter: &str) {
+/// Runs each command over the capture of an attack. Asserts that the memory of the process stays within 1.2 times the
+/// budget, and that the counter of the state that is given up is not 0. Returns the bytes that the last command wrote for
+/// each byte of the capture.
+fn hold(name: &str, generate: fn(&mut Capture, &mut Random), commands: &[&[&str]], counter: &str) -> f64 {
     let mut capture = Capture::new(name);
     generate(&mut capture, &mut Random::new(1));
     let file = capture.done();
     let file_bytes = fs::metadata(&file).expect("it is there").len();
+    let mut written_bytes = 0;
     for command in commands {
-        let (written_bytes, said) = run(command, &file);
+        let said;
+        (written_bytes, said) = run(command, &file);
         let peak_bytes = number(&said, "process ");
         let is_bounded = peak_bytes > 0 && peak_bytes <= BUDGET_BYTES * 6 / 5;
         assert!(is_bounded, "{command:?}: {peak_bytes} bytes: {said}");
         assert!(number(&said, counter) > 0, "{command:?}: {said}");
-        if name == "references" {
-            assert!(written_bytes <= 8 * file_bytes, "{written_bytes} bytes of {file_bytes}");
-        }
     }
     fs::remove_file(&file).expect("it is removed");
+    written_bytes as f64 / file_bytes as f64
 }
 
 #[test]
@@ -235,7 +245,8 @@ fn header_tables_stay_within_the_memory() {
 
 #[test]
 fn references_to_long_values_stay_within_the_memory_and_yield_no_long_rows() {
-    hold("references", references, &[&["sessions"]], "holders_shed");
+    let written = hold("references", references, &[&["sessions"]], "holders_shed");
+    assert!(written > 0.0 && written <= 8.0, "{written} bytes for each captured byte");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use weir_lang::model::{Expr, FieldId, LayerId, Stack};
 
 /// The first layer whose instances may have packets on several workers, because its key lacks the fields of `dispatch`.
 ///
-/// All packets without a layer named in `dispatch` go to one worker, so their instances stay together. In a tunnel the
-/// outermost layer named in `dispatch` selects the worker; both directions are assumed to have the same outermost
-/// layer.
+/// All packets without a layer named in `dispatch` go to one worker, so their instances stay together. An instance
+/// whose packets have other instances, too, is on the worker of the outermost layer named in `dispatch`; both
+/// directions are assumed to have the same outermost layer.
 pub fn scattered(stack: &Stack) -> Option<&str> {
     let layers = (0..stack.layers.len() as u16).map(LayerId);
     let mut scattered = layers.filter(|&id| {

@@ -171,6 +171,7 @@ counters! {
     DispatchCounters {
         units_moved, "Connections, or pairs of hosts with a tunnel, assigned to another worker than the one selected by their hash, because that worker had too much load.";
         units_not_moved, "Connections, or pairs of hosts with a tunnel, that stayed on an overloaded worker, because too many had been moved.";
+        units_forgotten, "Tunnels, connections in tunnels and fragmented datagrams that the dispatcher forgot, because there were too many. Their later packets may reach another worker, which is not counted as packets_astray.";
         packets_astray, "Packets that reached another worker than earlier packets of their connection or datagram: the ends of a tunnel changed, or fragments came before the first one. Rows may differ from those of one worker.";
     }
 }

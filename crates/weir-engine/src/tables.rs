@@ -80,9 +80,7 @@ impl TableState {
         })?;
         (flows.entry(id).0.last_time < time).then_some(id)
     }
-}
 
-impl TableState {
     /// Bytes that a flow costs at most, with everything that each flow of the table has.
     fn bytes_per_flow(&self, wants_streams: bool) -> usize {
         let delivered = match (self.layout.delivers, wants_streams) {

@@ -52,8 +52,8 @@ struct Moved {
 
 impl Balancer {
     /// A balancer for `workers` workers, and flows with time-outs of at most `longest`; `None`: some flows have no
-    /// time-out.
-    pub fn new(workers: usize, longest: Option<Duration>) -> Self {
+    /// time-out. `memory_max`: bytes of memory of a worker.
+    pub fn new(workers: usize, longest: Option<Duration>, memory_max: usize) -> Self {
         Self {
             work: vec![0; workers],
             all_work: 0,
@@ -63,7 +63,7 @@ impl Balancer {
             began: None,
             period: 0,
             moved: HashMap::new(),
-            units: Units::default(),
+            units: Units::new(memory_max),
             counters: DispatchCounters::default(),
         }
     }
@@ -84,9 +84,14 @@ impl Balancer {
         self.moved.retain(|_, moved| moved.period >= last);
     }
 
-    /// Begins a batch that consists of packets with these keys.
-    pub fn begin<'a>(&mut self, batch: impl Iterator<Item = &'a PacketKeys>) {
-        self.units.begin(batch);
+    /// Begins a batch of packets.
+    pub fn begin_batch(&mut self) {
+        self.units.begin_batch();
+    }
+
+    /// Announces a packet of the batch, whose worker will be asked for later.
+    pub fn expect(&mut self, keys: &PacketKeys) {
+        self.units.expect(keys);
     }
 
     /// The worker of a packet. `ahead_ns`: how far the packet's time is ahead of the clock. A flow that is ahead by more
@@ -95,6 +100,7 @@ impl Balancer {
         let seen = &self.seen;
         let (unit, is_astray) = self.units.of(keys, |unit| has(seen, places(mix(unit))));
         self.counters.packets_astray += u64::from(is_astray);
+        self.counters.units_forgotten = self.units.forgotten();
         self.worker_of_unit(unit, wire_bytes, ahead_ns)
     }
 
@@ -183,6 +189,8 @@ fn has(seen: &[Box<[u64]>; 2], places: [usize; 2]) -> bool {
 mod tests {
     use super::*;
 
+    const MEMORY: usize = 1 << 30;
+
     /// Keys as a stack produces them: any numbers except 0.
     fn pairs(count: u64) -> impl Iterator<Item = u64> {
         (1..=count).map(|n| n.wrapping_mul(0x2545_f491_4f6c_dd1d))
@@ -208,7 +216,7 @@ mod tests {
 
     #[test]
     fn beside_a_pair_that_has_half_of_the_packets_new_ones_go_elsewhere() {
-        let mut balancer = Balancer::new(4, Some(Duration::from_secs(1)));
+        let mut balancer = Balancer::new(4, Some(Duration::from_secs(1)), MEMORY);
         run(&mut balancer);
         // The worker of the large pair has half of the packets, twice the average, and no more.
         assert!(most(&balancer.packets) < 2.1, "{:?}", balancer.packets);
@@ -219,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_pair_stays_where_it_began() {
-        let mut balancer = Balancer::new(3, Some(Duration::from_secs(1)));
+        let mut balancer = Balancer::new(3, Some(Duration::from_secs(1)), MEMORY);
         for (pair, workers) in run(&mut balancer) {
             assert!(workers.iter().all(|worker| *worker == workers[0]), "{pair}: {workers:?}");
         }
@@ -227,7 +235,7 @@ mod tests {
 
     #[test]
     fn where_all_have_the_same_to_do_the_hash_says_where() {
-        let (mut one, mut other) = (Balancer::new(2, None), Balancer::new(2, None));
+        let (mut one, mut other) = (Balancer::new(2, None, MEMORY), Balancer::new(2, None, MEMORY));
         for pair in pairs(50_000) {
             let worker = one.worker_of_unit(pair, 64, 0);
             assert_eq!(worker, other.worker_of_unit(pair, 64, 0));
@@ -238,7 +246,7 @@ mod tests {
     #[test]
     fn who_was_away_for_longer_than_any_time_out_is_new() {
         let second = 1_000_000_000;
-        let mut balancer = Balancer::new(2, Some(Duration::from_secs(1)));
+        let mut balancer = Balancer::new(2, Some(Duration::from_secs(1)), MEMORY);
         balancer.pass_time(0);
         let pair = pairs(100).find(|&pair| balancer.worker_of_unit(pair, 0, 0) == 0).expect("one of them");
         (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
@@ -260,7 +268,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut balancer = Balancer::new(2, None);
+        let mut balancer = Balancer::new(2, None, MEMORY);
         for pair in pairs(2_000_000) {
             (balancer.work, balancer.all_work) = (vec![1 << 16, 0], 1 << 16);
             balancer.worker_of_unit(pair, 0, 0);
@@ -272,7 +280,7 @@ mod tests {
     #[test]
     fn a_pair_whose_flow_is_ahead_of_the_clock_stays() {
         let second = 1_000_000_000;
-        let mut balancer = Balancer::new(2, Some(Duration::from_secs(1)));
+        let mut balancer = Balancer::new(2, Some(Duration::from_secs(1)), MEMORY);
         balancer.pass_time(0);
         let pair = pairs(100).find(|&pair| balancer.worker_of_unit(pair, 0, 0) == 0).expect("one of them");
         balancer.worker_of_unit(pair, 0, 3600 * second);

@@ -38,6 +38,15 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
         }
     }
     text.push_str(&trie(compiled, catalog));
+    let context = compiled.stack.context_names();
+    let is_used = |table: &weir_ir::graph::TableDecl| table.two_sided && table.key.ends().context.is_some();
+    if compiled.graph().tables.iter().any(is_used) {
+        line(
+            &mut text,
+            "context",
+            &format!("{}   (connections that differ in one of these are different)", context.join(", ")),
+        );
+    }
     for (index, (state, what)) in machine::machine(compiled).iter().enumerate() {
         line(&mut text, if index == 0 { "states" } else { "" }, &format!("{state:<7} {what}"));
     }

@@ -120,15 +120,19 @@ impl Stream<'_, '_> {
         bytes.max(self.offset())
     }
 
-    /// Payload bytes that the stream leaves out because its receiver rejects their segments: invalid flags, the payload of
-    /// a reset; in strict mode also a wrong checksum or an old timestamp. Valid only if the handler [needs the record](StreamHandler::RECORD).
+    /// Payload bytes that the stream leaves out because its receiver rejects their segments: segments with invalid flags,
+    /// and resets. In strict mode, the receiver also rejects segments with a wrong checksum or an old timestamp.
+    ///
+    /// The number is valid only if the handler [needs the record](StreamHandler::RECORD).
     pub fn refused_bytes(&self) -> u64 {
         self.places.refused_bytes(self.handle.flow, !self.is_orig())
     }
 
-    /// Payload bytes that the stream leaves out because they lie outside of the connection: before its first sequence
-    /// number, before the handshake, after the FIN; in strict mode also beyond the receiver's window. Valid
-    /// only if the handler [needs the record](StreamHandler::RECORD).
+    /// Payload bytes that the stream leaves out because they lie outside of the connection. Such bytes have sequence
+    /// numbers before the first one or after the FIN, or come before the handshake. In strict mode, bytes beyond the
+    /// receiver's window count, too.
+    ///
+    /// The number is valid only if the handler [needs the record](StreamHandler::RECORD).
     pub fn outside_bytes(&self) -> u64 {
         self.handle.sequence.outside_bytes + self.places.outside_bytes(self.handle.flow, !self.is_orig())
     }

@@ -9,8 +9,13 @@
 use std::collections::{HashMap, VecDeque};
 use weir_compile::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
 
-/// Maximum number of entries of each generation of a table.
+/// Limits of the entries of each generation of a table …
+const ENTRIES_MIN: usize = 1 << 10;
 const ENTRIES_MAX: usize = 1 << 18;
+
+/// … and the bytes of a worker's memory for each of these entries: all tables together take at most a sixteenth of that
+/// memory, 64 bytes for each entry of four tables with two generations.
+const MEMORY_PER_ENTRY: usize = 16 * 4 * 2 * 64;
 
 /// The keys of a packet, as the program computes them from its bytes; 0: the packet has no such key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +50,6 @@ impl PacketKeys {
 }
 
 /// The units of packets.
-#[derive(Default)]
 pub(crate) struct Units {
     /// Connections that carry other connections.
     carriers: Recent<()>,
@@ -60,7 +64,19 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    /// Forgets what was not seen for a whole period.
+    /// No units yet. `memory_max`: bytes of memory of a worker.
+    pub fn new(memory_max: usize) -> Self {
+        let entries_max = (memory_max / MEMORY_PER_ENTRY).clamp(ENTRIES_MIN, ENTRIES_MAX);
+        Self {
+            carriers: Recent::new(entries_max),
+            joined: Recent::new(entries_max),
+            datagrams: Recent::new(entries_max),
+            first: HashMap::new(),
+            unordered: Recent::new(entries_max),
+        }
+    }
+
+    /// Forgets the entries that were not used for a whole period.
     pub fn pass_period(&mut self) {
         self.carriers.pass_period();
         self.joined.pass_period();
@@ -68,10 +84,20 @@ impl Units {
         self.unordered.pass_period();
     }
 
-    /// Begins a batch that consists of packets with these keys.
-    pub fn begin<'a>(&mut self, batch: impl Iterator<Item = &'a PacketKeys>) {
+    /// Number of entries that were forgotten because there were too many.
+    pub fn forgotten(&self) -> u64 {
+        let Self { carriers, joined, datagrams, unordered, .. } = self;
+        carriers.forgotten + joined.forgotten + datagrams.forgotten + unordered.forgotten
+    }
+
+    /// Begins a batch of packets.
+    pub fn begin_batch(&mut self) {
         self.first.clear();
-        for keys in batch.filter(|keys| keys.is_first_fragment()) {
+    }
+
+    /// Announces a packet of the batch, whose unit will be asked for later.
+    pub fn expect(&mut self, keys: &PacketKeys) {
+        if keys.is_first_fragment() {
             for datagram in keys.datagrams() {
                 self.first.entry(datagram).or_default().push_back(*keys);
             }
@@ -91,21 +117,28 @@ impl Units {
                 first.pop_front();
             }
         }
-        let (unit, mut is_astray) = match is_first {
+        let (unit, is_astray) = match is_first {
             true => self.of_whole(keys, &is_unit),
             false => self.of_later_fragment(keys, inner, &is_unit),
         };
-        let mut unit_of_all = unit;
-        // A later fragment of an inner datagram may be in the first fragment of an outer one.
-        let firsts = [(inner, is_first), (outer, is_first || outer != inner)];
-        for (datagram, _) in firsts.into_iter().filter(|(_, is_first)| *is_first) {
-            // Later fragments came before: the datagram stays whole, even if its connection does not.
-            let before = self.datagrams.get(datagram).filter(|(_, has_first)| !has_first);
-            unit_of_all = before.map_or(unit_of_all, |(unit, _)| unit);
-            is_astray |= unit_of_all != unit;
-            self.datagrams.insert(datagram, (unit_of_all, true));
+        let mut whole = unit;
+        if is_first {
+            whole = self.begin_datagram(inner, whole);
         }
-        (unit_of_all, is_astray)
+        // The packet is the first fragment of the outer datagram, and may contain a later one of the inner datagram.
+        if outer != inner {
+            whole = self.begin_datagram(outer, whole);
+        }
+        (whole, is_astray || whole != unit)
+    }
+
+    /// The unit of a datagram whose first fragment belongs to `unit`. If later fragments came before, the datagram stays
+    /// whole, and its connection does not.
+    fn begin_datagram(&mut self, datagram: u64, unit: u64) -> u64 {
+        let before = self.datagrams.get(datagram).filter(|(_, has_first)| !has_first);
+        let whole = before.map_or(unit, |(unit, _)| unit);
+        self.datagrams.insert(datagram, (whole, true));
+        whole
     }
 
     /// The unit of a packet that is no fragment, or of a first fragment by itself.
@@ -181,15 +214,16 @@ impl Units {
 struct Recent<T> {
     now: HashMap<u64, T>,
     before: HashMap<u64, T>,
-}
-
-impl<T> Default for Recent<T> {
-    fn default() -> Self {
-        Self { now: HashMap::new(), before: HashMap::new() }
-    }
+    entries_max: usize,
+    /// Entries that made room for others.
+    forgotten: u64,
 }
 
 impl<T: Copy> Recent<T> {
+    fn new(entries_max: usize) -> Self {
+        Self { now: HashMap::new(), before: HashMap::new(), entries_max, forgotten: 0 }
+    }
+
     fn pass_period(&mut self) {
         self.before = std::mem::take(&mut self.now);
     }
@@ -208,7 +242,8 @@ impl<T: Copy> Recent<T> {
 
     fn insert(&mut self, key: u64, value: T) {
         // The older half makes room.
-        if self.now.len() >= ENTRIES_MAX && !self.now.contains_key(&key) {
+        if self.now.len() >= self.entries_max && !self.now.contains_key(&key) {
+            self.forgotten += self.before.keys().filter(|key| !self.now.contains_key(key)).count() as u64;
             self.pass_period();
         }
         self.now.insert(key, value);
@@ -225,7 +260,7 @@ mod tests {
 
     #[test]
     fn connections_of_two_hosts_are_units_of_their_own() {
-        let mut units = Units::default();
+        let mut units = Units::new(1 << 30);
         assert_eq!(units.of(keys(1, 10, 10, 0), |_| false), (10, false));
         assert_eq!(units.of(keys(1, 11, 11, 0), |_| false), (11, false));
         assert_eq!(units.of(keys(1, 0, 0, 0), |_| false), (1, false), "no connection");
@@ -234,7 +269,7 @@ mod tests {
 
     #[test]
     fn fragments_belong_to_the_connection_of_the_first_one() {
-        let mut units = Units::default();
+        let mut units = Units::new(1 << 30);
         assert_eq!(units.of(keys(1, 10, 10, 7), |_| false), (10, false));
         assert_eq!(units.of(keys(1, 0, 0, 7), |_| false), (10, false));
         assert_eq!(units.of(keys(1, 0, 0, 8), |_| false), (1, false), "its first fragment is missing");
@@ -251,9 +286,10 @@ mod tests {
 
     #[test]
     fn the_first_fragments_of_a_batch_are_known_before() {
-        let mut units = Units::default();
+        let mut units = Units::new(1 << 30);
         let batch = [keys(1, 0, 0, 7), keys(1, 10, 10, 7), keys(1, 11, 11, 7), keys(1, 0, 0, 7)];
-        units.begin(batch.iter());
+        units.begin_batch();
+        batch.iter().for_each(|keys| units.expect(keys));
         let found = batch.map(|keys| units.of(keys, |_| true));
         // The second first fragment begins another datagram with the same identification.
         assert_eq!(found, [(10, false), (10, false), (11, false), (11, false)]);
@@ -261,7 +297,7 @@ mod tests {
 
     #[test]
     fn fragments_in_fragments_belong_together() {
-        let mut units = Units::default();
+        let mut units = Units::new(1 << 30);
         let nested = |connection, outer, inner| PacketKeys {
             inner_datagram: inner,
             ..keys(1, connection, connection, outer)
@@ -273,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_first_fragment_without_a_whole_header_is_astray() {
-        let mut units = Units::default();
+        let mut units = Units::new(1 << 30);
         assert_eq!(units.of(keys(1, DISPATCH_UNKNOWN, 0, 7), |_| false), (1, true));
         assert_eq!(units.of(keys(1, 0, 0, 7), |_| false), (1, false));
         assert_eq!(
@@ -285,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_tunnel_and_the_connections_inside_are_one_unit() {
-        let mut units = Units::default();
+        let mut units = Units::new(1 << 30);
         assert_eq!(units.of(keys(1, 10, 50, 0), |_| false), (1, false));
         assert_eq!(
             units.of(keys(1, 11, 50, 0), |_| false),
@@ -300,13 +336,11 @@ mod tests {
 
     #[test]
     fn tables_forget_and_are_bounded() {
-        let mut recent = Recent::default();
-        for key in 0..3 * ENTRIES_MAX as u64 {
-            recent.insert(key, key);
-        }
-        assert!(recent.now.len() <= ENTRIES_MAX && recent.before.len() <= ENTRIES_MAX);
-        assert_eq!((recent.get(0), recent.get(3 * ENTRIES_MAX as u64 - 1).is_some()), (None, true));
-        let mut recent = Recent::default();
+        let mut recent = Recent::new(100);
+        (0..300).for_each(|key| recent.insert(key, key));
+        assert!(recent.now.len() <= 100 && recent.before.len() <= 100);
+        assert_eq!((recent.get(0), recent.get(299), recent.forgotten), (None, Some(299), 100));
+        let mut recent = Recent::new(100);
         recent.insert(1, 5);
         recent.pass_period();
         assert_eq!(recent.get(1), Some(5));

@@ -53,7 +53,8 @@ impl Dispatcher {
     /// can run.
     pub(crate) fn new(compiler: &Compiler, compiled: &Compiled, workers: usize) -> Result<Self, String> {
         let plan = compile(compiler, compiled)?.plan;
-        let balancer = Balancer::new(workers, longest_timeout(compiled));
+        let memory_max = compiled.options.overload.memory_max;
+        let balancer = Balancer::new(workers, longest_timeout(compiled), memory_max);
         Ok(Self {
             plan,
             k: Continuation::default(),
@@ -69,10 +70,9 @@ impl Dispatcher {
     fn fill(&mut self, source: &mut dyn Source, shares: &mut [Batch], outcome: &mut Outcome) -> Filled {
         let mut bursts: Vec<Burst> = Vec::with_capacity(BATCH_BURSTS);
         self.keys.clear();
-        let filled = loop {
-            if bursts.len() == BATCH_BURSTS {
-                break Filled::More;
-            }
+        self.balancer.begin_batch();
+        let mut filled = Filled::More;
+        for _ in 0..BATCH_BURSTS {
             let mut burst = Burst::default();
             match read(source, &mut burst, &mut outcome.stages) {
                 // Packets so far do not wait for later ones.
@@ -88,10 +88,13 @@ impl Dispatcher {
                     bursts.push(burst.hold());
                     outcome.stages.end(Stage::Dispatch, 0, began);
                 }
-                Ok(Poll::End) => break Filled::End,
+                Ok(Poll::End) => {
+                    filled = Filled::End;
+                    break;
+                }
                 Err(error) => outcome.errors.push(error),
             }
-        };
+        }
         self.split_all(&bursts, shares, outcome);
         filled
     }
@@ -101,7 +104,9 @@ impl Dispatcher {
         for (index, packet) in burst.packets.iter().enumerate() {
             self.k.outs[..DISPATCH_SLOTS.len()].fill(0);
             self.plan.program.head(packet, burst.data(index), &mut self.k);
-            self.keys.push(PacketKeys::of(&self.k.outs));
+            let keys = PacketKeys::of(&self.k.outs);
+            self.balancer.expect(&keys);
+            self.keys.push(keys);
         }
     }
 
@@ -109,7 +114,6 @@ impl Dispatcher {
     fn split_all(&mut self, bursts: &[Burst], shares: &mut [Batch], outcome: &mut Outcome) {
         let began = outcome.stages.begin();
         let keys = std::mem::take(&mut self.keys);
-        self.balancer.begin(keys.iter());
         let mut left = &keys[..];
         for burst in bursts {
             let (own, rest) = left.split_at(burst.packets.len());

@@ -6,7 +6,7 @@
 use super::Lower;
 use weir_ir::build::Variable;
 use weir_ir::graph::{BinaryOp, CompareOp, Op, Out, Type, Value};
-use weir_lang::model::LayerId;
+use weir_lang::model::{EdgeKind, LayerId};
 
 /// The slots of a packet's record that contain its keys, and their names. 0: the packet has no such key.
 pub const DISPATCH_SLOTS: [&str; 5] = ["hosts", "outermost", "innermost", "datagram", "inner_datagram"];
@@ -77,17 +77,22 @@ impl Lower<'_> {
             let when = self.truth(id, when);
             is_keyed = self.b.binary(BinaryOp::And, is_keyed, when);
         }
-        let (words, _) = self.lower_key(id, instance);
-        let hash = self.lower_hash(&words);
+        let hash = match self.has_instances_in_messages(id) {
+            true => self.b.read(vars.hosts),
+            false => {
+                let (words, _) = self.lower_key(id, instance);
+                self.lower_hash(&words)
+            }
+        };
         let none = self.b.int(0);
         let key = self.b.one(Op::Select(is_keyed, hash, none));
         if !self.hands_up(id) {
             self.keep_first(vars.outermost, key, OUTERMOST);
-            self.keep_last(vars.innermost, (is_keyed, hash), INNERMOST);
+            self.keep_last(vars.innermost, is_keyed, hash, INNERMOST);
             return;
         }
         self.keep_first(vars.datagram, key, DATAGRAM);
-        self.keep_last(vars.inner_datagram, (is_keyed, hash), INNER_DATAGRAM);
+        self.keep_last(vars.inner_datagram, is_keyed, hash, INNER_DATAGRAM);
         let at = self.layer(id).protocol.sequence.as_ref().map(|sequence| &sequence.at);
         let at = self.int(id, at.expect("its bytes are handed up in order"));
         let is_later = self.b.compare(CompareOp::Ne, at, none);
@@ -96,6 +101,17 @@ impl Lower<'_> {
         self.b.branch(is_cut_off, done, whole);
         self.b.seal(whole);
         self.b.switch_to(whole);
+    }
+
+    /// Whether the messages of a layer contain layers with instances: several connections may share these, so all
+    /// connections of two hosts have one key.
+    fn has_instances_in_messages(&self, id: LayerId) -> bool {
+        let has_instance = |id: LayerId| self.layer(id).protocol.instance.is_some();
+        let messages =
+            self.stack.edges.iter().filter(|edge| edge.from == id && edge.kind == EdgeKind::Messages);
+        messages
+            .map(|edge| edge.to)
+            .any(|to| has_instance(to) || self.reachable[usize::from(to.0)].iter().copied().any(has_instance))
     }
 
     /// Sets a key, unless an earlier layer has set the key.
@@ -108,7 +124,7 @@ impl Lower<'_> {
     }
 
     /// Sets a key to `hash` if the layer has one.
-    fn keep_last(&mut self, variable: Variable, (is_keyed, hash): (Value, Value), out: Out) {
+    fn keep_last(&mut self, variable: Variable, is_keyed: Value, hash: Value, out: Out) {
         let before = self.b.read(variable);
         let value = self.b.one(Op::Select(is_keyed, hash, before));
         self.b.write(variable, value);

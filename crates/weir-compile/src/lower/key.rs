@@ -11,8 +11,11 @@ use weir_packet::ValueType;
 /// Maximum size of a number that shares one word of a two-sided key with the other side's number.
 const SMALL_BITS: u16 = 32;
 
-/// The name under which layers hand up the context, besides the names of `below.`
-pub(super) const CONTEXT: &str = "context";
+/// The name of the context in the layouts of keys.
+const CONTEXT: &str = "context";
+
+/// The entry of the context among the values that layers hand up. Names of `below.` have no such character.
+pub(super) const BELOW_CONTEXT: &str = "*context";
 
 /// Bits of the context.
 const CONTEXT_BITS: u16 = 64;
@@ -239,7 +242,7 @@ impl Lower<'_> {
 
     /// Starts the context of a packet.
     pub(super) fn lower_first_context(&mut self) {
-        if let (true, Some(&(context, _))) = (self.stack.by_interface, self.below.get(CONTEXT)) {
+        if let (true, Some(&(context, _))) = (self.stack.by_interface, self.below.get(BELOW_CONTEXT)) {
             let interface = self.b.one(Op::Meta(Meta::Interface));
             let one = self.b.int(1);
             let first = self.b.binary(BinaryOp::Add, interface, one);
@@ -250,7 +253,7 @@ impl Lower<'_> {
     /// Adds the values of a layer to the context of its instances and of those above it. A value of 0 changes nothing:
     /// a VLAN tag without a VLAN only has a priority.
     pub(super) fn lower_context(&mut self, id: LayerId) {
-        let Some(&(context, _)) = self.below.get(CONTEXT) else { return };
+        let Some(&(context, _)) = self.below.get(BELOW_CONTEXT) else { return };
         for part in &self.layer(id).protocol.context {
             let (before, value) = (self.b.read(context), self.int(id, &part.expr()));
             let numbers = [CONTEXT_FACTOR, number_of(&self.layer(id).protocol.declared), 0];
@@ -268,7 +271,7 @@ impl Lower<'_> {
     pub(super) fn lower_key(&mut self, id: LayerId, instance: &model::Instance) -> (Vec<Value>, Value) {
         let (mut parts, swap) = self.lower_parts(id, instance);
         if self.has_context(id) {
-            let context = self.b.read(self.below[CONTEXT].0);
+            let context = self.b.read(self.below[BELOW_CONTEXT].0);
             parts.push((CONTEXT_BITS, vec![context]));
         }
         (self.pack_words(parts), swap)

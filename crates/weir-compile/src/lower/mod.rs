@@ -424,7 +424,7 @@ impl<'a> Lower<'a> {
 fn below_names<'a>(stack: &Stack, layers: impl Iterator<Item = &'a Layer>) -> Vec<String> {
     let mut names = FxHashSet::default();
     if stack.by_interface || stack.layers.iter().any(|layer| !layer.protocol.context.is_empty()) {
-        names.insert(key::CONTEXT.to_owned());
+        names.insert(key::BELOW_CONTEXT.to_owned());
     }
     for layer in layers {
         expr::for_each_expr(&layer.protocol, &mut |e| {

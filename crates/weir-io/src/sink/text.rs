@@ -100,9 +100,11 @@ pub(super) fn push_hex(line: &mut Vec<u8>, bytes: &[u8]) {
     line.extend(bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]));
 }
 
-/// Appends a text. Each byte of a [hidden](is_hidden) character is written as an escape such as `\x9b`.
-/// [`readable`](weir_packet::readable) has written the bytes of invalid UTF-8 in the same form before. No other part of
-/// the text has this form, so a reader can recover the original bytes.
+/// Appends a text, with an escape such as `\x9b` for each byte of a [hidden](is_hidden) character.
+///
+/// The text comes from [`readable`](weir_packet::readable), which writes the same kind of escape for each byte of invalid
+/// UTF-8, and for each backslash that looks like the start of an escape. A reader who replaces all escapes by their bytes
+/// therefore gets the captured bytes.
 pub(super) fn push_visible(line: &mut Vec<u8>, text: &str) {
     let mut rest = text;
     while let Some((at, hidden)) = rest.char_indices().find(|(_, letter)| is_hidden(*letter)) {

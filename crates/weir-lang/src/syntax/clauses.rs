@@ -56,7 +56,7 @@ impl Parser<'_> {
             "alias" => self.alias()?,
             "let" => self.let_clause()?,
             "payload" => self.payload()?,
-            "context" => ClauseKind::Context(self.names_of_values()?),
+            "context" => ClauseKind::Context(self.exprs()?),
             "instance" => self.instance()?,
             "each" => {
                 self.expect_word("side")?;
@@ -154,8 +154,8 @@ impl Parser<'_> {
         Some(ClauseKind::Payload(Some(length)))
     }
 
-    /// `NAME, NAME`, as expressions.
-    fn names_of_values(&mut self) -> Option<Vec<Expr>> {
+    /// Expressions with commas between them.
+    fn exprs(&mut self) -> Option<Vec<Expr>> {
         let mut values = vec![self.expr()?];
         while self.eat(TokenKind::Comma) {
             values.push(self.expr()?);
@@ -178,10 +178,7 @@ impl Parser<'_> {
 
     fn key(&mut self) -> Option<Vec<Expr>> {
         self.expect(TokenKind::ParenOpen)?;
-        let mut parts = vec![self.expr()?];
-        while self.eat(TokenKind::Comma) {
-            parts.push(self.expr()?);
-        }
+        let parts = self.exprs()?;
         self.expect(TokenKind::ParenClose)?;
         Some(parts)
     }

@@ -282,6 +282,33 @@ fn a_protocol_adds_its_own_numbers_to_the_context() {
     assert_eq!(packets_of("talk", &compiler, &packets, [&[], &["udp.length"]]), [[2, 0], [1, 0], [1, 0]]);
 }
 
+/// A field that is called as the context is in key layouts does not replace it.
+#[test]
+fn a_field_may_be_called_context() {
+    let text = "
+//! It hands up a number called context
+protocol shell {
+    header { context: u8 }
+    payload = rest
+}
+//! Connections in the shell
+protocol talk {
+    header { port: u8 }
+    let shown = below.context
+    instance (below.src, below.dst, port) <-> (below.dst, below.src, port)
+    each side { packets: u64 }
+    count { me.packets += 1 + shown - shown }
+    timeout 1m
+}
+//! Over UDP
+stack shells extends internet { udp -> shell when dst_port == 7777   shell -> talk }
+";
+    let compiler = compiler(text);
+    let packets = [1, 2, 1].map(|shell| datagram(i64::from(shell), V4[0], &[shell, 5]));
+    assert_eq!(packets_of("talk", &compiler, &packets, [&[], &[]]), [[3, 0]]);
+    assert_eq!(packets_of("talk", &compiler, &packets, [&[], &["shell.context"]]), [[2, 0], [1, 0]]);
+}
+
 #[test]
 fn bytes_that_a_packet_lacks_count_as_zeros() {
     let packets = [datagram(1, V4[0], &[0; 21]), datagram(2, V4[0], &[0; 20]), datagram(3, V4[0], &[0; 21])];

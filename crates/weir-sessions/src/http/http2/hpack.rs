@@ -85,8 +85,9 @@ impl Decoder {
         Ok(())
     }
 
-    /// Bytes held. The size as RFC 7541 counts it has 32 bytes for each entry, about as much as the reference counts of
-    /// its name and value take.
+    /// Bytes held: the room for the entries, and the size of the table by the rule of RFC 7541 (section 4.1). That rule
+    /// adds 32 bytes to the length of each entry's name and value. In this table, the 32 bytes stand for the two
+    /// reference counts in front of name and value.
     pub(super) fn held_bytes(&self) -> usize {
         self.size_bytes + self.entries.capacity() * size_of::<(Text, Text)>()
     }
