@@ -97,7 +97,7 @@ counters! {
         sessions_cut, "Sessions ended early because a bound of their parser was reached.";
         inner_streams_cut, "Streams inside sessions that were not parsed, because they were nested too deeply, or because several protocols share the flow.";
         sessions_shed, "Connections whose sessions were ended early because memory was short.";
-        sessions_undecided, "Sessions given up before the record of their connection was complete, because too many sessions were held.";
+        sessions_undecided, "Sessions given up before the record of their connection was complete, because too many sessions, or too many bytes, were held.";
     }
 }
 

@@ -9,6 +9,7 @@ use crate::effects::{Effects, OpenSession};
 use crate::emitted::Emitted;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
+use crate::held_sessions::{HeldSession, HeldSessions, HeldSessionsMax};
 use crate::matcher::{FlowVerdict, Matcher, OpenMatch, PacketMatch, SessionMatch};
 use crate::plan::{Plan, SessionVerdict, Want};
 use crate::sets::{QuestionSet, RemainderSet, Terms};
@@ -31,14 +32,6 @@ pub(crate) struct PacketView<'a> {
     pub otherwise: Account,
 }
 
-/// A session that is held until the record of its connection is complete.
-struct HeldSession {
-    /// Remainders that only the record can still fulfil.
-    open: RemainderSet,
-    protocol: usize,
-    session: Arc<dyn Session>,
-}
-
 /// The state of deliveries: the subscriber, held items until they are decided, and counters of outcomes.
 pub(crate) struct Delivery<S> {
     pub matcher: Matcher,
@@ -51,9 +44,8 @@ pub(crate) struct Delivery<S> {
     pub counters: Counters,
     /// Flows with undecided packets.
     waiting: HashSet<FlowRef>,
-    sessions: HashMap<FlowRef, Vec<HeldSession>>,
-    /// Number of held sessions, at most [`Limits::held_sessions_max`](crate::plan::Limits::held_sessions_max).
-    sessions_held: usize,
+    /// Sessions of flows whose record decides about them.
+    sessions: HeldSessions,
     /// Held streams of flows whose questions are not known yet.
     pub held: HashMap<FlowRef, HeldStreams>,
     /// Memory shared by all streams.
@@ -72,8 +64,7 @@ impl<S: Subscriber> Delivery<S> {
             matcher: Matcher::new(plan),
             subscriber,
             waiting: HashSet::new(),
-            sessions: HashMap::new(),
-            sessions_held: 0,
+            sessions: HeldSessions::default(),
             held: HashMap::new(),
             order: Order::default(),
         }
@@ -83,12 +74,8 @@ impl<S: Subscriber> Delivery<S> {
     pub fn set_plan(&mut self, plan: Arc<Plan>, map: impl Fn(&RemainderSet) -> RemainderSet) {
         self.outs = outs_of(&plan);
         self.matcher = Matcher::new(plan);
-        for held in self.sessions.values_mut() {
-            held.iter_mut().for_each(|one| one.open = map(&one.open));
-            held.retain(|one| !one.open.is_empty());
-        }
-        self.sessions.retain(|_, held| !held.is_empty());
-        self.sessions_held = self.sessions.values().map(Vec::len).sum();
+        self.sessions.renew(map);
+        self.streams.overload.set_held_session_bytes(self.sessions.bytes());
     }
 
     /// Delivers a packet that the program is done with, and whose [class](Matcher::packet_classes) some question
@@ -205,19 +192,18 @@ impl<S: Subscriber> Delivery<S> {
         (verdict, given | &tracking)
     }
 
-    /// Holds a session for these remainders until the record of its connection is complete. Beyond the bound, the
+    /// Holds a session for these remainders until the record of its connection is complete. Beyond a bound, the
     /// session is lost to their questions.
     fn hold_session(&mut self, waiting: &OpenSession, open: RemainderSet) {
         let &OpenSession { protocol, ref session, .. } = waiting;
-        let held = self.sessions.entry(waiting.flow).or_default();
-        if let Some(held) = held.iter_mut().rev().find(|held| Arc::ptr_eq(&held.session, session)) {
-            held.open |= &open;
-        } else if self.sessions_held < self.matcher.plan.limits.held_sessions_max {
-            held.push(HeldSession { open, protocol, session: Arc::clone(session) });
-            self.sessions_held += 1;
-        } else {
-            self.counters.session.sessions_undecided += 1;
-        }
+        let plan = &self.matcher.plan;
+        let fields = plan.sessions.protocol(protocol).fields;
+        let overload = &mut self.streams.overload;
+        let max =
+            HeldSessionsMax { count: plan.limits.held_sessions_max, bytes: overload.held_sessions_max() };
+        let is_held = self.sessions.hold((waiting.flow, protocol, fields), session, open, &max);
+        overload.set_held_session_bytes(self.sessions.bytes());
+        self.counters.session.sessions_undecided += u64::from(!is_held);
     }
 
     /// The flow will have no further session: conditions on the absence of sessions (`not tls`) hold from now on.
@@ -249,10 +235,11 @@ impl<S: Subscriber> Delivery<S> {
         let held = self.matcher.record(flow);
         let name = flow.flow_ref();
         // Held sessions precede the record of their connection, as sessions do that need not wait.
-        let sessions = if self.sessions.is_empty() { None } else { self.sessions.remove(&name) };
-        let sessions = sessions.unwrap_or_default();
-        self.sessions_held -= sessions.len();
-        for HeldSession { open, protocol, session } in sessions {
+        let sessions = self.sessions.take(name);
+        if !sessions.is_empty() {
+            self.streams.overload.set_held_session_bytes(self.sessions.bytes());
+        }
+        for HeldSession { open, protocol, session, .. } in sessions {
             // Each question receives the session once, even if several of its alternatives hold.
             for question in &self.matcher.plan.questions_of(&(open & &held)) {
                 self.subscriber.session(self.order, question, flow, protocol, &session);

@@ -148,6 +148,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                     gap_bytes: next.ordered.gap_bytes,
                     bytes: next.ordered.bytes.bytes(),
                     claimed_bytes: next.ordered.claimed_bytes,
+                    ends: false,
                     packet: kept
                         .map(|kept| CarrierPacket { frame: kept.frame(), is_repeated: next.is_repeated }),
                 };

@@ -7,8 +7,10 @@ use crate::flow::{EndReason, FlowView};
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
 use crate::holders::{Holders, Holding};
+use crate::matcher::Matcher;
 use crate::messages::Messages;
 use crate::plan::{ClassSet, Plan, SessionVerdict, Want};
+use crate::ranks::Ranks;
 use crate::sequence::{Inserted, Outcome, Passed, Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
 use crate::sets::Terms;
@@ -229,6 +231,7 @@ impl Flows {
         packet: &PacketMeta,
         counters: &mut FlowCounters,
         overload: &mut Overload,
+        matcher: &Matcher,
     ) -> Result<FlowHit, Option<FlowRef>> {
         self.before = packet.time.0;
         let table = Table(k.table);
@@ -239,7 +242,8 @@ impl Flows {
         let (swap, responder) = k.sender();
         let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };
         let Ok(id) = state.flows.insert(k.key(), k.hash, birth) else {
-            let victim = state.nearest_to_timeout(packet.time.0).map(|id| FlowRef::new(table, id));
+            let ranks = Ranks::new(matcher, overload.priorities());
+            let victim = state.nearest_to_timeout(packet.time.0, &ranks).map(|id| FlowRef::new(table, id));
             counters.flows_refused += u64::from(victim.is_none());
             return Err(victim);
         };
@@ -283,11 +287,13 @@ impl Flows {
         held_bytes(&self.sequences, &self.messages, &self.holders, self.outer_bytes)
     }
 
-    /// The flow that holds memory and has been idle for the longest time, if its last packet is at or before `until`.
+    /// The flow that holds memory and has been idle for the longest time, if its last packet is at or before `until`; of
+    /// several, one of low priority.
     /// `holds_streams`: whether a flow holds bytes of streams that wait for their filter.
     pub fn longest_idle_holder(
         &mut self,
         until: i64,
+        ranks: &Ranks<'_>,
         holds_streams: impl Fn(FlowRef) -> bool,
     ) -> Option<FlowRef> {
         let (tables, sequences, messages) = (&mut self.tables, &self.sequences, &self.messages);
@@ -307,7 +313,8 @@ impl Flows {
                 || messages.holds(flow)
                 || holds_streams(flow);
             if holds {
-                return Holding::Some(header.last_time);
+                let rank = ranks.of(layout, data, state.streams.get(flow.id));
+                return Holding::Some { last: header.last_time, rank };
             }
             header.is_holder = false;
             Holding::Nothing

@@ -1,6 +1,6 @@
 //! Flows that may hold memory besides their entry, by how long they have been idle: buffers of parsers, waiting segments
 //! and fragments, chunks, unfinished messages. If memory is short, the flow that has been idle for the longest time ends
-//! first.
+//! first. Among the longest idle ones, flows of low priority end first.
 //!
 //! A flow is entered once, when it may begin to hold memory, and its later packets do not access the list. The
 //! flow's time is therefore compared with the time of its entry only when a victim is chosen: a flow that had packets since
@@ -28,8 +28,13 @@ struct Holder {
 /// What a visit of a flow finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holding {
-    /// The flow holds memory; the time of its last packet.
-    Some(i64),
+    /// The flow holds memory.
+    Some {
+        /// The time of its last packet.
+        last: i64,
+        /// The rank of its priority, from 0.
+        rank: usize,
+    },
     /// The flow holds nothing. The callee has cleared its mark, so that it is entered again later.
     Nothing,
     /// The flow has ended.
@@ -68,7 +73,7 @@ impl Holders {
     }
 
     /// Removes and returns the flow that has been idle for the longest time, if its last packet is at or before
-    /// `until`. `visit` says what a flow, given with the number of its first packet, holds now.
+    /// `until`; of up to [`VISITS_MAX`] such flows, one of the lowest rank. `visit` says what a flow, given with the number of its first packet, holds now.
     pub fn longest_idle(
         &mut self,
         until: i64,
@@ -76,20 +81,28 @@ impl Holders {
     ) -> Option<FlowRef> {
         // Entries of ended flows are gone for good, so they do not count as visits.
         let mut visits = self.list.len().min(VISITS_MAX);
-        while visits > 0 {
-            let &Holder { flow, first_packet, seen } = self.list.front()?;
-            if seen > until {
-                return None;
-            }
-            self.list.pop_front();
-            match visit(flow, first_packet) {
-                Holding::Some(last) if last <= seen => return Some(flow),
-                Holding::Some(last) => {
-                    self.list.push_back(Holder { flow, first_packet, seen: last });
+        // Idle flows with their ranks, the longest idle first.
+        let mut idle: Vec<(usize, Holder)> = vec![];
+        while visits > 0
+            && let Some(holder) = self.list.pop_front_if(|holder| holder.seen <= until)
+        {
+            match visit(holder.flow, holder.first_packet) {
+                Holding::Some { last, rank } if last <= holder.seen => {
+                    idle.push((rank, holder));
+                    visits = if rank == 0 { 0 } else { visits - 1 };
+                }
+                Holding::Some { last, .. } => {
+                    self.list.push_back(Holder { seen: last, ..holder });
                     visits -= 1;
                 }
                 Holding::Nothing | Holding::Ended => {}
             }
+        }
+        let victim = idle.iter().enumerate().min_by_key(|(_, (rank, _))| *rank).map(|(at, _)| at);
+        let victim = victim.map(|at| idle.remove(at).1.flow);
+        idle.into_iter().rev().for_each(|(_, holder)| self.list.push_front(holder));
+        if victim.is_some() || self.list.front().is_none_or(|holder| holder.seen > until) {
+            return victim;
         }
         // All visited flows had packets since their last visit.
         let oldest = self.list.len().saturating_sub(VISITS_MAX);
@@ -114,6 +127,10 @@ mod tests {
         FlowRef::new(Table(0), FlowId(id))
     }
 
+    fn some(last: i64, rank: usize) -> Holding {
+        Holding::Some { last, rank }
+    }
+
     fn entered(flows: u32) -> Holders {
         let mut holders = Holders::default();
         (0..flows).for_each(|id| assert!(holders.enter(flow(id), u64::from(id), i64::from(id))));
@@ -125,9 +142,9 @@ mod tests {
         let mut holders = entered(4);
         // Flow 0 had a later packet, flow 1 holds nothing any more.
         let visit = |flow: FlowRef, _| match flow.id.0 {
-            0 => Holding::Some(100),
+            0 => some(100, 0),
             1 => Holding::Nothing,
-            id => Holding::Some(i64::from(id)),
+            id => some(i64::from(id), 0),
         };
         let order: Vec<_> = std::iter::from_fn(|| holders.longest_idle(i64::MAX, visit)).collect();
         assert_eq!(order, [2, 3, 0].map(flow));
@@ -136,10 +153,18 @@ mod tests {
     #[test]
     fn a_flow_with_a_packet_after_the_limit_is_no_victim() {
         let mut holders = entered(4);
-        let visit = |flow: FlowRef, _| Holding::Some(i64::from(flow.id.0));
+        let visit = |flow: FlowRef, _| some(i64::from(flow.id.0), 0);
         let order: Vec<_> = std::iter::from_fn(|| holders.longest_idle(1, visit)).collect();
         assert_eq!(order, [0, 1].map(flow));
-        assert_eq!(holders.longest_idle(1, |_, _| Holding::Some(9)), None);
+        assert_eq!(holders.longest_idle(1, |_, _| some(9, 0)), None);
+    }
+
+    #[test]
+    fn of_idle_flows_one_of_the_lowest_rank_is_the_victim() {
+        let mut holders = entered(4);
+        let visit = |flow: FlowRef, _| some(i64::from(flow.id.0), [2, 1, 2, 1][flow.id.0 as usize]);
+        let order: Vec<_> = std::iter::from_fn(|| holders.longest_idle(2, visit)).collect();
+        assert_eq!(order, [1, 0, 2].map(flow), "flow 3 is not idle");
     }
 
     #[test]
@@ -148,7 +173,7 @@ mod tests {
         let mut visits = 0;
         let victim = holders.longest_idle(i64::MAX, |flow, _| {
             visits += 1;
-            Holding::Some(1_000_000 - i64::from(flow.id.0))
+            some(1_000_000 - i64::from(flow.id.0), 0)
         });
         assert_eq!((victim, visits), (Some(flow(VISITS_MAX as u32 - 1)), VISITS_MAX));
     }

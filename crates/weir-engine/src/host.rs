@@ -100,8 +100,17 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn seq_end(&mut self, of: SeqSide<'_>) {
-        let outside_bytes = self.flow.shared.sequences.end(of.sequence, of.flow, of.direction);
-        self.count_outside(of.direction, outside_bytes);
+        let (side, FlowRecord { id, data }) = (of.direction, of.flow);
+        let outside_bytes =
+            self.flow.shared.sequences.end(of.sequence, FlowRecord { id, data: &mut *data }, side);
+        self.count_outside(side, outside_bytes);
+        deliver_to_streams(
+            self.flow,
+            data,
+            self.delivery,
+            self.effects,
+            &InOrder::end(self.at.packet.time.0, side),
+        );
     }
 
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
@@ -143,7 +152,7 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         let OrderedBytes { gap_bytes, bytes, claimed_bytes } = next;
         let (now, side) = (self.at.packet.time.0, of.direction);
         let packet = self.origin.carrier_packet(self.at.packet());
-        let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, packet };
+        let next = InOrder { now, side, gap_bytes, bytes, claimed_bytes, ends: false, packet };
         deliver_bytes(self.flow, of.flow.data, self.delivery, self.effects, &next);
     }
 
@@ -178,6 +187,18 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
     effects: &mut Effects,
     next: &InOrder<'_>,
 ) {
+    deliver_to_streams(flow, data, delivery, effects, next);
+    deliver_to_sessions(flow, data, delivery, effects, next);
+}
+
+/// Delivers bytes in order, or the end of a stream, to questions about streams.
+fn deliver_to_streams<S: Subscriber>(
+    flow: &mut TailFlow<'_>,
+    data: &mut [u8],
+    delivery: &mut Delivery<S>,
+    effects: &mut Effects,
+    next: &InOrder<'_>,
+) {
     if let Some(streams) = flow.streams.take() {
         let known = known_of(flow, data);
         let view = view(flow, data, Recognised::default());
@@ -193,6 +214,16 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
             stop_bytes(data, flow.layout.wants_at, next.side);
         }
     }
+}
+
+/// Delivers bytes in order to the flow's sessions.
+fn deliver_to_sessions<S: Subscriber>(
+    flow: &mut TailFlow<'_>,
+    data: &mut [u8],
+    delivery: &mut Delivery<S>,
+    effects: &mut Effects,
+    next: &InOrder<'_>,
+) {
     let plan = flow.plan;
     let Some(sessions) = flow.sessions.as_mut() else { return };
     if sessions.is_over() {

@@ -34,6 +34,7 @@ owners! {
     reassembly, "Segments and fragments that wait for missing bytes.";
     streams, "Chunks of streams, and bytes that wait for their filter.";
     sessions, "Session parsers, and the first bytes of connections whose protocol is not known yet.";
+    held_sessions, "Sessions that wait for the record of their connection.";
     messages, "Unfinished messages in streams.";
     held_packets, "Packets that wait until their connection is decided.";
 }

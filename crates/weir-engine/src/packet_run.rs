@@ -177,8 +177,10 @@ impl<S: Subscriber> PacketRun<'_, S> {
     }
 
     fn make(&mut self) -> Result<FlowHit, Advance> {
-        let (counters, overload) = (&mut self.delivery.counters.flow, &mut self.delivery.streams.overload);
-        let flow = match self.flows.make(&self.lane.k, self.at.packet, counters, overload) {
+        let Delivery { counters, streams, matcher, .. } = &mut *self.delivery;
+        let overload = &mut streams.overload;
+        let flow = match self.flows.make(&self.lane.k, self.at.packet, &mut counters.flow, overload, matcher)
+        {
             Ok(flow) => flow,
             Err(Some(victim)) => return Err(Advance::Ends(victim, EndReason::Shed)),
             Err(None) => return Err(Advance::Stopped(Some(DropReason::FlowLimit))),

@@ -6,6 +6,7 @@ use crate::flow_ref::FlowRef;
 use crate::holders::Holders;
 use crate::messages::Messages;
 use crate::plan::{Plan, SessionVerdict};
+use crate::ranks::Ranks;
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
 use crate::sets::ClassSet;
@@ -71,13 +72,18 @@ pub(crate) struct TableLayout {
 }
 
 impl TableState {
-    /// The live flow nearest to its time-out. `None` if that flow has a packet at `time`, or if no flow has a time-out.
-    pub(crate) fn nearest_to_timeout(&mut self, time: i64) -> Option<FlowId> {
-        let (flows, timeouts) = (&self.flows, self.layout.timeouts);
-        let id = self.wheel.first(|id| {
-            let (header, data) = flows.is_live(id).then(|| flows.entry(id))?;
-            Some(header.last_time.saturating_add(timeouts.ns(data)))
-        })?;
+    /// The live flow nearest to its time-out; of several, one of low priority. `None` if that flow has a packet at `time`, or if no flow has a time-out.
+    pub(crate) fn nearest_to_timeout(&mut self, time: i64, ranks: &Ranks<'_>) -> Option<FlowId> {
+        let Self { flows, wheel, streams, layout, .. } = self;
+        let timeouts = layout.timeouts;
+        let rank_of = |id| ranks.of(layout, flows.entry(id).1, streams.get(id));
+        let id = wheel.first(
+            |id| {
+                let (header, data) = flows.is_live(id).then(|| flows.entry(id))?;
+                Some(header.last_time.saturating_add(timeouts.ns(data)))
+            },
+            rank_of,
+        )?;
         (flows.entry(id).0.last_time < time).then_some(id)
     }
 

@@ -176,11 +176,17 @@ impl TimerWheel {
     }
 
     /// A flow whose deadline is among the earliest, to the precision of a slot: of those the one that was scheduled
-    /// first. `deadline_of` returns a flow's real deadline. If the first [`FIRST_VISITS_MAX`] flows all have later deadlines
+    /// first. `deadline_of` returns a flow's real deadline, and `rank_of` the rank of its priority: a flow of a rank above 0
+    /// is spared if the search finds one of a lower rank in the same slot, and moves to the end of the slot. If the first [`FIRST_VISITS_MAX`] flows all have later deadlines
     /// than scheduled, the earliest one of these; they move to their slots, so a later call finds earlier ones. `None` if
     /// no flow is scheduled.
-    pub fn first(&mut self, mut deadline_of: impl FnMut(FlowId) -> Option<i64>) -> Option<FlowId> {
+    pub fn first(
+        &mut self,
+        mut deadline_of: impl FnMut(FlowId) -> Option<i64>,
+        mut rank_of: impl FnMut(FlowId) -> usize,
+    ) -> Option<FlowId> {
         let mut moved: Option<(i64, FlowId)> = None;
+        let mut spared: Option<(usize, FlowId)> = None;
         for _ in 0..FIRST_VISITS_MAX {
             let Some(level) = self.occupied.iter().position(|slots| *slots != 0) else { break };
             let slot = level * SLOTS + self.occupied[level].trailing_zeros() as usize;
@@ -191,7 +197,16 @@ impl TimerWheel {
             };
             let own = self.slot_of(deadline);
             if usize::from(own) <= slot {
-                return Some(id);
+                let rank = rank_of(id);
+                if rank == 0 {
+                    return Some(id);
+                }
+                if spared.is_none_or(|(lowest, _)| rank < lowest) {
+                    spared = Some((rank, id));
+                }
+                self.unlink(id);
+                self.link(id, slot as u16);
+                continue;
             }
             self.unlink(id);
             self.link(id, own);
@@ -199,7 +214,7 @@ impl TimerWheel {
                 moved = Some((deadline, id));
             }
         }
-        moved.map(|(_, id)| id)
+        spared.map(|(_, id)| id).or(moved.map(|(_, id)| id))
     }
 
     /// Removes the lists of all slots.
@@ -315,7 +330,7 @@ mod tests {
             deadlines.insert(id, START + seconds * SECOND);
         }
         let mut first = |deadlines: &BTreeMap<u32, i64>| {
-            let first = wheel.first(|id| deadlines.get(&id.0).copied());
+            let first = wheel.first(|id| deadlines.get(&id.0).copied(), |_| 0);
             first.into_iter().for_each(|id| wheel.cancel(id));
             first.map(|id| id.0)
         };
@@ -332,9 +347,23 @@ mod tests {
         let flows = 10 * FIRST_VISITS_MAX as u32;
         (0..flows).for_each(|id| wheel.schedule(FlowId(id), START + 5 * SECOND));
         let deadline = |id: FlowId| Some(START + (300 + i64::from(id.0 % 7)) * SECOND);
-        let first = wheel.first(deadline);
+        let first = wheel.first(deadline, |_| 0);
         assert!(first.is_some_and(|id| id.0 % 7 == 0), "{first:?}");
         assert_eq!(wheel.len(), flows as usize);
+    }
+
+    #[test]
+    fn flows_of_a_higher_rank_are_spared_if_their_slot_has_others() {
+        let mut wheel = TimerWheel::default();
+        advance(&mut wheel, START, &BTreeMap::new());
+        (0..6).for_each(|id| wheel.schedule(FlowId(id), START + 300 * SECOND));
+        let rank = |id: FlowId| [2, 1, 0, 2, 0, 1][id.0 as usize];
+        let order = std::iter::from_fn(|| {
+            let first = wheel.first(|_| Some(START + 300 * SECOND), rank);
+            first.into_iter().for_each(|id| wheel.cancel(id));
+            first.map(rank)
+        });
+        assert_eq!(order.collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2]);
     }
 
     #[test]

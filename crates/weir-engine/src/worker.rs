@@ -10,6 +10,7 @@ use crate::flows::Flows;
 use crate::memory::Memory;
 use crate::packet_run::Lane;
 use crate::plan::Plan;
+use crate::ranks::Ranks;
 use crate::stage::{Stage, Stages};
 use crate::stream::{Due, Moment};
 use crate::subscriber::{Order, Subscriber};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use weir_ir::abi::Program;
 use weir_packet::BURST_PACKETS_MAX;
 
-/// Flows that end per call of [`Worker::finish`].
+/// Flows that end per call of [`Worker::finish`] or [`Worker::pass_time`].
 ///
 /// Each may yield hundreds of sessions, which wait until the caller takes them.
 const ENDING_FLOWS: usize = 128;
@@ -36,8 +37,10 @@ pub struct Worker<S> {
     pub(crate) lanes: Vec<Lane>,
     is_finished: bool,
     memory_peak: Memory,
-    /// Flows that are still to end; the last one comes next.
+    /// Flows that are still to end at the end of the capture; the last one comes next.
     ending: Vec<FlowRef>,
+    /// Flows whose time-out has passed, with their deadlines; the last one comes next.
+    expiring: Vec<(i64, FlowRef)>,
 }
 
 impl<S: Subscriber> Worker<S> {
@@ -52,21 +55,28 @@ impl<S: Subscriber> Worker<S> {
             is_finished: false,
             memory_peak: Memory::default(),
             ending: vec![],
+            expiring: vec![],
             plan,
         }
     }
 
     /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970). Callers pass the
-    /// [start of a tick](crate::clock::Clock::ticked).
-    pub fn pass_time(&mut self, burst: u64, now: i64) {
+    /// [start of a tick](crate::clock::Clock::ticked). Each call ends a few flows, so the caller can take their results
+    /// in between; returns `true` while there are more, and then the caller calls again before it passes packets.
+    #[must_use]
+    pub fn pass_time(&mut self, burst: u64, now: i64) -> bool {
         let began = self.delivery.stages.begin();
-        while let Some(due) = self.delivery.streams.next_due(now) {
-            self.delivery.order = Order { burst, phase: 0, at: due.at, flow: due.first_packet };
-            self.flush_chunk(&due);
+        if self.expiring.is_empty() {
+            while let Some(due) = self.delivery.streams.next_due(now) {
+                self.delivery.order = Order { burst, phase: 0, at: due.at, flow: due.first_packet };
+                self.flush_chunk(&due);
+            }
+            self.expiring = self.flows.expire(now);
+            self.expiring.reverse();
         }
-        let due = self.flows.expire(now);
+        let due = self.expiring.split_off(self.expiring.len().saturating_sub(ENDING_FLOWS));
         let ended = due.len();
-        for (deadline, flow) in due {
+        for (deadline, flow) in due.into_iter().rev() {
             if !self.flows.is_live(flow) {
                 // The last messages of another flow ended this one already.
                 continue;
@@ -75,8 +85,12 @@ impl<S: Subscriber> Worker<S> {
             self.delivery.order = Order { burst, phase: 1, at: deadline, flow: first_packet };
             self.end_flow(flow, EndReason::Idle);
         }
-        self.shed_idle(burst, now);
+        let more = !self.expiring.is_empty();
+        if !more {
+            self.shed_idle(burst, now);
+        }
         self.delivery.stages.end(Stage::Expire, ended, began);
+        more
     }
 
     /// Ends all flows after the end of the capture, in the order of their first packets. Each call ends a few flows,
@@ -125,8 +139,10 @@ impl<S: Subscriber> Worker<S> {
     /// `until`. Returns whether there was one.
     #[cold]
     fn shed_until(&mut self, until: i64) -> bool {
-        let held = &self.delivery.held;
-        let Some(flow) = self.flows.longest_idle_holder(until, |flow| held.contains_key(&flow)) else {
+        let Delivery { held, matcher, streams, .. } = &self.delivery;
+        let ranks = Ranks::new(matcher, streams.overload.priorities());
+        let holds_streams = |flow| held.contains_key(&flow);
+        let Some(flow) = self.flows.longest_idle_holder(until, &ranks, holds_streams) else {
             return false;
         };
         self.delivery.counters.flow.holders_shed += 1;
@@ -186,6 +202,7 @@ impl<S: Subscriber> Worker<S> {
             reassembly: self.flows.sequences.held_bytes().0 as u64,
             streams: (chunk_bytes + fixed_bytes) as u64,
             sessions: overload.session_bytes() as u64,
+            held_sessions: overload.held_session_bytes() as u64,
             messages: self.flows.messages.held_bytes() as u64,
             held_packets: 0,
         }

@@ -50,7 +50,7 @@ impl BatchWorker for CountedWorker {
 
     fn process(&mut self, share: Batch) -> Yields {
         for (number, time, burst) in share {
-            self.worker.pass_time(number, time);
+            while self.worker.pass_time(number, time) {}
             self.worker.take(&burst, 0..burst.packets.len(), number);
             self.bursts = number + 1;
         }

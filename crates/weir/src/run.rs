@@ -62,7 +62,7 @@ fn run_one(
     let mut work = WorkerLoop::new(compiled, parts);
     let mut outcome = Outcome::default();
     loop {
-        let polled = work.step(source);
+        let polled = work.step(source, |yields| merger.take_all(0, yields));
         merger.take_all(0, &mut work.worker.subscriber().yielded);
         match polled {
             Ok(Poll::Packets) => {}

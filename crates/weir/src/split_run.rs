@@ -214,7 +214,10 @@ fn run_worker(
 ) -> Ended {
     let (mut errors, mut packets) = (vec![], 0);
     loop {
-        let polled = work.step(&mut *source);
+        let before = work.clock.now();
+        let polled = work.step(&mut *source, |yields| {
+            reports.send(WorkerEvent::Reached(before, std::mem::take(yields)));
+        });
         let mut is_taken = reports.send(WorkerEvent::Reached(work.clock.now(), work.take_yields()));
         match polled {
             Ok(Poll::Packets) => packets += work.burst.packets.len() as u64,

@@ -29,7 +29,15 @@ pub trait StreamHandler: Send + 'static {
     /// added.
     fn data(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
 
-    /// The stream ends.
+    /// The stream is complete: its end (TCP: the FIN) is in order, and all bytes before the end have been delivered,
+    /// up to the cutoff. At most one call per stream; a stream that is reset or abandoned has no such call.
+    fn closed(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>) {
+        let _ = (state, stream);
+    }
+
+    /// The connection of the stream ends, and the counters are final. A closed TCP connection ends after 5 s of packet
+    /// time, because its last segments may be sent again. Other reasons: a time-out, lack of memory, the end of the
+    /// capture.
     fn terminated(&mut self, state: Self::State, stream: &mut Stream<'_, '_>, reason: EndReason) {
         let _ = (state, stream, reason);
     }
@@ -183,6 +191,7 @@ impl Stream<'_, '_> {
 pub(crate) trait ErasedStreamHandler: Send {
     fn created(&mut self, stream: &mut Stream<'_, '_>);
     fn data(&mut self, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
+    fn closed(&mut self, stream: &mut Stream<'_, '_>);
     fn terminated(&mut self, stream: &mut Stream<'_, '_>, reason: EndReason);
     fn into_handler(self: Box<Self>) -> Box<dyn Any + Send>;
 }
@@ -207,6 +216,11 @@ impl<H: StreamHandler> ErasedStreamHandler for Typed<H> {
     fn data(&mut self, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
         let number = stream.handle.state.user as usize;
         self.handler.data(&mut self.states[number], stream, chunk);
+    }
+
+    fn closed(&mut self, stream: &mut Stream<'_, '_>) {
+        let number = stream.handle.state.user as usize;
+        self.handler.closed(&mut self.states[number], stream);
     }
 
     fn terminated(&mut self, stream: &mut Stream<'_, '_>, reason: EndReason) {

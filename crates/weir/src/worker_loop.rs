@@ -35,8 +35,13 @@ impl WorkerLoop {
         }
     }
 
-    /// Polls the source once, and processes its packets, or the time that it claims.
-    pub fn step(&mut self, source: &mut dyn Source) -> Result<Poll, SourceError> {
+    /// Polls the source once, and processes its packets, or the time that it claims. While many flows end at the same
+    /// time, `deliver` takes the results so far.
+    pub fn step(
+        &mut self,
+        source: &mut dyn Source,
+        mut deliver: impl FnMut(&mut Yields),
+    ) -> Result<Poll, SourceError> {
         let polled = read(source, &mut self.burst, &mut self.stages)?;
         match polled {
             Poll::Packets => {
@@ -46,7 +51,9 @@ impl WorkerLoop {
                         self.worker.take(&self.burst, first..index, self.number);
                         first = index;
                         self.number += 1;
-                        self.worker.pass_time(self.number, self.clock.ticked());
+                        while self.worker.pass_time(self.number, self.clock.ticked()) {
+                            deliver(&mut self.worker.subscriber().yielded);
+                        }
                     }
                 }
                 self.worker.take(&self.burst, first..self.burst.packets.len(), self.number);
@@ -54,7 +61,9 @@ impl WorkerLoop {
             }
             Poll::Idle { now } => {
                 if self.clock.idle(now.0) {
-                    self.worker.pass_time(self.number, self.clock.ticked());
+                    while self.worker.pass_time(self.number, self.clock.ticked()) {
+                        deliver(&mut self.worker.subscriber().yielded);
+                    }
                     self.number += 1;
                 }
             }

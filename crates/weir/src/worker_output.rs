@@ -356,6 +356,10 @@ impl StreamSubscriber for Collector {
         self.tell(order, question, stream, |handler, stream| handler.data(stream, chunk));
     }
 
+    fn stream_closed(&mut self, order: Order, question: usize, stream: &mut StreamHandle<'_>) {
+        self.tell(order, question, stream, |handler, stream| handler.closed(stream));
+    }
+
     fn stream_terminated(
         &mut self,
         order: Order,

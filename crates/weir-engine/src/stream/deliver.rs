@@ -131,6 +131,16 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         subscriber.stream_data(order, question, &mut handle, chunk);
     }
 
+    /// Delivers the bytes that wait in the chunk of a stream that ends, and closes the stream.
+    pub(super) fn close(&mut self, state: &mut StreamState) {
+        self.flush(state);
+        self.forget_chunk(state);
+        self.disarm(state);
+        let (order, question) = (self.order, state.question());
+        let (subscriber, mut handle) = self.handle(state);
+        subscriber.stream_closed(order, question, &mut handle);
+    }
+
     pub(super) fn terminated(&mut self, state: &mut StreamState, reason: EndReason) {
         let (order, question) = (self.order, state.question());
         let (subscriber, mut handle) = self.handle(state);

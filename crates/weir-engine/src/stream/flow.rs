@@ -148,6 +148,9 @@ impl FlowStreams {
         to.missing(state, next.gap_bytes);
         to.bytes(state, next.bytes, next.packet);
         to.missing(state, next.cut_bytes());
+        if next.ends {
+            to.close(state);
+        }
         let is_over = to.offset >= state.cutoff;
         side.set_policy(to.policy);
         is_over

@@ -31,6 +31,8 @@ struct Held {
     gap_bytes: u64,
     bytes: Vec<u8>,
     claimed_bytes: u64,
+    /// The stream ends after the bytes.
+    ends: bool,
     /// The number of the packet that the bytes came in, and whether other bytes of it had passed before.
     came: Option<(u64, bool)>,
 }
@@ -46,10 +48,10 @@ impl Held {
         to: &mut Handover<'_, S>,
         questions: &[(usize, &StreamParams)],
     ) {
-        let &Self { now, side, offset, gap_bytes, claimed_bytes, came, .. } = self;
+        let &Self { now, side, offset, gap_bytes, claimed_bytes, ends, came, .. } = self;
         let packet = to.packet.zip(came).filter(|(frame, (number, _))| frame.meta.number == *number);
         let packet = packet.map(|(frame, (_, is_repeated))| CarrierPacket { frame, is_repeated });
-        let piece = InOrder { now, side, gap_bytes, bytes: &self.bytes, claimed_bytes, packet };
+        let piece = InOrder { now, side, gap_bytes, bytes: &self.bytes, claimed_bytes, ends, packet };
         to.now = now;
         for &question in questions {
             streams.take_at(offset, to, question, &piece);
@@ -69,11 +71,11 @@ impl HeldStreams {
     ) -> u64 {
         let end = offset.saturating_add(next.bytes.len() as u64);
         let cost = size_of::<Held>() + next.bytes.len();
-        let &InOrder { now, side, gap_bytes, claimed_bytes, packet, .. } = next;
+        let &InOrder { now, side, gap_bytes, claimed_bytes, ends, packet, .. } = next;
         let came = packet.map(|came| (came.frame.meta.number, came.is_repeated));
         if overload.admits(priority, end, cost, queued_bytes) {
             let bytes = next.bytes.to_vec();
-            let held = Held { now, side, offset, gap_bytes, bytes, claimed_bytes, came };
+            let held = Held { now, side, offset, gap_bytes, bytes, claimed_bytes, ends, came };
             self.push(held, overload);
             return 0;
         }
@@ -83,11 +85,14 @@ impl HeldStreams {
         let missing_bytes = gap_bytes + lost + next.cut_bytes();
         let last = self.last[side.index()].map(|at| &mut self.pieces[at]);
         match last.filter(|last| last.bytes.is_empty() && last.claimed_bytes == 0) {
-            Some(last) => last.gap_bytes += missing_bytes,
+            Some(last) => {
+                last.gap_bytes += missing_bytes;
+                last.ends |= ends;
+            }
             None => {
                 let (bytes, claimed_bytes) = (vec![], 0);
                 let gap_bytes = missing_bytes;
-                let held = Held { now, side, offset, gap_bytes, bytes, claimed_bytes, came };
+                let held = Held { now, side, offset, gap_bytes, bytes, claimed_bytes, ends, came };
                 self.push(held, overload);
             }
         }
@@ -105,8 +110,8 @@ impl HeldStreams {
         self.pending |= &other.pending;
         for held in other.pieces {
             overload.let_go(held.cost());
-            let last = self.last[held.side.index()].map(|at| self.pieces[at].offset);
-            if last.is_none_or(|last| last < held.offset) {
+            let last = self.last[held.side.index()].map(|at| &self.pieces[at]);
+            if last.is_none_or(|last| (last.offset, last.ends) < (held.offset, held.ends)) {
                 self.push(held, overload);
             }
         }

@@ -41,12 +41,12 @@ impl Priorities {
     }
 
     /// The number of priorities, at least 1.
-    fn count(self) -> usize {
+    pub(crate) fn count(self) -> usize {
         self.0.count_ones().max(1) as usize
     }
 
     /// The number of priorities in use below this one; a priority that is not in use counts as the next lower one.
-    fn rank(self, priority: u8) -> usize {
+    pub(crate) fn rank(self, priority: u8) -> usize {
         let up_to = u16::MAX >> (PRIORITIES_MAX - 1 - priority.min(PRIORITIES_MAX - 1));
         ((self.0 & up_to).count_ones() as usize).saturating_sub(1)
     }
@@ -73,6 +73,8 @@ pub struct Overload {
     fixed_bytes: usize,
     /// Bytes of session parsers, and of connections whose protocol is not known yet.
     session_bytes: usize,
+    /// Bytes of sessions that wait for the record of their connection.
+    held_session_bytes: usize,
     /// Bytes that flow tables obtained beyond their smallest size. They are never returned.
     table_bytes: usize,
     counters: StreamCounters,
@@ -86,9 +88,15 @@ impl Overload {
             chunk_bytes: 0,
             fixed_bytes: 0,
             session_bytes: 0,
+            held_session_bytes: 0,
             table_bytes: 0,
             counters: StreamCounters::default(),
         }
+    }
+
+    /// The priorities in use.
+    pub(crate) fn priorities(&self) -> Priorities {
+        self.params.priorities
     }
 
     /// Whether `more` bytes of memory may be held, besides `queued` bytes that wait in sequences, for bytes of a
@@ -115,7 +123,8 @@ impl Overload {
 
     fn used(&self, queued: usize) -> usize {
         let of_streams = self.chunk_bytes.saturating_add(self.fixed_bytes);
-        of_streams.saturating_add(self.session_bytes).saturating_add(self.table_bytes).saturating_add(queued)
+        let of_sessions = self.session_bytes.saturating_add(self.held_session_bytes);
+        of_streams.saturating_add(of_sessions).saturating_add(self.table_bytes).saturating_add(queued)
     }
 
     /// Whether a flow table may grow by `more` bytes: tables do not return memory, so they only grow below the base
@@ -143,6 +152,21 @@ impl Overload {
     /// Bytes that the sessions of one connection may hold: a quarter of the memory.
     pub fn sessions_of_one_max(&self) -> usize {
         self.params.memory_max / 4
+    }
+
+    /// Bytes that sessions may hold while they wait for the record of their connection: a quarter of the memory.
+    pub fn held_sessions_max(&self) -> usize {
+        self.params.memory_max / 4
+    }
+
+    /// Sets the memory of these sessions.
+    pub fn set_held_session_bytes(&mut self, bytes: usize) {
+        self.held_session_bytes = bytes;
+    }
+
+    /// Bytes of memory of these sessions.
+    pub fn held_session_bytes(&self) -> usize {
+        self.held_session_bytes
     }
 
     /// Changes the memory of a flow's sessions from `old` to `new` bytes.

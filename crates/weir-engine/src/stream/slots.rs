@@ -21,6 +21,12 @@ impl StreamSlots {
     }
 
     /// The streams of a flow; `None` if no question is about them.
+    pub fn get(&self, id: FlowId) -> Option<&FlowStreams> {
+        let piece = self.pieces.get(id.0 as usize / PIECE)?;
+        Some(&piece[id.0 as usize % PIECE])
+    }
+
+    /// As [`get`](Self::get).
     pub fn get_mut(&mut self, id: FlowId) -> Option<&mut FlowStreams> {
         let piece = self.pieces.get_mut(id.0 as usize / PIECE)?;
         Some(&mut piece[id.0 as usize % PIECE])

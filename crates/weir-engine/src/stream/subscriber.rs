@@ -25,6 +25,11 @@ pub trait StreamSubscriber {
         let _ = (order, question, stream, chunk);
     }
 
+    /// All bytes of a stream have been delivered: its end was in order.
+    fn stream_closed(&mut self, order: Order, question: usize, stream: &mut StreamHandle<'_>) {
+        let _ = (order, question, stream);
+    }
+
     /// A stream ends with its flow.
     fn stream_terminated(
         &mut self,

@@ -40,7 +40,7 @@ fn heard(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<St
     let mut worker = Worker::new(Arc::clone(compiled.plan()), witness);
     let (mut source, mut burst, mut number) = (Bursts::of(packets), Burst::default(), 0);
     while source.poll(&mut burst).expect("from memory") != Poll::End {
-        worker.pass_time(number, burst.packets[0].time.0);
+        while worker.pass_time(number, burst.packets[0].time.0) {}
         worker.take(&burst, 0..burst.packets.len(), number);
         number += 1;
     }

@@ -9,6 +9,7 @@ use weir::stream::{
     StreamParams,
 };
 use weir::{Compiler, Engine, Options, Outcome, Subscription, Want};
+use weir_engine::plan::Limits;
 use weir_engine::stream::StreamSubscriber;
 use weir_engine::subscriber::Subscriber;
 use weir_engine::worker::Worker;
@@ -32,6 +33,8 @@ struct Told {
     /// Lengths of chunks without their overlaps.
     chunks: Vec<usize>,
     is_orig: bool,
+    /// The number of bytes when the stream was closed.
+    closed_at: Option<usize>,
 }
 
 /// Records everything it receives.
@@ -40,6 +43,8 @@ struct Keeper {
     streams: BTreeMap<Key, Told>,
     /// Errors in single chunks.
     wrong: Vec<String>,
+    /// Streams that ended early for lack of memory.
+    shed: usize,
 }
 
 fn key(stream: &Stream<'_, '_>) -> Key {
@@ -60,7 +65,8 @@ impl StreamHandler for Keeper {
         let counts = stream.counts();
         let known = counts.delivered_bytes + counts.gap_bytes + counts.cut_bytes + counts.dropped_bytes;
         let joins = (joins || told.bytes.is_empty()) && known == stream.offset();
-        if !repeats || !joins || new.is_empty() || chunk.gap_bytes > 0 && chunk.overlap > 0 {
+        let goes_on = told.closed_at.is_none();
+        if !goes_on || !repeats || !joins || new.is_empty() || chunk.gap_bytes > 0 && chunk.overlap > 0 {
             self.wrong.push(format!("{:?}: {chunk:?} after {} bytes", key(stream), told.bytes.len()));
         }
         told.bytes.resize(start + old.len(), None);
@@ -68,7 +74,14 @@ impl StreamHandler for Keeper {
         told.chunks.push(new.len());
     }
 
-    fn terminated(&mut self, mut told: Told, stream: &mut Stream<'_, '_>, _: EndReason) {
+    fn closed(&mut self, told: &mut Told, stream: &mut Stream<'_, '_>) {
+        if told.closed_at.replace(told.bytes.len()).is_some() {
+            self.wrong.push(format!("{:?}: closed twice", key(stream)));
+        }
+    }
+
+    fn terminated(&mut self, mut told: Told, stream: &mut Stream<'_, '_>, reason: EndReason) {
+        self.shed += usize::from(reason == EndReason::Shed);
         (told.counts, told.payload_bytes, told.is_orig) =
             (stream.counts(), stream.volume().1, stream.is_orig());
         self.streams.insert(key(stream), told);
@@ -89,6 +102,8 @@ fn all_counted(told: &Told) -> bool {
     delivered == counts.delivered_bytes && known + counts.cut_bytes <= told.payload_bytes
 }
 
+const CALM: Network =
+    Network { repeats: false, loses: false, reorders: false, fragments: false, cuts: false };
 const BAD: Network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: false };
 
 #[test]
@@ -186,7 +201,7 @@ fn streams_that_are_over_hold_no_memory() {
         let mut worker = Worker::new(plan, Nothing);
         let (mut source, mut burst, mut number) = (in_memory(&packets), Burst::default(), 0);
         while source.poll(&mut burst).unwrap() != Poll::End {
-            worker.pass_time(number, burst.packets[0].time.0);
+            while worker.pass_time(number, burst.packets[0].time.0) {}
             worker.take(&burst, 0..burst.packets.len(), number);
             number += 1;
             let (chunks, fixed) = worker.stream_bytes();
@@ -434,4 +449,58 @@ fn where_memory_is_short_low_priorities_and_long_streams_lose() {
     assert!(lost > 1 << 20, "{lost} bytes were lost: memory was short");
     assert!(refused > 100, "{refused} segments that came early were refused");
     assert!(kept_starts > 100, "{kept_starts} streams that lost something kept their start");
+}
+
+#[test]
+fn a_stream_is_closed_when_its_end_is_in_order() {
+    let chunk = Some(ChunkParams { bytes: 1000, overlap: 10, flush_ns: 0 });
+    let forms = [
+        ("", StreamParams::default()),
+        ("", StreamParams { chunk, ..StreamParams::default() }),
+        ("", StreamParams { cutoff: [100, 0], ..StreamParams::default() }),
+        // The filters are decided with the last packet of the connection, after the stream was closed.
+        ("conn.orig_pkts > 0", StreamParams::default()),
+        ("conn.orig_pkts > 0", StreamParams { chunk, ..StreamParams::default() }),
+    ];
+    for seed in seeds(0..20) {
+        let mut random = Random::new(seed);
+        let network = if seed % 2 == 0 { CALM } else { Network { reorders: true, repeats: true, ..CALM } };
+        let conversations = [conversation(&mut random, (40_000, 443), network)];
+        let packets = mix(&mut random, &conversations);
+        let mut streams = Engine::default();
+        let mut subscribe = |&(filter, params)| streams.subscribe_streams(filter, params, Keeper::default);
+        let asked: Vec<_> = forms.iter().map(|form| subscribe(form).expect("the filter is right")).collect();
+        let outcome = run_streams(&streams, &packets);
+        for (subscription, form) in asked.into_iter().zip(forms) {
+            let streams = told(&outcome, subscription);
+            assert_eq!(streams.len(), 2, "seed {seed}, {form:?}");
+            for (key, told) in streams {
+                assert_eq!(told.closed_at, Some(told.bytes.len()), "seed {seed}, {key:?}, {form:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_of_low_priority_end_first_where_the_table_is_full() {
+    for seed in seeds(0..4) {
+        let mut random = Random::new(seed);
+        let others = (0..100).map(|index| conversation(&mut random, (20_000 + index, 80), CALM));
+        let mut conversations: Vec<Conversation> = others.collect();
+        conversations.extend((0..5).map(|index| conversation(&mut random, (50_000 + index, 53), CALM)));
+        let packets = mix(&mut random, &conversations);
+        let limits = Limits { flows_max: 20, ..Limits::default() };
+        let overload = OverloadParams { priorities: Priorities::of([0, 7]), ..OverloadParams::default() };
+        let mut streams =
+            Engine::with(Compiler::default(), Options { limits, overload, ..Options::default() });
+        let of = |priority| StreamParams { priority, ..StreamParams::default() };
+        let mut subscribe = |filter, priority| {
+            streams.subscribe_streams(filter, of(priority), Keeper::default).expect("the filter is right")
+        };
+        let [important, others] = [subscribe("tcp.port == 53", 7), subscribe("tcp.port == 80", 0)];
+        let outcome = run_streams(&streams, &packets);
+        let shed = |subscription| outcome.handlers.of::<Keeper>(subscription)[0].shed;
+        assert_eq!(shed(important), 0, "seed {seed}");
+        assert!(shed(others) > 100, "seed {seed}: {}", shed(others));
+    }
 }
