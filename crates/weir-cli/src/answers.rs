@@ -9,12 +9,14 @@ use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
 use crate::totals::{Loss, RunTotals};
+use crate::view::View;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir::io::outlet::{Load, Refused};
 use weir::io::{CaptureFormat, Findings, Format, Outlet, RowBatch};
+use weir::packet::Value;
 use weir::{Item, Next, RunEnd, TakeItems};
 
 /// Size of a batch in bytes: the answer that reaches it ends the batch.
@@ -97,6 +99,7 @@ pub struct Answers {
     output_name: String,
     form: Form,
     rows: Box<dyn Rows>,
+    view: View,
     counted: Counted,
     output: QuestionOutput,
     has_failed: Arc<AtomicBool>,
@@ -115,9 +118,10 @@ pub struct Answers {
 
 impl Answers {
     /// Answers of a resolved question.
-    pub fn new(spec: &QuestionSpec, resolved: Resolved, form: Form, run: &RunParts<'_>) -> Self {
+    pub fn new(spec: &QuestionSpec, resolved: Resolved, view: View, form: Form, run: &RunParts<'_>) -> Self {
         let RunParts { stdout, findings, totals, outlets } = *run;
-        let Resolved { log, columns, rows, counted, lines, .. } = resolved;
+        let Resolved { log, rows, counted, lines, .. } = resolved;
+        let columns = view.columns.clone();
         let findings = (form == Form::Capture(CaptureFormat::Pcapng)).then(|| findings.follow());
         let outlet = outlets.of(spec.output.as_deref());
         let publish = match form {
@@ -127,7 +131,9 @@ impl Answers {
         };
         let csv_safe = spec.csv_safe;
         let pulse = outlets.patience().is_limited().then(|| outlet.pulse());
-        let opening = Opening { form, log, columns, lines, findings, stdout, csv_safe, publish, pulse };
+        let (local, precise) = (spec.local, spec.wide);
+        let opening =
+            Opening { form, log, columns, lines, findings, stdout, csv_safe, local, precise, publish, pulse };
         let name = (stdout == Stdout::Shared).then(|| spec.name.clone());
         let (totals, has_failed) = (totals.clone(), Arc::<AtomicBool>::default());
         let destination = Destination::new(
@@ -143,6 +149,7 @@ impl Answers {
             output_name: output::name_of(spec.output.as_deref()),
             form,
             rows,
+            view,
             counted,
             output: QuestionOutput { outlet, destination, totals },
             has_failed,
@@ -177,18 +184,23 @@ impl Answers {
     fn take_item(&mut self, item: Item) {
         let made = match (self.form, item) {
             (_, Item::Pause) => return self.pause(),
-            (Form::Capture(_), Item::Packet { meta, frame, options, .. }) => {
+            (Form::Capture(_), Item::Packet { meta, frame, options, .. }) if self.count < self.view.limit => {
                 self.count += 1;
                 self.packet_bytes += size_of::<Packet>() + frame.len() + options.len();
                 self.waiting_packets.push(Packet { meta, frame, options });
                 Ok(())
             }
             (Form::Rows(_) | Form::Lines { .. }, item) => {
-                let (count, waiting) = (&mut self.count, &mut self.waiting_rows);
+                let (count, waiting, view) = (&mut self.count, &mut self.waiting_rows, &mut self.view);
+                let limit = view.limit;
                 self.rows.item(&item, &mut |values| {
-                    *count += 1;
-                    waiting.push(values);
-                    Ok(())
+                    view.row(values, &mut |shown| {
+                        if *count < limit {
+                            *count += 1;
+                            waiting.push(shown);
+                        }
+                        Ok(())
+                    })
                 })
             }
             (Form::Count, item) if self.counted == Counted::Rows => {
@@ -248,14 +260,19 @@ impl Answers {
     fn complete(&mut self, end: Option<&RunEnd<'_>>) {
         let is_counted = self.form == Form::Count;
         let is_row = self.counted == Counted::Rows || !is_counted;
-        let (count, waiting) = (&mut self.count, &mut self.waiting_rows);
-        let ended = self.rows.end(end, &mut |values| {
-            *count += u64::from(is_row);
-            if !is_counted {
-                waiting.push(values);
+        let (count, waiting, view) = (&mut self.count, &mut self.waiting_rows, &mut self.view);
+        let limit = view.limit;
+        let mut push = |values: &[Value<'_>]| {
+            if *count < limit {
+                *count += u64::from(is_row);
+                if !is_counted {
+                    waiting.push(values);
+                }
             }
             Ok(())
-        });
+        };
+        let ended = self.rows.end(end, &mut |values| view.row(values, &mut push));
+        let ended = ended.and_then(|()| view.finish(&mut push));
         if let Err(error) = ended {
             self.fail(Failure::from(error));
         }
@@ -275,7 +292,8 @@ impl TakeItems for Answers {
         if !self.has_failed() {
             self.take_item(item);
         }
-        if self.has_failed() { Next::End } else { Next::Go }
+        let is_enough = self.count >= self.view.limit && !self.view.is_sorted();
+        if self.has_failed() || is_enough { Next::End } else { Next::Go }
     }
 
     fn finish(&mut self, end: Option<RunEnd<'_>>) {

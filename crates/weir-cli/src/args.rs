@@ -1,18 +1,20 @@
 //! Arguments that several subcommands share.
 
+use crate::failure::Failure;
 use crate::quantity::{number, seconds};
 use crate::spec::QuestionSpec;
+use crate::words::Words;
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weir::io::Format;
 
 /// Arguments that most questions share.
 #[derive(ClapArgs, Clone)]
 pub struct Ask {
-    /// Filter. Default: all traffic
-    pub filter: Option<String>,
+    #[command(flatten)]
+    pub words: Words,
     #[command(flatten)]
     pub input: Input,
     #[command(flatten)]
@@ -20,10 +22,15 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Separates the filter from the files before it.
-    pub fn settled(mut self) -> Self {
-        settle(&mut self.filter, &mut self.input);
-        self
+    /// The question of type `ask`: the words are files, which become inputs, and a filter.
+    ///
+    /// # Errors
+    /// It is not clear which word is the filter.
+    pub fn spec(&mut self, ask: &str) -> Result<QuestionSpec, Failure> {
+        let filter = self.words.settle(&mut self.input)?;
+        let Output { format, output, view, csv_safe, count, .. } = self.output.clone();
+        let spec = QuestionSpec { ask: ask.to_string(), filter, count, csv_safe, ..QuestionSpec::default() };
+        Ok(view.put_into(QuestionSpec { format, output: file_named(output), ..spec }))
     }
 }
 
@@ -31,8 +38,8 @@ impl Ask {
 #[derive(ClapArgs, Clone)]
 pub struct Input {
     /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), or `-` for standard input. Several files are
-    /// merged by time, as mergecap does
-    #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., required = true)]
+    /// merged by time
+    #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1..)]
     pub read: Vec<OsString>,
     #[command(flatten)]
     pub program: Program,
@@ -107,6 +114,8 @@ pub struct Output {
     /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub view: View,
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
     #[arg(long)]
     pub csv_safe: bool,
@@ -116,6 +125,44 @@ pub struct Output {
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     pub stats: bool,
+}
+
+/// What is shown of rows.
+#[derive(ClapArgs, Clone)]
+pub struct View {
+    /// Show these columns, in this order (alias: --fields). `orig` and `resp` are address and port of the client and the server.
+    /// Default: all columns; in a table those of most use
+    #[arg(long, alias = "fields", value_name = "COLUMN", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// Stop after N answers
+    #[arg(long, value_name = "N", value_parser = limit, allow_negative_numbers = true)]
+    pub limit: Option<u64>,
+    /// Sort rows by a column; -COLUMN: largest first
+    #[arg(long, value_name = "[-]COLUMN", allow_hyphen_values = true)]
+    pub sort: Option<String>,
+    /// Show all columns in a table
+    #[arg(long)]
+    pub wide: bool,
+    /// Show local times with their offset in a table. Default: UTC
+    #[arg(long)]
+    pub local: bool,
+}
+
+impl View {
+    /// Adds these options to the question.
+    pub fn put_into(self, spec: QuestionSpec) -> QuestionSpec {
+        let Self { columns, limit, sort, wide, local } = self;
+        QuestionSpec { columns, limit, sort, wide, local, ..spec }
+    }
+}
+
+/// The output file; `-` is standard output.
+pub fn file_named(output: Option<PathBuf>) -> Option<PathBuf> {
+    output.filter(|path| path.as_os_str() != "-")
+}
+
+fn limit(text: &str) -> Result<u64, String> {
+    number(text, 1.., 10)
 }
 
 /// Bounds and priorities of streams.
@@ -147,28 +194,6 @@ impl StreamBounds {
         let Self { cutoff, chunk, overlap, flush, priority } = self;
         QuestionSpec { cutoff, chunk, overlap, flush, priority, ..spec }
     }
-}
-
-/// File name extensions of captures: such a word is treated as a file even if the file does not exist.
-const CAPTURE_ENDINGS: &[&str] = &["pcap", "pcapng", "cap", "gz", "zst", "lz4"];
-
-/// `-r` takes all following words, so in `-r a.pcap b.pcap 'tcp'` it also takes the filter. If no other
-/// filter is given, the last of several words that is not a file name becomes the filter.
-pub fn settle(filter: &mut Option<String>, input: &mut Input) {
-    let files = &mut input.read;
-    if filter.is_some() || files.len() < 2 {
-        return;
-    }
-    if let Some(place) = files.iter().rposition(|word| !names_file(word)) {
-        *filter = Some(files.remove(place).to_string_lossy().into_owned());
-    }
-}
-
-/// Whether a word is a file name: the file exists, or the word looks like a capture's name.
-pub fn names_file(word: &OsString) -> bool {
-    let path = Path::new(word);
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    word == "-" || path.exists() || CAPTURE_ENDINGS.contains(&ending)
 }
 
 /// The formats of rows, and the additional formats of a command.

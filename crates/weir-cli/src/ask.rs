@@ -1,6 +1,6 @@
 //! Asks the questions of a command in one pass over the captures.
 
-use crate::args::{Ask, Input};
+use crate::args::Input;
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
@@ -59,28 +59,24 @@ impl Answered {
     }
 }
 
-/// The question of most commands: answers of type `ask`, with the filter and the output options of the arguments.
-pub fn spec(ask: &str, args: &Ask) -> QuestionSpec {
-    QuestionSpec {
-        ask: ask.to_string(),
-        filter: args.filter.clone().unwrap_or_default(),
-        format: args.output.format.clone(),
-        output: args.output.output.clone(),
-        count: args.output.count,
-        csv_safe: args.output.csv_safe,
-        ..QuestionSpec::default()
-    }
-}
-
 /// Answers one question; returns the exit status.
-pub fn answer_one(spec: &QuestionSpec, args: &Ask, commands: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let answered = answer(Asked::one(&args.input, spec, args.output.stats), commands)?;
+pub fn answer_one(
+    input: &Input,
+    spec: &QuestionSpec,
+    stats: bool,
+    commands: &[Subcommand],
+) -> Result<ExitCode, Failure> {
+    let answered = answer(Asked::one(input, spec, stats), commands)?;
     Ok(if spec.count { answered.status_of_search() } else { answered.ran.status })
 }
 
 /// Answers all questions in one run, or reports the mistakes of all of them.
 pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Failure> {
     let Asked { input, specs, mut wrong, socket, stats, stdout } = asked;
+    if input.read.is_empty() {
+        let first = specs.first().map_or("flows", |spec| spec.ask.as_str());
+        return Err(Failure::new(format!("no input: name a capture file, as in `weir {first} FILE`")));
+    }
     let options = input::options(&input.program, Some(input))?;
     let options = weir::Options { timed: stats, ..options };
     let compiler = input::compiler(&input.program.stack)?;

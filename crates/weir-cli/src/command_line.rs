@@ -1,8 +1,8 @@
 //! The command line: the subcommands, their common options, and usage errors.
 
-use crate::args::names_file;
 use crate::failure::Failure;
 use crate::subcommand::Subcommand;
+use crate::words::names_file;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;

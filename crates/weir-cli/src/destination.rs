@@ -42,6 +42,9 @@ pub struct Opening {
     pub stdout: Stdout,
     /// CSV without formulas.
     pub csv_safe: bool,
+    /// A table shows local times; a table shows microseconds.
+    pub local: bool,
+    pub precise: bool,
     /// When a temporary file replaces the output, if it is a file.
     pub publish: Publish,
     /// For reports of progress, if a blocked output is not waited for.
@@ -159,7 +162,8 @@ impl Destination {
             return Ok(Writer::Count);
         }
         let options = output::options(self.opening.log, self.output.as_deref(), self.opening.stdout);
-        let options = sink::Options { csv_safe: self.opening.csv_safe, ..options };
+        let Opening { csv_safe, local, precise, .. } = self.opening;
+        let options = sink::Options { csv_safe, local, precise, ..options };
         let writer = match self.opening.form {
             Form::Rows(format) => Writer::Rows(self.rows(format, &options)?),
             Form::Lines { color } => {

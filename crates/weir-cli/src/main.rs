@@ -41,6 +41,7 @@ mod report;
 mod rows;
 mod runner;
 mod shutdown;
+mod sorter;
 mod spec;
 mod stream_files;
 mod stream_questions;
@@ -48,6 +49,8 @@ mod subcommand;
 mod tagged_sink;
 mod terminal;
 mod totals;
+mod view;
+mod words;
 
 use std::process::ExitCode;
 

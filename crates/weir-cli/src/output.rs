@@ -41,7 +41,7 @@ pub fn options(log: &'static str, target: Option<&Path>, stdout: Stdout) -> Opti
         color: is_terminal && std::env::var_os("NO_COLOR").is_none(),
         width: is_terminal.then(terminal::width).flatten(),
         path: log,
-        csv_safe: false,
+        ..Options::default()
     }
 }
 

@@ -29,6 +29,10 @@ impl Bounds for usize {
     const LARGEST: Self = Self::MAX;
 }
 
+impl Bounds for u64 {
+    const LARGEST: Self = Self::MAX;
+}
+
 /// A duration in seconds: a number with `ms`, `s`, `m` or `h`; seconds without a unit.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];

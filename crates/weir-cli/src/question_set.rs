@@ -4,17 +4,22 @@ use crate::answers::{Answers, QuestionOutput, RunParts};
 use crate::args::Input;
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::memory;
 use crate::outlets::Outlets;
 use crate::output::{self, FileId};
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Context, QuestionKinds, Resolved, Subcommand};
 use crate::totals::RunTotals;
+use crate::view::View;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use weir::io::{Findings, Options, Partitions};
 use weir::{Compiler, Question, Subscription};
+
+/// A list of rows that are sorted may take this part of a worker's memory.
+const SORTED_PART: usize = 8;
 
 /// The questions of a run by name, and their shared state.
 pub struct QuestionSet {
@@ -125,8 +130,8 @@ impl QuestionSet {
         let files = spec.files.as_deref().map_or(Ok(()), output::check_directory);
         let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec)) {
             (_, Ok((resolved, form))) => {
-                let rows = check_rows(spec, &resolved, form);
-                (self.check_filters(&resolved), rows.map(|()| (resolved, form)))
+                let view = self.view(spec, &resolved, form);
+                (self.check_filters(&resolved), view.map(|view| (resolved, view, form)))
             }
             // Also check the filter of a question of unknown type.
             (Err(_), Err(wrong)) => (self.check_filter(&spec.filter), Err(wrong)),
@@ -135,7 +140,7 @@ impl QuestionSet {
         wrong
             .extend([output, files, filter].into_iter().filter_map(Result::err).map(|w| self.named(spec, w)));
         match resolved {
-            Ok((resolved, form)) if wrong.is_empty() => Ok(self.prepare(spec, resolved, form)),
+            Ok((resolved, view, form)) if wrong.is_empty() => Ok(self.prepare(spec, resolved, view, form)),
             resolved => {
                 wrong.extend(resolved.err().map(|w| self.named(spec, w)));
                 Err(wrong)
@@ -143,7 +148,15 @@ impl QuestionSet {
         }
     }
 
-    fn prepare(&self, spec: &QuestionSpec, mut resolved: Resolved, form: Form) -> Prepared {
+    /// What is shown of the rows; the format must be able to hold that.
+    fn view(&self, spec: &QuestionSpec, resolved: &Resolved, form: Form) -> Result<View, Failure> {
+        let memory_max = memory::of_worker(&self.input)? / SORTED_PART;
+        let view = View::of(spec, form, &resolved.columns, &resolved.brief, memory_max)?;
+        check_rows(spec, resolved, &view, form)?;
+        Ok(view)
+    }
+
+    fn prepare(&self, spec: &QuestionSpec, mut resolved: Resolved, view: View, form: Form) -> Prepared {
         let (questions, note) = (std::mem::take(&mut resolved.questions), resolved.note.take());
         let lost_bytes = resolved.lost_bytes;
         let run = RunParts {
@@ -152,7 +165,7 @@ impl QuestionSet {
             totals: &self.totals,
             outlets: &self.outlets,
         };
-        let answers = Answers::new(spec, resolved, form, &run);
+        let answers = Answers::new(spec, resolved, view, form, &run);
         Prepared { questions, output: answers.output(), answers, note, lost_bytes }
     }
 
@@ -168,6 +181,7 @@ impl QuestionSet {
             form: &form,
             inputs: output::inputs(&self.input),
             outlets: &self.outlets,
+            memory_max: memory::of_worker(&self.input)?,
         };
         Ok(((kind.resolve)(spec, &context)?, form))
     }
@@ -187,7 +201,7 @@ impl QuestionSet {
 }
 
 /// Checks that the format can hold the question's rows, and that it is allowed for the output.
-fn check_rows(spec: &QuestionSpec, resolved: &Resolved, form: Form) -> Result<(), Failure> {
+fn check_rows(spec: &QuestionSpec, resolved: &Resolved, view: &View, form: Form) -> Result<(), Failure> {
     let Form::Rows(format) = form else { return Ok(()) };
     if let Some(directory) = spec.output.as_deref().filter(|path| output::is_directory(path)) {
         Partitions::new(directory, format, &Options::default()).map_err(Failure::new)?;
@@ -195,5 +209,5 @@ fn check_rows(spec: &QuestionSpec, resolved: &Resolved, form: Form) -> Result<()
     output::refuse_terminal(format, spec.output.as_deref())?;
     let options = Options { path: resolved.log, ..Options::default() };
     let mut nowhere = weir::io::sink::create(format, Box::new(io::sink()), &options);
-    Ok(nowhere.begin(&resolved.columns)?)
+    Ok(nowhere.begin(&view.columns)?)
 }

@@ -72,6 +72,22 @@ pub struct QuestionSpec {
     /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub events: Vec<String>,
+    /// The columns to show, in this order; `orig` and `resp` are address and port of the ends. Default: all; in a table
+    /// those of most use.
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
+    pub columns: Vec<String>,
+    /// Maximum number of answers: the question ends with the last one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limit: Option<u64>,
+    /// The column by which the rows are sorted, descending with `-` before its name.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sort: Option<String>,
+    /// In a table: all columns.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub wide: bool,
+    /// In a table: times in the local time zone.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub local: bool,
     /// Write only the number of answers, to `output`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub count: bool,

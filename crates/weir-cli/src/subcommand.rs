@@ -10,7 +10,6 @@ use crate::spec::{QuestionSpec, Stdout};
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::borrow::Cow;
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 use weir::io::{CaptureFormat, Findings, Format};
 use weir::packet::{Column, RowSink};
@@ -73,7 +72,10 @@ impl Subcommand {
 }
 
 /// Options that all types of questions have.
-const COMMON_OPTIONS: &[&str] = &["name", "ask", "filter", "format", "output", "count", "csv_safe"];
+const COMMON_OPTIONS: &[&str] = &[
+    "name", "ask", "filter", "format", "output", "count", "csv_safe", "columns", "limit", "sort", "wide",
+    "local",
+];
 
 /// A type of question, whether it comes from the command line, a file of questions, or the control socket.
 #[derive(Clone, Copy)]
@@ -121,10 +123,8 @@ impl QuestionKind {
                 let message = "a capture file can only hold packets: `ask = \"packets\"` without a `format`, or weir packets -w FILE";
                 return Err(Failure::new(message));
             }
-            let path = spec.output.as_deref().unwrap_or(Path::new("-"));
-            return CaptureFormat::of_path(path).map(Form::Capture).ok_or_else(|| {
-                Failure::new(format!("{}: the name must end in .pcapng or .pcap", path.display()))
-            });
+            let format = spec.output.as_deref().and_then(CaptureFormat::of_path);
+            return Ok(Form::Capture(format.unwrap_or(CaptureFormat::Pcapng)));
         }
         let format: Format = match spec.format.as_deref() {
             Some(name) if Some(name) == self.own_format && !spec.count => {
@@ -133,6 +133,7 @@ impl QuestionKind {
             // A number has no format.
             Some(name) if Some(name) == self.own_format => Format::Json,
             Some(name) => name.parse().map_err(Failure::new)?,
+            None if let Some(format) = spec.output.as_deref().and_then(Format::of_path) => format,
             None if stdout == (Stdout::Own { is_terminal: true }) && spec.output.is_none() => Format::Table,
             None => Format::Json,
         };
@@ -186,6 +187,8 @@ pub struct Context<'a> {
     pub inputs: Vec<FileId>,
     /// The threads of the outputs.
     pub outlets: &'a Outlets,
+    /// Bytes of memory of a worker.
+    pub memory_max: usize,
 }
 
 /// A resolved question.
@@ -196,6 +199,8 @@ pub struct Resolved {
     pub log: &'static str,
     /// The columns of the rows.
     pub columns: Vec<Column>,
+    /// The columns that a table shows unless others are requested. Empty: all columns.
+    pub brief: Vec<Cow<'static, str>>,
     /// Turns items into rows.
     pub rows: Box<dyn Rows>,
     /// How answers are counted.
@@ -229,7 +234,12 @@ impl Resolved {
         rows: impl Rows + 'static,
     ) -> Self {
         let rows = Box::new(rows);
-        let counted = Counted::Rows;
-        Self { questions, log, columns, rows, counted, lines: None, note: None, lost_bytes: false }
+        let (counted, brief) = (Counted::Rows, vec![]);
+        Self { questions, log, columns, brief, rows, counted, lines: None, note: None, lost_bytes: false }
+    }
+
+    /// Sets the columns of a table.
+    pub fn with_brief(self, names: &[&'static str]) -> Self {
+        Self { brief: names.iter().map(|name| Cow::Borrowed(*name)).collect(), ..self }
     }
 }

@@ -12,6 +12,7 @@
 extern crate self as weir_io;
 
 pub mod outlet;
+pub mod row_code;
 pub mod sink;
 pub mod source;
 mod sync;

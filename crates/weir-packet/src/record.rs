@@ -149,4 +149,12 @@ impl Column {
     pub const fn new(name: &'static str, value_type: ValueType, doc: &'static str) -> Self {
         Self { name: Cow::Borrowed(name), value_type, doc: Cow::Borrowed(doc) }
     }
+
+    /// Whether the values are numbers of bytes, by the name.
+    pub fn counts_bytes(&self) -> bool {
+        let name = &*self.name;
+        let is_whole = matches!(name, "bytes" | "size") || name.starts_with("bytes_");
+        let has_ending = ["_bytes", "_size", "_body_len"].iter().any(|ending| name.ends_with(ending));
+        self.value_type == ValueType::Unsigned && (is_whole || has_ending)
+    }
 }

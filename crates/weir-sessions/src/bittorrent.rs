@@ -25,6 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(TorrentParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "info_hash", "orig_peer", "resp_peer"],
     fields: FIELDS,
 };
 

@@ -28,6 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(Dhcpv6Parser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "mac", "client_fqdn", "addresses", "prefixes", "msg_types"],
     fields: FIELDS,
 };
 

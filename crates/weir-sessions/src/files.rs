@@ -16,6 +16,7 @@ pub const LOG: PartLog = PartLog {
     head: &["ts", "fuid", "uid", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"],
     known_by: "",
     of: &[("http", http::files), ("smtp", smtp::files), ("smb", smb::files)],
+    brief: &["ts", "orig", "resp", "source", "mime_type", "filename", "seen_bytes", "sha256"],
     fields: FIELDS,
 };
 

@@ -27,6 +27,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(ModbusParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "unit", "func", "pdu_type", "exception"],
     fields: FIELDS,
 };
 

@@ -27,6 +27,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(MqttParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "client_id", "connect_status", "proto_version", "will_topic"],
     fields: FIELDS,
 };
 

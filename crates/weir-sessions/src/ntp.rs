@@ -25,6 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(NtpParser),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "mode", "version", "stratum", "ref_id"],
     fields: FIELDS,
 };
 

@@ -25,6 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(OpenvpnParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "protection", "rtt"],
     fields: FIELDS,
 };
 

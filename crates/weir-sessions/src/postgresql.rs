@@ -37,6 +37,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(PgParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "user", "database", "frontend", "frontend_arg", "success", "rows"],
     fields: FIELDS,
 };
 

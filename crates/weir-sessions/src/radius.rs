@@ -28,6 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(RadiusParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "username", "mac", "framed_addr", "result", "reply_msg"],
     fields: FIELDS,
 };
 

@@ -33,6 +33,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(RdpParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "cookie", "result", "security_protocol", "client_name"],
     fields: FIELDS,
 };
 

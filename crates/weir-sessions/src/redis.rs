@@ -33,6 +33,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |context| Box::new(RedisParser::new(context)),
     carrier: None,
     settings: &[TEXT_BYTES_MAX],
+    brief: &["ts", "orig", "resp", "cmd.name", "cmd.key", "cmd.value", "success", "reply.value"],
     fields: FIELDS,
 };
 

@@ -257,6 +257,9 @@ pub struct SessionProtocol {
     pub carrier: Option<OpenParser>,
     /// The settings of its parsers, which read them from their [`Context`].
     pub settings: &'static [Setting],
+    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are the ends of the
+    /// connection, address and port in one column. Empty: all columns.
+    pub brief: &'static [&'static str],
     /// The fields of its sessions.
     pub fields: &'static [Field],
 }
@@ -291,6 +294,9 @@ pub struct PartLog {
     pub known_by: &'static str,
     /// The protocols whose sessions have such parts, and a function that returns the parts of a session.
     pub of: &'static [(&'static str, PartsOf)],
+    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are the ends of the
+    /// connection, address and port in one column. Empty: all columns.
+    pub brief: &'static [&'static str],
     /// The fields of its parts.
     pub fields: &'static [Field],
 }

@@ -28,6 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(SsdpParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "method", "uri", "st", "nt", "location"],
     fields: FIELDS,
 };
 

@@ -30,6 +30,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(StunParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "method", "result", "mapped_addr", "mapped_port", "username"],
     fields: FIELDS,
 };
 

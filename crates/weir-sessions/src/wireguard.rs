@@ -25,6 +25,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(WireguardParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "result", "rtt"],
     fields: FIELDS,
 };
 

@@ -16,6 +16,7 @@ pub const LOG: PartLog = PartLog {
     head: &["ts"],
     known_by: "fingerprint",
     of: &[("tls", of_tls), ("dtls", of_dtls)],
+    brief: &["ts", "certificate.subject", "certificate.issuer", "certificate.not_valid_after", "san.dns"],
     fields: FIELDS,
 };
 

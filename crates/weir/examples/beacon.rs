@@ -79,6 +79,7 @@ static BEACON: SessionProtocol = SessionProtocol {
     open: |context| Box::new(BeaconParser::new(context)),
     carrier: None,
     settings: &[WAITING_MAX],
+    brief: &[],
     fields: CheckIn::FIELDS,
 };
 

@@ -125,6 +125,14 @@ impl Log {
         }
     }
 
+    /// The columns that a table shows unless all are requested: see [`SessionProtocol::brief`].
+    pub fn brief(&self) -> &'static [&'static str] {
+        match self.rows {
+            Rows::Sessions(protocol) => protocol.brief,
+            Rows::Parts(log) => log.brief,
+        }
+    }
+
     /// The column that identifies the subject of a row; a log shows each subject once.
     pub fn known_by(&self) -> Option<usize> {
         match self.rows {

@@ -25,6 +25,9 @@ pub fn stats_asks(filter: &str) -> [Ask; 2] {
 /// Limit of hosts that are counted separately; further hosts are counted together.
 const HOSTS_MAX: usize = 1 << 20;
 
+/// Bytes of a host, while its table grows: twice the entry, and half as much of the smaller table.
+const BYTES_PER_HOST: usize = 3 * size_of::<(IpAddr, Talk)>();
+
 /// Limit of layer paths that are counted separately; further ones count as the path of no layers.
 const PATHS_MAX: usize = 1 << 14;
 
@@ -78,7 +81,7 @@ impl Talk {
 }
 
 /// Statistics of a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Stats {
     /// All packets.
     pub all: Volume,
@@ -98,9 +101,26 @@ pub struct Stats {
     pub hosts: HashMap<IpAddr, Talk>,
     /// All hosts beyond the limit together.
     pub hosts_beyond: Talk,
+    hosts_max: usize,
 }
 
 impl Stats {
+    /// Empty statistics, which use about `memory_max` bytes for hosts; at most a million hosts are counted separately.
+    pub fn new(memory_max: usize) -> Self {
+        Self {
+            all: Volume::default(),
+            captured_bytes: 0,
+            first: None,
+            last: None,
+            largest_gap: None,
+            paths: HashMap::new(),
+            sizes: Default::default(),
+            hosts: HashMap::new(),
+            hosts_beyond: Talk::default(),
+            hosts_max: HOSTS_MAX.min(memory_max / BYTES_PER_HOST),
+        }
+    }
+
     /// Counts an item of one of the questions of [`stats_asks`].
     pub fn take(&mut self, item: &Item) {
         match item {
@@ -149,7 +169,7 @@ impl Stats {
     }
 
     fn host(&mut self, host: IpAddr, sent: Volume, received: Volume) {
-        let known = self.hosts.len() < HOSTS_MAX || self.hosts.contains_key(&host);
+        let known = self.hosts.len() < self.hosts_max || self.hosts.contains_key(&host);
         let talk = if known { self.hosts.entry(host).or_default() } else { &mut self.hosts_beyond };
         talk.sent.add(sent.packets, sent.bytes);
         talk.received.add(received.packets, received.bytes);
@@ -219,7 +239,7 @@ mod tests {
 
     #[test]
     fn timing_is_of_the_earliest_and_the_latest() {
-        let mut stats = Stats::default();
+        let mut stats = Stats::new(usize::MAX);
         for time_ns in [5_000, 9_000, 2_000, 10_000, 17_000] {
             stats.packet(&packet(time_ns, 60), Path::default());
         }
@@ -230,7 +250,7 @@ mod tests {
 
     #[test]
     fn every_size_has_its_class() {
-        let mut stats = Stats::default();
+        let mut stats = Stats::new(usize::MAX);
         for size in [0, 63, 64, 65, 127, 128, 1518, 1519, 65_535] {
             stats.packet(&packet(0, size), Path::default());
         }
@@ -241,7 +261,7 @@ mod tests {
 
     #[test]
     fn hosts_beyond_the_bound_are_counted_together() {
-        let mut stats = Stats::default();
+        let mut stats = Stats::new(usize::MAX);
         let one = Volume { packets: 1, bytes: 100 };
         let host = |n: usize| IpAddr::V4(Ipv4Addr::from(n as u32));
         for n in 0..HOSTS_MAX + 2 {
@@ -256,7 +276,7 @@ mod tests {
 
     #[test]
     fn paths_beyond_the_bound_are_counted_together() {
-        let mut stats = Stats::default();
+        let mut stats = Stats::new(usize::MAX);
         for path in 1..=PATHS_MAX as u64 + 2 {
             stats.packet(&packet(0, 60), Path::of_record(&[path, 0, 0, 0]));
         }

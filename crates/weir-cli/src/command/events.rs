@@ -30,10 +30,9 @@ pub fn command() -> Subcommand {
 }
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let Args { names, ask: args } = args;
-    let args = args.settled();
-    let spec = QuestionSpec { events: names, ..ask::spec("events", &args) };
-    ask::answer_one(&spec, &args, all)
+    let Args { names, ask: mut args } = args;
+    let spec = QuestionSpec { events: names, ..args.spec("events")? };
+    ask::answer_one(&args.input, &spec, args.output.stats, all)
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
@@ -52,5 +51,11 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Item::Event(values) => row(values),
         _ => Ok(()),
     };
-    Ok(Resolved { counted: Counted::Matched, ..Resolved::new(vec![question], "", events.columns, rows) })
+    // The ends of the connection take one column each; the event's own columns follow.
+    let own = events.columns.iter().map(|column| column.name.clone()).filter(|name| !name.starts_with("id."));
+    let (mut brief, own): (Vec<_>, Vec<_>) = own.partition(|name| matches!(&**name, "ts" | "event"));
+    brief.extend(["orig".into(), "resp".into()]);
+    brief.extend(own.into_iter().filter(|name| name != "uid"));
+    let resolved = Resolved::new(vec![question], "", events.columns, rows);
+    Ok(Resolved { counted: Counted::Matched, brief, ..resolved })
 }

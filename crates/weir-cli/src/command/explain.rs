@@ -103,6 +103,7 @@ fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Fail
         form: &form,
         inputs: vec![],
         outlets: &outlets,
+        memory_max: usize::MAX,
     };
     let resolved = (kind.resolve)(&spec, &context)?;
     let mut engine = Engine::with(compiler.clone(), options);

@@ -12,12 +12,16 @@ use weir::{CONNECTION_COLUMNS, Item, Need, Question, Shape, Want};
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Connections, one row each at their end: Zeek's conn.log";
-    Subcommand::new("flows", about, |args: Ask, all| {
-        let args = args.settled();
-        ask::answer_one(&ask::spec("flows", &args), &args, all)
+    Subcommand::new("flows", about, |mut args: Ask, all| {
+        let spec = args.spec("flows")?;
+        ask::answer_one(&args.input, &spec, args.output.stats, all)
     })
     .with_question(QuestionKind::new(resolve))
 }
+
+/// The columns of a table.
+const BRIEF: &[&str] =
+    &["ts", "orig", "resp", "proto", "service", "duration", "orig_bytes", "resp_bytes", "conn_state"];
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     let count_only = *context.form == Form::Count;
@@ -28,6 +32,6 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Item::Connection(connection) => row(&connection.values()),
         _ => Ok(()),
     };
-    let resolved = Resolved::new(vec![question], "conn", CONNECTION_COLUMNS.to_vec(), rows);
+    let resolved = Resolved::new(vec![question], "conn", CONNECTION_COLUMNS.to_vec(), rows).with_brief(BRIEF);
     Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

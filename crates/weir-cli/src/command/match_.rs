@@ -1,6 +1,6 @@
 //! `weir match`: matches of patterns in streams.
 
-use crate::args::{Input, StreamBounds, formats, settle};
+use crate::args::{Input, StreamBounds, View, file_named, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
@@ -9,6 +9,7 @@ use crate::quantity::number;
 use crate::rows::WriteRow;
 use crate::spec::{Matcher, QuestionSpec, StreamsShown};
 use crate::subcommand::{Context, MakeLines, QuestionKind, Resolved, Subcommand};
+use crate::words::Words;
 use crate::{input, stream_questions, terminal};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::io::IsTerminal;
@@ -25,8 +26,8 @@ use weir::{Item, Question};
 /// Arguments of `match`.
 #[derive(ClapArgs, Clone)]
 struct Args {
-    /// Filter. Default: all traffic
-    filter: Option<String>,
+    #[command(flatten)]
+    words: Words,
     /// A regular expression over bytes (may be given several times): Perl syntax without look-around and
     /// back-references, ASCII unless (?u); `^` and `$` match at the start and end of the stream, with (?m) at
     /// lines
@@ -63,6 +64,8 @@ struct Args {
     /// otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[OWN_FORMAT]))]
     format: Option<String>,
+    #[command(flatten)]
+    view: View,
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
     #[arg(long)]
     csv_safe: bool,
@@ -320,14 +323,15 @@ fn explained(wrong: &PatternError, texts: &[String]) -> String {
 const CONTEXT_BYTES: u16 = 24;
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    settle(&mut args.filter, &mut args.input);
-    let is_terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    let is_usual = is_terminal || args.color == Colors::Always && args.output.is_none();
+    let filter = args.words.settle(&mut args.input)?;
+    let output = file_named(args.output);
+    let is_terminal = output.is_none() && std::io::stdout().is_terminal() && args.view.columns.is_empty();
+    let is_usual = is_terminal || args.color == Colors::Always && output.is_none();
     let spec = QuestionSpec {
         ask: "match".to_string(),
-        filter: args.filter.unwrap_or_default(),
+        filter,
         format: args.format.or(is_usual.then(|| OWN_FORMAT.to_string())),
-        output: args.output,
+        output,
         patterns: args.expressions,
         pattern_files: args.files,
         ignore_case: args.ignore_case,
@@ -349,7 +353,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         },
         ..QuestionSpec::default()
     };
-    let spec = args.bounds.put_into(spec);
+    let spec = args.view.put_into(args.bounds.put_into(spec));
     let asked = Asked::one(&args.input, &spec, args.stats);
     Ok(ask::answer(asked, all)?.status_of_search())
 }

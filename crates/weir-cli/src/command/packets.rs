@@ -1,6 +1,6 @@
 //! `weir packets`: one line per packet, the number of packets, or a capture file.
 
-use crate::args::Ask;
+use crate::args::{Ask, file_named};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
@@ -41,12 +41,11 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let Args { ask: args, write } = args;
-    let args = args.settled();
-    let spec = ask::spec("packets", &args);
-    let Some(path) = write else { return ask::answer_one(&spec, &args, all) };
-    let output = Some(path.clone()).filter(|path| path.as_os_str() != "-");
-    let spec = QuestionSpec { output, is_written: true, ..spec };
+    let Args { ask: mut args, write } = args;
+    let spec = args.spec("packets")?;
+    let stats = args.output.stats;
+    let Some(path) = write else { return ask::answer_one(&args.input, &spec, stats, all) };
+    let spec = QuestionSpec { output: file_named(Some(path.clone())), is_written: true, ..spec };
     let answered = ask::answer(Asked::one(&args.input, &spec, args.output.stats), all)?;
     if !answered.is_unread {
         say!("{} packets written to {}", answered.answers, path.display());

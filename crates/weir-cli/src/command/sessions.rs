@@ -38,9 +38,9 @@ pub fn log_commands() -> impl Iterator<Item = Subcommand> {
 }
 
 fn of_name(name: &'static str, about: String) -> Subcommand {
-    Subcommand::new(name, about, move |args: Ask, all| {
-        let args = args.settled();
-        ask::answer_one(&ask::spec(name, &args), &args, all)
+    Subcommand::new(name, about, move |mut args: Ask, all| {
+        let spec = args.spec(name)?;
+        ask::answer_one(&args.input, &spec, args.output.stats, all)
     })
 }
 
@@ -76,7 +76,8 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let question = Question::new(ask, Shape { count_only, ..log.shape() });
     let rows = LogRows { known, asked: asked.map(Box::new) };
     let counted = if is_matched { Counted::Matched } else { Counted::Rows };
-    Ok(Resolved { counted, ..Resolved::new(vec![question], log.path, log.columns(), rows) })
+    let resolved = Resolved::new(vec![question], log.path, log.columns(), rows).with_brief(log.brief());
+    Ok(Resolved { counted, ..resolved })
 }
 
 /// The rows of a log that pass its filter and were not shown before.
@@ -126,7 +127,8 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let count_only = *context.form == Form::Count;
     let question = Question::new(ask, Shape { carrier, count_only, ..Shape::default() });
     // A table for people has one column of text for all values of a session.
-    let union = Union::of_all(context.compiler.sessions(), context.form.is(Format::Table));
+    let union =
+        Union::of_all(context.compiler.sessions(), context.form.is(Format::Table) && spec.columns.is_empty());
     let columns = union.columns.clone();
     let rows = move |item: &Item, row: WriteRow<'_>| match item {
         Item::Session(protocol, values) => {
@@ -136,5 +138,6 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
         _ => Ok(()),
     };
     let resolved = Resolved::new(vec![question], "", columns, rows);
-    Ok(Resolved { counted: Counted::Matched, ..resolved })
+    let brief = &["_path", "ts", "orig", "resp", "session"];
+    Ok(Resolved { counted: Counted::Matched, ..resolved }.with_brief(brief))
 }

@@ -33,6 +33,9 @@ const COLUMNS: &[Column] = &[
     Column::new("received_bytes", ValueType::Unsigned, "bytes that a talker received"),
 ];
 
+/// The part of a worker's memory for the table of hosts.
+const HOSTS_PART: usize = 8;
+
 /// Maximum number of paths and of hosts listed.
 const TOP: usize = 10;
 
@@ -51,9 +54,9 @@ struct Row {
 pub fn command() -> Subcommand {
     let about = "Packets and bytes per layer, sizes, top talkers, timing, why packets were not parsed completely, what \
                  the reader skipped";
-    Subcommand::new("stats", about, |args: Ask, all| {
-        let args = args.settled();
-        ask::answer_one(&ask::spec("stats", &args), &args, all)
+    Subcommand::new("stats", about, |mut args: Ask, all| {
+        let spec = args.spec("stats")?;
+        ask::answer_one(&args.input, &spec, args.output.stats, all)
     })
     .with_question(QuestionKind::new(resolve))
 }
@@ -62,7 +65,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let shape = Shape { count_only: *context.form == Form::Count, ..Shape::default() };
     let questions = stats_asks(&spec.filter).map(|ask| Question::new(ask, shape)).to_vec();
     let (stack, findings) = (context.compiler.stack().clone(), context.findings.clone());
-    let rows = StatsRows { stats: Stats::default(), stack, findings };
+    let rows = StatsRows { stats: Stats::new(context.memory_max / HOSTS_PART), stack, findings };
     Ok(Resolved { counted: Counted::Matched, ..Resolved::new(questions, "", COLUMNS.to_vec(), rows) })
 }
 

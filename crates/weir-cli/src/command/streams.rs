@@ -1,6 +1,6 @@
 //! `weir streams`: each direction's bytes in order, one row each; digests and files of the bytes.
 
-use crate::args::{Input, StreamBounds, formats, settle};
+use crate::args::{Input, StreamBounds, View, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
@@ -9,6 +9,7 @@ use crate::spec::QuestionSpec;
 use crate::stream_files::{Files, StreamFile};
 use crate::stream_questions;
 use crate::subcommand::{Context, QuestionKind, Resolved, Subcommand};
+use crate::words::Words;
 use clap::Args as ClapArgs;
 use sha2::{Digest, Sha256};
 use std::io;
@@ -22,8 +23,8 @@ use weir::{Item, Question};
 /// Arguments of `streams`.
 #[derive(ClapArgs, Clone)]
 struct Args {
-    /// Filter. Default: all traffic
-    filter: Option<String>,
+    #[command(flatten)]
+    words: Words,
     #[command(flatten)]
     input: Input,
     #[command(flatten)]
@@ -38,6 +39,8 @@ struct Args {
     /// Format of rows. Default: table on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
+    #[command(flatten)]
+    view: View,
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
     #[arg(long)]
     csv_safe: bool,
@@ -106,6 +109,10 @@ const COLUMNS: &[Column] = &[
     Column::new("out_of_order", ValueType::Unsigned, "out-of-order segments"),
     Column::new("state", ValueType::Text, "state of the connection, as in Zeek's conn.log"),
 ];
+
+/// The columns of a table.
+const BRIEF: &[&str] =
+    &["ts", "src", "dst", "proto", "packets", "delivered_bytes", "gap_bytes", "retransmitted_bytes", "state"];
 
 const SHA256: Column = Column::new("sha256", ValueType::Text, "digest of the delivered bytes");
 
@@ -204,10 +211,10 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    settle(&mut args.filter, &mut args.input);
+    let filter = args.words.settle(&mut args.input)?;
     let spec = QuestionSpec {
         ask: "streams".to_string(),
-        filter: args.filter.unwrap_or_default(),
+        filter,
         format: args.format,
         digest: args.digest,
         files: args.output,
@@ -215,7 +222,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         csv_safe: args.csv_safe,
         ..QuestionSpec::default()
     };
-    let spec = args.bounds.put_into(spec);
+    let spec = args.view.put_into(args.bounds.put_into(spec));
     let asked = Asked::one(&args.input, &spec, args.stats);
     let answered = ask::answer(asked, all)?;
     Ok(if args.count { answered.status_of_search() } else { answered.ran.status })
@@ -237,7 +244,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     };
     let questions = stream_questions::classes(spec, context)?.iter().map(question).collect();
     let columns = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
-    Ok(Resolved { lost_bytes: true, ..Resolved::new(questions, "", columns, Emitted(files)) })
+    let resolved = Resolved::new(questions, "", columns, Emitted(files)).with_brief(BRIEF);
+    Ok(Resolved { lost_bytes: true, ..resolved })
 }
 
 /// Rows that handlers emit, and failures of the files that they write.

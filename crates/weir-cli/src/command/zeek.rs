@@ -1,11 +1,12 @@
 //! `weir zeek`: Zeek's logs, one question and one file each.
 
-use crate::args::{Input, formats, settle};
+use crate::args::{Input, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::input;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::Subcommand;
+use crate::words::Words;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,8 +15,8 @@ use weir::io::Format;
 /// Arguments of `zeek`.
 #[derive(ClapArgs, Clone)]
 struct Args {
-    /// Filter. Default: all traffic
-    filter: Option<String>,
+    #[command(flatten)]
+    words: Words,
     #[command(flatten)]
     input: Input,
     /// Directory for the logs
@@ -38,20 +39,18 @@ pub fn command() -> Subcommand {
 }
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    settle(&mut args.filter, &mut args.input);
+    let filter = args.words.settle(&mut args.input)?;
     let dir = &args.dir;
     // All logs share one filter: report a mistake in it once.
-    if let Some(filter) = &args.filter {
-        let program = &args.input.program;
-        input::compiler(&program.stack)?.check_filter(filter, program.bpf)?;
-    }
+    let program = &args.input.program;
+    input::compiler(&program.stack)?.check_filter(&filter, program.bpf)?;
     std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
     let format: Format = args.format.parse().map_err(Failure::new)?;
     let ending = if format.is_columnar() { format.label() } else { "log" };
     let spec = |path: &str, ask: &str| QuestionSpec {
         name: path.to_string(),
         ask: ask.to_string(),
-        filter: args.filter.clone().unwrap_or_default(),
+        filter: filter.clone(),
         format: Some(args.format.clone()),
         output: Some(dir.join(format!("{path}.{ending}"))),
         csv_safe: args.csv_safe,

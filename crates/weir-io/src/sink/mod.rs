@@ -9,6 +9,7 @@ mod columns;
 mod csv;
 mod eve;
 mod eve_fields;
+mod human;
 mod jsonl;
 mod partition;
 mod pcap;
@@ -29,6 +30,7 @@ pub use pcapng::PcapngWriter;
 use std::fmt;
 use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 use std::str::FromStr;
 use weir_packet::RowSink;
 
@@ -91,6 +93,19 @@ impl Format {
         matches!(self, Format::Parquet | Format::Arrow)
     }
 
+    /// The format that the ending of a file name stands for; `None` if there is none.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "json" | "jsonl" | "ndjson" => Some(Format::Json),
+            "csv" => Some(Format::Csv),
+            "log" => Some(Format::Zeek),
+            "parquet" => Some(Format::Parquet),
+            "arrow" | "arrows" => Some(Format::Arrow),
+            "txt" => Some(Format::Table),
+            _ => None,
+        }
+    }
+
     /// All names, for a sentence: `table, json or csv`.
     pub fn labels() -> String {
         let labels: Vec<_> = Self::ALL.iter().map(|format| format.label()).collect();
@@ -129,6 +144,10 @@ pub struct Options {
     pub width: Option<usize>,
     /// The name of the log, for formats that store it (Zeek's `#path`). Empty if unknown.
     pub path: &'static str,
+    /// Whether a table shows times of the local time zone, with their offset, instead of UTC.
+    pub local: bool,
+    /// Whether a table shows times with microseconds; otherwise with milliseconds.
+    pub precise: bool,
     /// Whether CSV prefixes texts that a spreadsheet would execute as formulas.
     pub csv_safe: bool,
 }

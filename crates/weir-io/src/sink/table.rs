@@ -1,12 +1,13 @@
-//! A table for terminals.
+//! A table for terminals, with units that people read.
 //!
 //! The first rows determine the column widths; every further row is written immediately, so memory does not
-//! depend on the number of rows. Values that do not fit are cut with `…`; columns that do not fit are omitted
-//! from the right, with a note in the header. JSON has everything.
+//! depend on the number of rows. If the columns do not fit, times lose their date if all have the same; then texts
+//! are cut with `…`; then columns are omitted from the right, with a note in the header. JSON has everything.
 //!
 //! Text comes from the network and may be hostile: control characters, escape sequences and characters that
 //! change the writing direction are shown as escapes, and never sent to the terminal.
 
+use super::human::{push_bytes, push_duration, push_moment};
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
@@ -18,6 +19,8 @@ const SAMPLE_ROWS: usize = 200;
 const COLUMN_WIDTH_MAX: usize = 60;
 /// Minimum width of a narrowed text column.
 const TEXT_WIDTH_MIN: usize = 12;
+/// Bytes of a date, and of the blank behind the date.
+const DATE: usize = 11;
 /// Blanks between two columns.
 const GAP: usize = 2;
 
@@ -29,6 +32,8 @@ pub(super) struct Table {
     shown: usize,
     /// The first rows, until the widths are fixed.
     sample: Vec<Cells>,
+    /// The date of all times so far, which is left out because the terminal is narrow; with the blank behind the date.
+    date: Option<String>,
     /// The widths are fixed, and the header is written.
     is_settled: bool,
     /// The row being written.
@@ -37,7 +42,10 @@ pub(super) struct Table {
 
 /// A column of the table.
 struct Shape {
+    /// The title.
     name: String,
+    /// The values are numbers of bytes.
+    counts_bytes: bool,
     width: usize,
     value_type: ValueType,
     right: bool,
@@ -53,11 +61,17 @@ struct Cells {
 }
 
 impl Cells {
-    fn write(&mut self, values: &[Value<'_>]) {
+    fn write(&mut self, values: &[Value<'_>], columns: &[Shape], options: &Options) {
         self.text.clear();
         self.ends.clear();
-        for value in values {
-            push_cell(&mut self.text, value);
+        for (index, value) in values.iter().enumerate() {
+            match value {
+                Value::Unsigned(bytes) if columns.get(index).is_some_and(|column| column.counts_bytes) => {
+                    push_bytes(&mut self.text, *bytes);
+                }
+                Value::Time(time) => push_moment(&mut self.text, *time, options.local, options.precise),
+                value => push_cell(&mut self.text, value),
+            }
             self.ends.push(self.text.len());
         }
     }
@@ -78,6 +92,7 @@ impl Table {
             columns: Vec::new(),
             shown: 0,
             sample: Vec::new(),
+            date: None,
             is_settled: false,
             cells: Cells::default(),
         }
@@ -105,6 +120,9 @@ impl Table {
     fn fit(&mut self) {
         self.shown = self.columns.len();
         let Some(terminal) = self.options.width else { return };
+        if total_width(&self.columns) > terminal {
+            self.leave_out_date();
+        }
         while total_width(&self.columns) > terminal {
             let widest = self.columns.iter_mut().filter(|c| c.may_narrow).max_by_key(|c| c.width);
             match widest {
@@ -120,6 +138,19 @@ impl Table {
                 break;
             }
             self.shown -= 1;
+        }
+    }
+
+    /// If all times have the same date, shows the times of day.
+    fn leave_out_date(&mut self) {
+        let is_time = |column: &Shape| column.value_type == ValueType::Time;
+        let rows = self.sample.iter().map(|row| self.columns.iter().zip(row.iter()));
+        let times = rows.flatten().filter(|(column, cell)| is_time(column) && *cell != "-");
+        let mut dates = times.map(|(_, cell)| cell.get(..DATE).unwrap_or_default());
+        let Some(date) = dates.next().filter(|date| dates.all(|other| other == *date)) else { return };
+        self.date = Some(date.to_string());
+        for column in self.columns.iter_mut().filter(|column| is_time(column)) {
+            column.width = column.width.saturating_sub(DATE).max(width_of(&column.name));
         }
     }
 
@@ -148,6 +179,8 @@ impl Table {
         for (index, (column, cell)) in self.columns[..self.shown].iter().zip(cells.iter()).enumerate() {
             // Values are cut only to fit a terminal; numbers are never cut.
             let limit = self.options.width.filter(|_| column.may_narrow).map(|_| column.width);
+            let date = self.date.as_deref().filter(|_| column.value_type == ValueType::Time);
+            let cell = date.and_then(|date| cell.strip_prefix(date)).unwrap_or(cell);
             push_padded(line, cell, column, index > 0, index + 1 == self.shown, limit);
         }
         line.push(b'\n');
@@ -161,10 +194,14 @@ impl RowSink for Table {
             .map(|column| {
                 let mut name = Vec::new();
                 push_shown(&mut name, &column.name);
+                if column.value_type == ValueType::Time {
+                    name.extend_from_slice(if self.options.local { b" (local)" } else { b" (UTC)" });
+                }
                 let name = String::from_utf8(name).unwrap_or_default();
                 Shape {
                     width: width_of(&name),
                     name,
+                    counts_bytes: column.counts_bytes(),
                     value_type: column.value_type,
                     right: matches!(
                         column.value_type,
@@ -182,7 +219,7 @@ impl RowSink for Table {
 
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         let mut cells = std::mem::take(&mut self.cells);
-        cells.write(values);
+        cells.write(values, &self.columns, &self.options);
         if self.is_settled {
             self.write_row(&cells);
             self.cells = cells;
@@ -198,7 +235,7 @@ impl RowSink for Table {
                 return Ok(());
             }
             for column in &mut self.columns {
-                column.width = column.width.max(typical_width(column.value_type));
+                column.width = column.width.max(typical_width(column.value_type, &self.options));
             }
             self.settle()?;
         }
@@ -223,9 +260,9 @@ fn note_of(left_out: usize) -> String {
 }
 
 /// The typical width of a type's values, for tables that begin before their rows are known.
-fn typical_width(value_type: ValueType) -> usize {
+fn typical_width(value_type: ValueType, options: &Options) -> usize {
     match value_type {
-        ValueType::Time => 26,
+        ValueType::Time => 23 + if options.precise { 3 } else { 0 } + if options.local { 6 } else { 0 },
         ValueType::Mac => 17,
         ValueType::Ipv4 | ValueType::Address => 15,
         ValueType::Ipv6 | ValueType::Text | ValueType::Texts | ValueType::Bytes => 24,
@@ -242,8 +279,8 @@ fn push_cell(line: &mut Vec<u8>, value: &Value<'_>) {
         Value::Unsigned(v) => push_number(line, *v),
         Value::Fraction(v) => push_fraction(line, *v),
         Value::Time(v) => push_date(line, *v),
-        // Tables show microseconds; the other formats keep full precision.
-        Value::Interval(ns) => push_seconds(line, ns / 1_000 * 1_000),
+        // The other formats keep full precision.
+        Value::Interval(ns) => push_duration(line, *ns),
         Value::Address(v) => push_address(line, *v),
         Value::Mac(v) => push_mac(line, *v),
         Value::Text(v) => push_shown(line, v),

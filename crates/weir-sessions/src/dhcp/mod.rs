@@ -29,6 +29,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(DhcpParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "mac", "host_name", "assigned_addr", "msg_types", "lease_time"],
     fields: transaction::FIELDS,
 };
 

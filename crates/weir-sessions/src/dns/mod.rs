@@ -45,6 +45,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(DnsParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "query", "qtype_name", "rcode_name", "answers", "rtt"],
     fields: transaction::FIELDS,
 };
 

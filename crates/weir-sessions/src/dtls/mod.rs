@@ -32,6 +32,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(DtlsParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "server_name", "version", "cipher", "established"],
     fields: handshake::FIELDS,
 };
 

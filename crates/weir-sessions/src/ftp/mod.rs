@@ -32,6 +32,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(FtpParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "user", "command", "arg", "reply_code", "reply_msg"],
     fields: exchange::FIELDS,
 };
 

@@ -60,6 +60,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(HttpParser::default()),
     carrier: Some(|_| Box::new(TunnelWatch::default())),
     settings: &[],
+    brief: &["ts", "orig", "resp", "method", "status_code", "host", "uri", "response_body_len"],
     fields: fields::FIELDS,
 };
 

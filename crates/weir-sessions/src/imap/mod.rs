@@ -32,6 +32,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(ImapParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "user", "auth_mechanism", "logged_in", "mailboxes"],
     fields: connection::FIELDS,
 };
 

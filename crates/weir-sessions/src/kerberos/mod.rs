@@ -36,6 +36,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(KerberosParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "request_type", "client", "service", "success", "error_msg"],
     fields: exchange::FIELDS,
 };
 

@@ -43,6 +43,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(MysqlParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "cmd", "arg", "success", "rows", "response"],
     fields: exchange::FIELDS,
 };
 

@@ -29,6 +29,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(Pop3Parser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "user", "auth_mechanism", "logged_in", "fetched", "deleted"],
     fields: connection::FIELDS,
 };
 

@@ -45,6 +45,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(QuicParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "server_name", "version", "client_protocol"],
     fields: handshake::FIELDS,
 };
 

@@ -40,6 +40,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(RtpParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "payload", "duration", "packets", "lost", "mean_jitter"],
     fields: stream::FIELDS,
 };
 

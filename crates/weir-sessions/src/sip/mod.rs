@@ -30,6 +30,17 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(SipParser::default()),
     carrier: None,
     settings: &[],
+    brief: &[
+        "ts",
+        "orig",
+        "resp",
+        "method",
+        "uri",
+        "request_from",
+        "request_to",
+        "status_code",
+        "status_msg",
+    ],
     fields: transaction::FIELDS,
 };
 

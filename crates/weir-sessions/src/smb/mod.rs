@@ -52,6 +52,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(SmbParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "action", "path", "name", "size", "username", "status"],
     fields: action::FIELDS,
 };
 

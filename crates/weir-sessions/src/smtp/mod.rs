@@ -36,6 +36,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(SmtpParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "mailfrom", "rcptto", "subject", "last_reply"],
     fields: transaction::FIELDS,
 };
 

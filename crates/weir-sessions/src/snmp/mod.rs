@@ -28,6 +28,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(SnmpParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "version", "community", "get_requests", "get_responses", "set_requests"],
     fields: FIELDS,
 };
 

@@ -29,6 +29,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(SshParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "client", "server", "auth_success", "host_key_alg"],
     fields: handshake::FIELDS,
 };
 

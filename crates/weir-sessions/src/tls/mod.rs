@@ -47,6 +47,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     open: |_| Box::new(TlsParser::default()),
     carrier: None,
     settings: &[],
+    brief: &["ts", "orig", "resp", "server_name", "version", "cipher", "established"],
     fields: fields::FIELDS,
 };
 

@@ -86,6 +86,7 @@ fn protocol(n: usize) -> &'static SessionProtocol {
         open: |_| Box::new(NumberParser),
         carrier: None,
         settings: &[],
+        brief: &[],
         fields: Box::leak(Box::new([number])),
     }))
 }

@@ -1,0 +1,181 @@
+//! What is shown of a question's rows: which columns, in which order, how many rows, and sorted by what.
+
+use crate::failure::Failure;
+use crate::form::Form;
+use crate::sorter::{SortKey, Sorter};
+use crate::spec::QuestionSpec;
+use std::borrow::Cow;
+use std::io;
+use std::net::IpAddr;
+use weir::io::Format;
+use weir::lang::diag::suggest;
+use weir::packet::{Column, Value, ValueType};
+
+/// Columns that join an address and a port: their names, the title in tables, the address, the port.
+const ENDS: &[(&[&str], &str, &str, &str)] = &[
+    (&["orig", "client"], "client", "id.orig_h", "id.orig_p"),
+    (&["resp", "server"], "server", "id.resp_h", "id.resp_p"),
+    (&["src", "from"], "from", "src_h", "src_p"),
+    (&["dst", "to"], "to", "dst_h", "dst_p"),
+];
+
+/// The source of a shown value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// The value of a column.
+    Column(usize),
+    /// The address and the port of one end of a connection.
+    End { host: usize, port: usize },
+}
+
+/// The view of a question's rows.
+pub struct View {
+    /// The shown columns.
+    pub columns: Vec<Column>,
+    /// `None`: all columns, in their order.
+    shown: Option<Vec<Shown>>,
+    /// Maximum number of answers.
+    pub limit: u64,
+    sorter: Option<Sorter>,
+}
+
+impl View {
+    /// The view that a question's options describe. `brief`: the columns that a table shows without options; none: all.
+    ///
+    /// # Errors
+    /// There is no such column; the options do not go together.
+    pub fn of(
+        spec: &QuestionSpec,
+        form: Form,
+        all: &[Column],
+        brief: &[Cow<'static, str>],
+        memory_max: usize,
+    ) -> Result<Self, Failure> {
+        let is_table = form.is(Format::Table);
+        let has_rows = matches!(form, Form::Rows(_));
+        let refused = [
+            ("--columns", !spec.columns.is_empty() && !has_rows),
+            ("--sort", spec.sort.is_some() && !has_rows),
+            ("--limit", spec.limit.is_some() && form == Form::Count),
+        ];
+        if let Some((option, _)) = refused.iter().find(|(_, is_refused)| *is_refused) {
+            let with = if form == Form::Count { "--count" } else { "this form of output" };
+            return Err(Failure::new(format!("{option} cannot be used with {with}")));
+        }
+        let names: Vec<Cow<'_, str>> = match spec.columns.is_empty() {
+            false => spec.columns.iter().map(|name| Cow::Borrowed(name.as_str())).collect(),
+            true if is_table && !spec.wide => brief.to_vec(),
+            true => vec![],
+        };
+        let chosen: Vec<(Shown, Column)> =
+            names.iter().map(|name| choose(all, name, is_table)).collect::<Result<_, _>>()?;
+        let sorter = |text: &str| -> Result<Sorter, Failure> {
+            let (name, is_descending) = match text.strip_prefix('-') {
+                Some(name) => (name, true),
+                None => (text, false),
+            };
+            let (shown, _) = choose(all, name, is_table)?;
+            let columns = match shown {
+                Shown::Column(at) => vec![at],
+                Shown::End { host, port } => vec![host, port],
+            };
+            Ok(Sorter::new(SortKey { columns, is_descending }, spec.limit, memory_max))
+        };
+        let sorter = spec.sort.as_deref().map(sorter).transpose()?;
+        let (shown, columns) = match chosen.is_empty() {
+            true => (None, all.to_vec()),
+            false => {
+                let (shown, columns) = chosen.into_iter().unzip();
+                (Some(shown), columns)
+            }
+        };
+        let limit = spec.limit.unwrap_or(u64::MAX);
+        Ok(Self { columns, shown, limit, sorter })
+    }
+
+    /// Whether no row can be shown before all rows are known.
+    pub fn is_sorted(&self) -> bool {
+        self.sorter.is_some()
+    }
+
+    /// Takes a row: passes what is shown of the row to `next`, or keeps the row until [`finish`](Self::finish).
+    ///
+    /// # Errors
+    /// Those of `next`, and of the temporary file of a long sorted list.
+    pub fn row(
+        &mut self,
+        values: &[Value<'_>],
+        next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match &mut self.sorter {
+            Some(sorter) => sorter.push(values),
+            None => project(self.shown.as_deref(), values, next),
+        }
+    }
+
+    /// Passes the rows that were kept to `next`.
+    ///
+    /// # Errors
+    /// As [`row`](Self::row).
+    pub fn finish(&mut self, next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>) -> io::Result<()> {
+        let Some(sorter) = self.sorter.take() else { return Ok(()) };
+        let shown = self.shown.as_deref();
+        sorter.finish(&mut |values| project(shown, values, next))
+    }
+}
+
+/// Passes the shown values of a row to `next`.
+fn project(
+    shown: Option<&[Shown]>,
+    values: &[Value<'_>],
+    next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(shown) = shown else { return next(values) };
+    let row: Vec<Value<'_>> = shown
+        .iter()
+        .map(|shown| match *shown {
+            Shown::Column(at) => values.get(at).map_or(Value::Absent, Value::borrowed),
+            Shown::End { host, port } => end_of(values.get(host), values.get(port)),
+        })
+        .collect();
+    next(&row)
+}
+
+/// An address with a port: `10.0.0.1:443`, `[fe80::1]:443`. Without a port, the address alone.
+fn end_of<'a>(host: Option<&'a Value<'a>>, port: Option<&'a Value<'a>>) -> Value<'a> {
+    let (host, port) = (host.unwrap_or(&Value::Absent), port.unwrap_or(&Value::Absent));
+    match (host, port) {
+        (Value::Address(IpAddr::V4(host)), Value::Unsigned(port)) if *port > 0 => {
+            Value::Text(format!("{host}:{port}").into())
+        }
+        (Value::Address(IpAddr::V6(host)), Value::Unsigned(port)) if *port > 0 => {
+            Value::Text(format!("[{host}]:{port}").into())
+        }
+        (host, _) => host.borrowed(),
+    }
+}
+
+/// The column with this name, or the pair of columns. Columns of pairs have the type of addresses in tables, where texts are
+/// cut and addresses are not.
+fn choose(all: &[Column], name: &str, is_table: bool) -> Result<(Shown, Column), Failure> {
+    let at = |name: &str| all.iter().position(|column| column.name == name);
+    if let Some(index) = at(name) {
+        return Ok((Shown::Column(index), all[index].clone()));
+    }
+    let ends = ENDS.iter().find(|(names, ..)| names.contains(&name));
+    if let Some(&(_, title, host, port)) = ends
+        && let (Some(host), Some(port)) = (at(host), at(port))
+    {
+        let value_type = if is_table { ValueType::Address } else { ValueType::Text };
+        let name = if is_table { title.to_string() } else { name.to_string() };
+        let doc = "address and port".into();
+        return Ok((Shown::End { host, port }, Column { name: name.into(), value_type, doc }));
+    }
+    let known: Vec<&str> = all.iter().map(|column| &*column.name).collect();
+    let near = suggest(name, known.iter().copied());
+    let hint = match near {
+        Some(near) => format!("is `{near}` meant?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    Err(Failure::new(format!("no column `{name}`: {hint}")))
+}

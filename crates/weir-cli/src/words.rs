@@ -1,0 +1,89 @@
+//! The words of a command line that are no options: capture files, and a filter.
+
+use crate::args::Input;
+use crate::failure::Failure;
+use clap::Args as ClapArgs;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// File name extensions of captures: such a word is treated as a file even if the file does not exist.
+const CAPTURE_ENDINGS: &[&str] = &["pcap", "pcapng", "cap", "gz", "zst", "lz4"];
+
+/// Capture files and a filter, in any order.
+#[derive(ClapArgs, Clone)]
+pub struct Words {
+    /// Capture files, and a filter. Default: all traffic
+    #[arg(value_name = "FILE|FILTER")]
+    words: Vec<OsString>,
+    /// The filter, if a file has the same name
+    #[arg(short = 'Y', long, value_name = "FILTER")]
+    filter: Option<String>,
+}
+
+impl Words {
+    /// Adds the files to the input, and returns the filter.
+    ///
+    /// # Errors
+    /// Several words may be the filter, or a word may be a file and the filter.
+    pub fn settle(&self, input: &mut Input) -> Result<String, Failure> {
+        let mut filter = self.filter.clone();
+        let mut filters: Vec<&OsString> = vec![];
+        for word in &self.words {
+            match names_file(word) {
+                true => input.read.push(word.clone()),
+                false => filters.push(word),
+            }
+        }
+        // `-r` takes all following words, so in `-r a.pcap b.pcap tcp` it also takes the filter.
+        let read = input.read.clone();
+        if filters.is_empty() && filter.is_none() && read.len() > 1 {
+            let place = read.iter().rposition(|word| !names_file(word));
+            place.iter().for_each(|&place| drop(input.read.remove(place)));
+            filters.extend(place.map(|place| &read[place]));
+        }
+        let words: Vec<String> = filters.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        match (&words[..], &filter) {
+            ([], _) => {}
+            ([word], None) => filter = Some(word.clone()),
+            ([word, ..], Some(filter)) => {
+                return Err(Failure::new(format!(
+                    "two filters: `{filter}` and `{word}`. Join them: --filter '({filter}) and ({word})'"
+                )));
+            }
+            (several, None) => {
+                let joined = several.join(" ");
+                return Err(Failure::new(format!("a filter is one argument: quote it, as in '{joined}'")));
+            }
+        }
+        if filter.is_none()
+            && input.read.len() > 1
+            && let Some(word) =
+                input.read.iter().filter_map(|word| word.to_str()).find(|word| is_like_filter(word))
+        {
+            return Err(Failure::new(format!(
+                "`{word}` is a file, and may be a filter: write ./{word} for the file, or --filter {word}"
+            )));
+        }
+        Ok(filter.unwrap_or_default())
+    }
+}
+
+/// Whether a word is a file name: the file exists, or the word looks like a capture's name.
+pub fn names_file(word: &OsStr) -> bool {
+    let path = Path::new(word);
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    word == "-" || path.exists() || CAPTURE_ENDINGS.contains(&ending)
+}
+
+/// Whether the name of a file could also be a whole filter: `http`, `tcp.syn`.
+fn is_like_filter(word: &str) -> bool {
+    let is_name = word.starts_with(|c: char| c.is_ascii_lowercase())
+        && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.'));
+    let ending = word.rsplit_once('.').map_or("", |(_, ending)| ending);
+    is_name && !CAPTURE_ENDINGS.contains(&ending) && is_filter(word)
+}
+
+/// Whether the default stack knows a filter.
+fn is_filter(word: &str) -> bool {
+    weir::Compiler::default().check_filter(word, false).is_ok()
+}
