@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::quantity::{number, seconds};
+use crate::report_lines;
 use crate::spec::QuestionSpec;
 use crate::words::Words;
 use clap::Args as ClapArgs;
@@ -107,8 +108,9 @@ pub struct Program {
 /// Output of rows.
 #[derive(ClapArgs, Clone)]
 pub struct Output {
-    /// Format of rows. Default: table on a terminal, JSON lines otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
+    /// Format of rows. Default: by the name of the output file; otherwise table on a terminal, JSON lines else. Of stats and
+    /// overview also: report
+    #[arg(long, value_name = "FORMAT", value_parser = formats_and_report())]
     pub format: Option<String>,
     /// Write rows to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
     /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet
@@ -194,6 +196,15 @@ impl StreamBounds {
         let Self { cutoff, chunk, overlap, flush, priority } = self;
         QuestionSpec { cutoff, chunk, overlap, flush, priority, ..spec }
     }
+}
+
+/// As [`formats`], with the format of reports.
+fn formats_and_report() -> PossibleValuesParser {
+    let report = PossibleValue::new(report_lines::FORMAT)
+        .help("Blocks with titles, units and bars, for a person to read.")
+        .hide(true);
+    let formats = Format::ALL.iter().map(|format| PossibleValue::new(format.label()).help(format.doc()));
+    formats.chain([report]).collect::<Vec<_>>().into()
 }
 
 /// The formats of rows, and the additional formats of a command.

@@ -43,13 +43,22 @@ pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(subcommands.iter().map(Subcommand::command));
-    let matches = command.try_get_matches().unwrap_or_else(|wrong| refuse(&wrong));
+    let words = with_overview(std::env::args_os().collect());
+    let matches = command.try_get_matches_from(words).unwrap_or_else(|wrong| refuse(&wrong));
     let (name, arguments) = matches.subcommand().unwrap_or_else(|| unreachable!("a subcommand is required"));
     let subcommand = subcommands.iter().find(|subcommand| subcommand.name == name);
     let Some(subcommand) = subcommand else {
         return Err(Failure::new(format!("there is no command `{name}`")));
     };
     subcommand.run(arguments, subcommands)
+}
+
+/// The words of the command line. If the first one is a capture file, the command is `overview`.
+fn with_overview(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| names_file(word)) {
+        words.insert(1, "overview".into());
+    }
+    words
 }
 
 /// Reports a usage error, and exits. Files without `-r` are a frequent mistake.

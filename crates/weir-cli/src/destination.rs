@@ -167,7 +167,7 @@ impl Destination {
         let writer = match self.opening.form {
             Form::Rows(format) => Writer::Rows(self.rows(format, &options)?),
             Form::Lines { color } => {
-                let make = self.opening.lines;
+                let make = self.opening.lines.take();
                 let make = make.ok_or_else(|| Failure::new("the question has no lines of its own"))?;
                 Writer::Rows(make(self.stream()?, color))
             }

@@ -180,6 +180,7 @@ impl QuestionSet {
             findings,
             form: &form,
             inputs: output::inputs(&self.input),
+            captures: &self.input.read,
             outlets: &self.outlets,
             memory_max: memory::of_worker(&self.input)?,
         };

@@ -9,6 +9,7 @@ use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use weir::io::{CaptureFormat, Findings, Format};
@@ -185,6 +186,8 @@ pub struct Context<'a> {
     pub form: &'a Form,
     /// The files that the run reads.
     pub inputs: Vec<FileId>,
+    /// The names of the captures, as typed.
+    pub captures: &'a [OsString],
     /// The threads of the outputs.
     pub outlets: &'a Outlets,
     /// Bytes of memory of a worker.
@@ -214,7 +217,7 @@ pub struct Resolved {
 }
 
 /// Makes a sink that writes lines, with or without colours.
-pub type MakeLines = fn(Box<dyn Write + Send>, bool) -> Box<dyn RowSink + Send>;
+pub type MakeLines = Box<dyn FnOnce(Box<dyn Write + Send>, bool) -> Box<dyn RowSink + Send> + Send>;
 
 /// How answers are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

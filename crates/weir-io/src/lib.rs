@@ -18,6 +18,7 @@ pub mod source;
 mod sync;
 
 pub use outlet::{Outlet, Patience};
+pub use sink::human;
 pub use sink::{
     CaptureFormat, CaptureWriter, Format, Options, Partitions, PcapWriter, PcapngWriter, RowBatch, json_text,
 };

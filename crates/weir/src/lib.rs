@@ -68,7 +68,7 @@ pub use ordering::Ordering;
 pub use outcome::Outcome;
 pub use program::Executor;
 pub use question::Question;
-pub use stats::{Stats, Talk, Volume, path_need, stats_asks};
+pub use stats::{Connections, Stats, Talk, Tally, Volume, path_need, stats_asks};
 pub use subscription::Subscription;
 pub use weir_compile::events::EventSet;
 pub use weir_compile::{Need, StackCatalog};

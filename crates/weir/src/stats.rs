@@ -4,6 +4,7 @@ use crate::connection::Hosts;
 use crate::format_packet::Path;
 use crate::{Ask, Connection, Item};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use weir_compile::Need;
 use weir_engine::plan::Want;
@@ -22,11 +23,14 @@ pub fn stats_asks(filter: &str) -> [Ask; 2] {
     [ask(path_need(), Want::Packets), ask(Need::default(), Want::Connections)]
 }
 
-/// Limit of hosts that are counted separately; further hosts are counted together.
-const HOSTS_MAX: usize = 1 << 20;
+/// Limit of hosts, of conversations and of names that are counted separately; further ones are counted together.
+const ENTRIES_MAX: usize = 1 << 20;
 
-/// Bytes of a host, while its table grows: twice the entry, and half as much of the smaller table.
-const BYTES_PER_HOST: usize = 3 * size_of::<(IpAddr, Talk)>();
+/// Limit of services that are counted separately.
+const SERVICES_MAX: usize = 1 << 12;
+
+/// Bytes of the text of a name, on average.
+const NAME_BYTES: usize = 48;
 
 /// Limit of layer paths that are counted separately; further ones count as the path of no layers.
 const PATHS_MAX: usize = 1 << 14;
@@ -80,6 +84,70 @@ impl Talk {
     }
 }
 
+/// Connections, and their packets and bytes of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Connections {
+    /// Number of connections.
+    pub count: u64,
+    /// Their traffic.
+    pub volume: Volume,
+}
+
+impl Connections {
+    fn add(&mut self, connection: &Connection) {
+        self.count += 1;
+        self.volume.add(connection.packets.iter().sum(), connection.ip_bytes.iter().sum());
+    }
+}
+
+/// Counts by subject, for a bounded number of subjects.
+#[derive(Debug, Clone)]
+pub struct Tally<K, C> {
+    counts: HashMap<K, C>,
+    /// All subjects beyond the limit together.
+    pub beyond: C,
+    max: usize,
+}
+
+impl<K: Hash + Eq + Ord + Clone, C: Default + Copy> Tally<K, C> {
+    /// No counts, for as many subjects as fit into `memory_max` bytes; each needs `more` bytes beside its entry.
+    fn new(memory_max: usize, more: usize) -> Self {
+        // While a table grows, it has twice the entries, and the smaller table exists as well.
+        let max = ENTRIES_MAX.min(memory_max / (3 * size_of::<(K, C)>() + more));
+        Self { counts: HashMap::new(), beyond: C::default(), max }
+    }
+
+    /// The count of a subject.
+    fn of(&mut self, subject: K) -> &mut C {
+        let known = self.counts.len() < self.max || self.counts.contains_key(&subject);
+        if known { self.counts.entry(subject).or_default() } else { &mut self.beyond }
+    }
+
+    /// The number of subjects that are counted separately.
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// The subjects with the largest counts.
+    pub fn top<S: Ord>(&self, count: usize, size: impl Fn(&C) -> S) -> Vec<(K, C)> {
+        let mut all: Vec<(&K, &C)> = self.counts.iter().collect();
+        let order = |one: &(&K, &C), other: &(&K, &C)| {
+            size(other.1).cmp(&size(one.1)).then_with(|| one.0.cmp(other.0))
+        };
+        if all.len() > count {
+            all.select_nth_unstable_by(count, order);
+            all.truncate(count);
+        }
+        all.sort_unstable_by(order);
+        all.into_iter().map(|(subject, count)| (subject.clone(), *count)).collect()
+    }
+}
+
 /// Statistics of a run.
 #[derive(Debug, Clone)]
 pub struct Stats {
@@ -98,15 +166,26 @@ pub struct Stats {
     /// By size, in the classes of RMON.
     sizes: [Volume; SIZES.len() + 1],
     /// By host.
-    pub hosts: HashMap<IpAddr, Talk>,
-    /// All hosts beyond the limit together.
-    pub hosts_beyond: Talk,
-    hosts_max: usize,
+    pub hosts: Tally<IpAddr, Talk>,
+    /// By pair of hosts, the smaller address first.
+    pub conversations: Tally<(IpAddr, IpAddr), Connections>,
+    /// By application protocol; without one, by transport protocol: `ssl`, `unknown tcp`.
+    pub services: Tally<String, Connections>,
+    /// Sessions by the name of their server.
+    pub names: Tally<String, u64>,
+}
+
+impl Default for Stats {
+    /// Empty statistics without a bound by memory.
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
 }
 
 impl Stats {
-    /// Empty statistics, which use about `memory_max` bytes for hosts; at most a million hosts are counted separately.
+    /// Empty statistics, which use about `memory_max` bytes.
     pub fn new(memory_max: usize) -> Self {
+        let services = Tally { max: SERVICES_MAX, ..Tally::new(usize::MAX, 0) };
         Self {
             all: Volume::default(),
             captured_bytes: 0,
@@ -115,9 +194,10 @@ impl Stats {
             largest_gap: None,
             paths: HashMap::new(),
             sizes: Default::default(),
-            hosts: HashMap::new(),
-            hosts_beyond: Talk::default(),
-            hosts_max: HOSTS_MAX.min(memory_max / BYTES_PER_HOST),
+            hosts: Tally::new(memory_max / 3, 0),
+            conversations: Tally::new(memory_max / 3, 0),
+            services,
+            names: Tally::new(memory_max / 3, NAME_BYTES),
         }
     }
 
@@ -152,6 +232,11 @@ impl Stats {
 
     /// Counts a connection's packets and bytes for its hosts, if they have IP addresses.
     pub fn connection(&mut self, connection: &Connection) {
+        let service = match &connection.service {
+            Some(service) => service.to_string(),
+            None => format!("unknown {}", connection.proto),
+        };
+        self.services.of(service).add(connection);
         if connection.hosts != Hosts::Addresses {
             return;
         }
@@ -163,14 +248,20 @@ impl Stats {
             sent.add(packets[1], bytes[1]);
             return self.host(connection.orig_h, sent, Volume::default());
         }
+        let (a, b) = (connection.orig_h, connection.resp_h);
+        self.conversations.of((a.min(b), a.max(b))).add(connection);
         for (host, side) in [(connection.orig_h, 0), (connection.resp_h, 1)] {
             self.host(host, direction(side), direction(1 - side));
         }
     }
 
+    /// Counts a session with a server of this name.
+    pub fn name(&mut self, name: &str) {
+        *self.names.of(name.to_string()) += 1;
+    }
+
     fn host(&mut self, host: IpAddr, sent: Volume, received: Volume) {
-        let known = self.hosts.len() < self.hosts_max || self.hosts.contains_key(&host);
-        let talk = if known { self.hosts.entry(host).or_default() } else { &mut self.hosts_beyond };
+        let talk = self.hosts.of(host);
         talk.sent.add(sent.packets, sent.bytes);
         talk.received.add(received.packets, received.bytes);
     }
@@ -214,10 +305,7 @@ impl Stats {
 
     /// The hosts with the most bytes, sent and received.
     pub fn top_talkers(&self, count: usize) -> Vec<(IpAddr, Talk)> {
-        let mut hosts: Vec<_> = self.hosts.iter().map(|(&host, &talk)| (host, talk)).collect();
-        hosts.sort_unstable_by_key(|&(host, talk)| (std::cmp::Reverse(talk.both().bytes), host));
-        hosts.truncate(count);
-        hosts
+        self.hosts.top(count, |talk| talk.both().bytes)
     }
 
     /// The path of layers as text: `eth:ip:tcp`.
@@ -261,17 +349,21 @@ mod tests {
 
     #[test]
     fn hosts_beyond_the_bound_are_counted_together() {
-        let mut stats = Stats::new(usize::MAX);
+        let mut stats = Stats::new(64 << 10);
         let one = Volume { packets: 1, bytes: 100 };
         let host = |n: usize| IpAddr::V4(Ipv4Addr::from(n as u32));
-        for n in 0..HOSTS_MAX + 2 {
+        let max = stats.hosts.max;
+        assert!((50..1000).contains(&max), "{max} hosts for a third of 64 KiB");
+        for n in 0..max + 2 {
             stats.host(host(n), one, Volume::default());
         }
         stats.host(host(7), one, one);
-        assert_eq!(stats.hosts.len(), HOSTS_MAX);
-        assert_eq!(stats.hosts_beyond.both(), Volume { packets: 2, bytes: 200 });
+        assert_eq!(stats.hosts.len(), max);
+        assert_eq!(stats.hosts.beyond.both(), Volume { packets: 2, bytes: 200 });
         let top = Talk { sent: Volume { packets: 2, bytes: 200 }, received: one };
         assert_eq!(stats.top_talkers(1), [(host(7), top)]);
+        let order: Vec<_> = stats.top_talkers(3).into_iter().map(|(host, _)| host).collect();
+        assert_eq!(order, [7, 0, 1].map(host), "equal hosts are in the order of their addresses");
     }
 
     #[test]

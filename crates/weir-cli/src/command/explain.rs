@@ -102,6 +102,7 @@ fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Fail
         findings: &findings,
         form: &form,
         inputs: vec![],
+        captures: &[],
         outlets: &outlets,
         memory_max: usize::MAX,
     };

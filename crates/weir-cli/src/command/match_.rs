@@ -396,7 +396,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Item::Stream(values) => row(values),
         _ => Ok(()),
     };
-    let lines: MakeLines = |out, color| Box::new(Grep::new(out, color));
+    let lines: MakeLines = Box::new(|out, color| Box::new(Grep::new(out, color)));
     let resolved = Resolved::new(questions, "", columns.to_vec(), rows);
     Ok(Resolved { lines: Some(lines), note: Some(note), lost_bytes: true, ..resolved })
 }

@@ -9,6 +9,7 @@ mod fields;
 mod flows;
 mod fmt;
 mod match_;
+mod overview;
 mod packets;
 mod run;
 mod sessions;
@@ -21,7 +22,7 @@ use crate::subcommand::Subcommand;
 
 /// All subcommands.
 pub fn all() -> Vec<Subcommand> {
-    let mut all = vec![flows::command()];
+    let mut all = vec![overview::command(), flows::command()];
     all.extend(sessions::log_commands());
     all.extend([
         sessions::command(),

@@ -1,4 +1,4 @@
-//! Text forms of values for people, in tables only: durations and numbers of bytes in units, times of a time zone.
+//! Text forms of values for people, in tables and reports: durations and numbers of bytes in units, times of a time zone.
 
 use super::text::push_date;
 use chrono::{DateTime, Local, TimeZone};
@@ -16,6 +16,35 @@ const BYTES: [(u64, &str); 5] = [
     (1_000_000, "MB"),
     (1_000, "kB"),
 ];
+
+/// A duration with three significant digits, from nanoseconds: `35.1 ms`, `2 min 3 s`, `4 d 7 h`.
+pub fn duration(ns: u64) -> String {
+    text(|line| push_duration(line, ns))
+}
+
+/// A number of bytes: `999 B`, `2.74 kB`.
+pub fn bytes(bytes: u64) -> String {
+    text(|line| push_bytes(line, bytes))
+}
+
+/// A time in UTC, with milliseconds: `2026-11-21 02:00:01.123`.
+pub fn moment(time: Timestamp) -> String {
+    text(|line| push_moment(line, time, false, false))
+}
+
+/// A whole number with blanks between groups of three digits: `1 234 567`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(|group| String::from_utf8_lossy(group)).collect();
+    groups.join(" ")
+}
+
+fn text(push: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut line = vec![];
+    push(&mut line);
+    String::from_utf8(line).unwrap_or_default()
+}
 
 /// A duration with three significant digits: `35.1 ms`; from a minute on with two units: `2 min 3 s`, `3 h 20 min`, `4 d 7 h`.
 pub(super) fn push_duration(line: &mut Vec<u8>, ns: u64) {

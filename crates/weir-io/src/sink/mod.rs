@@ -9,7 +9,7 @@ mod columns;
 mod csv;
 mod eve;
 mod eve_fields;
-mod human;
+pub mod human;
 mod jsonl;
 mod partition;
 mod pcap;

@@ -1,0 +1,322 @@
+//! The rows of a [summary](crate::summary) as text for people: one block per section, with units and bars.
+
+use crate::spec::QuestionSpec;
+use console::Style;
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use weir::io::human;
+use weir::packet::{Column, RowSink, Timestamp, Value, printable};
+
+/// The name of the format.
+pub const FORMAT: &str = "report";
+
+/// The question, with this format on a terminal unless another is given.
+pub fn usual(spec: QuestionSpec) -> QuestionSpec {
+    let is_plain = spec.format.is_none() && spec.output.is_none() && !spec.count;
+    let has_view =
+        !spec.columns.is_empty() || spec.sort.is_some() || spec.limit.is_some() || spec.wide || spec.local;
+    let is_usual = is_plain && !has_view && io::stdout().is_terminal();
+    let color = crate::terminal::stdout_color();
+    match is_usual {
+        true => QuestionSpec { format: Some(FORMAT.to_string()), color, ..spec },
+        false => spec,
+    }
+}
+
+/// What the lines of a block show.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// A number of packets and of bytes, with their shares.
+    Volumes,
+    /// As `Volumes`, with a number of connections.
+    Connections,
+    /// As `Volumes`, with the bytes of both directions.
+    Talkers,
+    /// A count.
+    Counts,
+    /// A number of packets, with its share.
+    Packets,
+    /// A value with a unit.
+    Values,
+}
+
+/// The sections in the order of the report: their name in rows, their title, the title of their names.
+const SECTIONS: &[(&str, &str, Kind)] = &[
+    ("all", "Traffic", Kind::Volumes),
+    ("time", "Time (UTC)", Kind::Values),
+    ("size", "Sizes of packets, bytes on the wire", Kind::Volumes),
+    ("layer", "Layers", Kind::Volumes),
+    ("path", "Paths of layers", Kind::Volumes),
+    ("service", "Services", Kind::Connections),
+    ("talker", "Hosts", Kind::Talkers),
+    ("conversation", "Conversations", Kind::Connections),
+    ("server_name", "Names of servers, by sessions", Kind::Counts),
+    ("stopped", "Packets that were not parsed completely", Kind::Packets),
+    ("reader", "Reader", Kind::Values),
+];
+
+/// The sections of an overview, and the maximum number of their lines.
+const OVERVIEW: &[(&str, usize)] = &[
+    ("all", 1),
+    ("time", 3),
+    ("service", 8),
+    ("talker", 5),
+    ("conversation", 5),
+    ("server_name", 8),
+    ("stopped", 8),
+];
+
+/// The width of a bar, in characters.
+const BAR: usize = 16;
+/// Maximum width of a name.
+const NAME_WIDTH_MAX: usize = 48;
+
+/// A row of the summary.
+#[derive(Default)]
+struct Line {
+    name: String,
+    packets: Option<u64>,
+    bytes: Option<u64>,
+    share: Option<f64>,
+    value: Option<f64>,
+    time: Option<Timestamp>,
+    sent: Option<u64>,
+    received: Option<u64>,
+    count: Option<u64>,
+}
+
+/// Collects the rows, and writes the report at the end.
+pub struct ReportLines {
+    out: Box<dyn Write + Send>,
+    color: bool,
+    /// Of an overview: the file, for the commands to try next.
+    overview_of: Option<String>,
+    sections: BTreeMap<String, Vec<Line>>,
+}
+
+impl ReportLines {
+    /// The report with all sections.
+    pub fn whole(out: Box<dyn Write + Send>, color: bool) -> Box<dyn RowSink + Send> {
+        Box::new(Self { out, color, overview_of: None, sections: BTreeMap::new() })
+    }
+
+    /// The report with the first lines of the most important sections, and commands to go on with.
+    pub fn overview(out: Box<dyn Write + Send>, color: bool, file: String) -> Box<dyn RowSink + Send> {
+        Box::new(Self { out, color, overview_of: Some(file), sections: BTreeMap::new() })
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for &(section, title, kind) in SECTIONS {
+            let most = match self.overview_of.is_some() {
+                true => OVERVIEW.iter().find(|(name, _)| *name == section).map_or(0, |(_, most)| *most),
+                false => usize::MAX,
+            };
+            let lines = self.sections.get(section).map_or(&[][..], Vec::as_slice);
+            let lines: Vec<&Line> = lines.iter().filter(|line| is_shown(section, line)).take(most).collect();
+            if lines.is_empty() {
+                continue;
+            }
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            let cells: Vec<Vec<String>> = lines.iter().map(|line| cells(kind, section, line)).collect();
+            push_block(&mut text, &self.styled(title), titles(kind), &cells);
+        }
+        if let Some(file) = &self.overview_of {
+            self.push_next(&mut text, file);
+        }
+        text
+    }
+
+    fn styled(&self, title: &str) -> String {
+        Style::new().bold().force_styling(self.color).apply_to(title).to_string()
+    }
+
+    /// Commands to try next, for what the capture contains.
+    fn push_next(&self, text: &mut String, file: &str) {
+        let has = |section: &str, word: &str| {
+            self.sections
+                .get(section)
+                .is_some_and(|lines| lines.iter().any(|line| line.name.split(',').any(|name| name == word)))
+        };
+        let services = [
+            ("ssl", "tls", "TLS handshakes, with the names of servers"),
+            ("http", "http", "HTTP requests"),
+            ("dns", "dns", "DNS queries"),
+            ("quic", "quic", "QUIC handshakes"),
+            ("smtp", "smtp", "mails"),
+            ("ssh", "ssh", "SSH connections"),
+        ];
+        let mut next = vec![(format!("flows {file}"), "every connection".to_string())];
+        let found = services.iter().filter(|(service, ..)| has("service", service)).take(3);
+        next.extend(found.map(|(_, command, what)| (format!("{command} {file}"), (*what).to_string())));
+        if let Some(top) = self.sections.get("talker").and_then(|lines| lines.first()) {
+            next.push((
+                format!(
+                    "flows {file} '{} == {}'",
+                    if top.name.contains(':') { "ipv6.addr" } else { "ip.addr" },
+                    top.name
+                ),
+                "the connections of a host".into(),
+            ));
+        }
+        if self.sections.contains_key("stopped") {
+            next.push((format!("stats {file}"), "all counts, also why packets were not parsed".into()));
+        }
+        let width = next.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+        text.push('\n');
+        text.push_str(&self.styled("Next"));
+        text.push('\n');
+        for (command, what) in next {
+            text.push_str(&format!("  weir {command:width$}  {what}\n"));
+        }
+    }
+}
+
+/// Whether a line says something.
+fn is_shown(section: &str, line: &Line) -> bool {
+    section != "reader" || line.value.is_some_and(|value| value > 0.0)
+}
+
+fn titles(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Volumes => &["", "packets", "bytes", "share", ""],
+        Kind::Connections => &["", "connections", "packets", "bytes", "share", ""],
+        Kind::Talkers => &["", "packets", "sent", "received", "share", ""],
+        Kind::Counts | Kind::Values => &["", ""],
+        Kind::Packets => &["", "packets", "share", ""],
+    }
+}
+
+fn cells(kind: Kind, section: &str, line: &Line) -> Vec<String> {
+    let count = |number: Option<u64>| number.map_or_else(|| "-".to_string(), human::count);
+    let bytes = |number: Option<u64>| number.map_or_else(|| "-".to_string(), human::bytes);
+    let name = name_of(section, &line.name);
+    let share = line.share.unwrap_or(0.0).clamp(0.0, 1.0);
+    let percent = format!("{:.1} %", share * 100.0);
+    match kind {
+        Kind::Volumes => vec![name, count(line.packets), bytes(line.bytes), percent, bar(share)],
+        Kind::Connections => {
+            vec![name, count(line.count), count(line.packets), bytes(line.bytes), percent, bar(share)]
+        }
+        Kind::Talkers => {
+            vec![name, count(line.packets), bytes(line.sent), bytes(line.received), percent, bar(share)]
+        }
+        Kind::Counts => vec![name, count(line.count)],
+        Kind::Packets => vec![name, count(line.packets), percent, bar(share)],
+        Kind::Values => vec![name, value_of(line)],
+    }
+}
+
+/// The name of a line for people.
+fn name_of(section: &str, name: &str) -> String {
+    let text = match (section, name) {
+        ("all", "wire") => "on the wire",
+        ("all", "captured") => "captured",
+        ("time", "duration_s") => "duration",
+        ("time", "packets_per_s") => "packets per second",
+        ("time", "bits_per_s") => "bits per second",
+        ("time", "largest_gap_s") => "longest time without a packet",
+        ("reader", "blocks_skipped") => "blocks skipped",
+        ("reader", "interfaces_beyond") => "interfaces beyond the bound",
+        ("reader", "files_late") => "files that begin before others end",
+        ("conversation", _) => return printable(&name.replace(' ', " - "), &[]).into_owned(),
+        _ => name,
+    };
+    let text = printable(text, &[]);
+    match text.char_indices().nth(NAME_WIDTH_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.into_owned(),
+    }
+}
+
+fn value_of(line: &Line) -> String {
+    let value = line.value.unwrap_or(0.0);
+    let at = line.time.map(human::moment);
+    match (line.name.as_str(), line.value, at) {
+        (_, None, Some(at)) => at,
+        (name, Some(_), at) if name.ends_with("_s") && !name.contains("_per_") => {
+            let duration = human::duration((value * 1e9) as u64);
+            at.map_or(duration.clone(), |at| format!("{duration}, from {at}"))
+        }
+        ("bits_per_s", Some(_), _) => human::bytes(value as u64).replace('B', "bit/s"),
+        (_, Some(_), _) => human::count(value as u64),
+        (_, None, None) => "-".to_string(),
+    }
+}
+
+/// A bar in eighths of a character.
+fn bar(share: f64) -> String {
+    let eighths = (share * (BAR * 8) as f64).round() as usize;
+    let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    format!("{}{rest}", "█".repeat(eighths / 8))
+}
+
+/// Writes a block: names and bars are aligned to the left, numbers to the right.
+fn push_block(text: &mut String, title: &str, titles: &[&str], cells: &[Vec<String>]) {
+    text.push_str(title);
+    text.push('\n');
+    let all = || cells.iter().map(Vec::as_slice);
+    let width = |column: usize| {
+        let widths = all().map(|row| console::measure_text_width(&row[column]));
+        widths.chain([titles[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..titles.len()).map(width).collect();
+    let has_titles = titles.iter().any(|title| !title.is_empty());
+    let head: Vec<String> = titles.iter().map(|title| (*title).to_string()).collect();
+    for row in has_titles.then_some(head.as_slice()).into_iter().chain(all()) {
+        let mut line = String::from(" ");
+        for (column, cell) in row.iter().enumerate() {
+            let padding = " ".repeat(widths[column] - console::measure_text_width(cell));
+            let is_last = column + 1 == row.len();
+            line.push(' ');
+            match column == 0 || is_last {
+                true => line += &format!("{cell}{padding}"),
+                false => line += &format!("{padding}{cell}"),
+            }
+            line.push(' ');
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+}
+
+impl RowSink for ReportLines {
+    fn begin(&mut self, _: &[Column]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let text = |at: usize| {
+            if let Some(Value::Text(text)) = values.get(at) { text.to_string() } else { String::new() }
+        };
+        let number = |at: usize| if let Some(Value::Unsigned(n)) = values.get(at) { Some(*n) } else { None };
+        let fraction =
+            |at: usize| if let Some(Value::Fraction(n)) = values.get(at) { Some(*n) } else { None };
+        let time = |at: usize| if let Some(Value::Time(time)) = values.get(at) { Some(*time) } else { None };
+        let line = Line {
+            name: text(1),
+            packets: number(2),
+            bytes: number(3),
+            share: fraction(4),
+            value: fraction(5),
+            time: time(6),
+            sent: number(7),
+            received: number(8),
+            count: number(9),
+        };
+        self.sections.entry(text(0)).or_default().push(line);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let text = self.text();
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+}

@@ -1,0 +1,238 @@
+//! The summary of a capture as rows: for `weir stats`, and for the overview of `weir FILE`.
+
+use crate::rows::{Rows, WriteRow};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use weir::io::Findings;
+use weir::lang::model::Stack;
+use weir::packet::{Column, Timestamp, Value, ValueType};
+use weir::sessions::SessionRegistry;
+use weir::{Ask, Connections, Item, Log, Need, RunEnd, Stats, Talk, Volume, Want, stats_asks};
+
+/// The columns of the rows.
+pub const COLUMNS: &[Column] = &[
+    Column::new(
+        "section",
+        ValueType::Text,
+        "subject of the row; `stopped`: packets that were not parsed completely",
+    ),
+    Column::new("name", ValueType::Text, "name of the counted item"),
+    Column::new("packets", ValueType::Unsigned, "packets"),
+    Column::new(
+        "bytes",
+        ValueType::Unsigned,
+        "bytes on the wire; of hosts, conversations and services: IP bytes",
+    ),
+    Column::new(
+        "share",
+        ValueType::Fraction,
+        "share of all bytes, 0 to 1; for `stopped`: share of all packets",
+    ),
+    Column::new("value", ValueType::Fraction, "the value, in the unit that its name ends with"),
+    Column::new("ts", ValueType::Time, "time of the occurrence, or of its start"),
+    Column::new("sent_bytes", ValueType::Unsigned, "bytes that a talker sent"),
+    Column::new("received_bytes", ValueType::Unsigned, "bytes that a talker received"),
+    Column::new("count", ValueType::Unsigned, "connections; of a server's name: sessions"),
+];
+
+/// The part of a worker's memory for the tables of hosts, conversations and names.
+pub const MEMORY_PART: usize = 8;
+
+/// Maximum number of rows of a section whose items are many.
+const TOP: usize = 10;
+
+/// The columns that hold the name of a session's server, the first of them that a log has.
+const NAMES: &[&str] = &["server_name", "host"];
+
+/// The position of the server's name among the columns of a log; `None` if the log has none.
+pub fn name_column(registry: &SessionRegistry, protocol: usize) -> Option<usize> {
+    let log = Log::of(registry, registry.protocol(protocol).name)?;
+    let columns = log.columns();
+    NAMES.iter().find_map(|name| columns.iter().position(|column| column.name == *name))
+}
+
+/// The questions whose answers the summary adds up. The services of connections are recognised from their bytes.
+pub fn asks(filter: &str) -> [Ask; 2] {
+    stats_asks(filter).map(|ask| {
+        let service = matches!(ask.want, Want::Connections);
+        Ask { need: Need { service, ..ask.need }, ..ask }
+    })
+}
+
+/// Whether a name is an address, perhaps with a port: hosts are counted anyway.
+fn is_address(name: &str) -> bool {
+    name.parse::<IpAddr>().is_ok() || name.parse::<SocketAddr>().is_ok()
+}
+
+/// Counts, and turns the counts into rows at the end.
+pub struct SummaryRows {
+    pub stats: Stats,
+    pub stack: Stack,
+    pub findings: Findings,
+    /// For each protocol, the position of the server's name in rows of its sessions.
+    pub names: Vec<Option<usize>>,
+}
+
+impl Rows for SummaryRows {
+    fn item(&mut self, item: &Item, _: WriteRow<'_>) -> io::Result<()> {
+        match item {
+            Item::Session(protocol, values) => {
+                let column = self.names.get(*protocol).copied().flatten();
+                if let Some(Value::Text(name)) = column.and_then(|column| values.get(column))
+                    && !is_address(name)
+                {
+                    self.stats.name(name);
+                }
+            }
+            item => self.stats.take(item),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, end: Option<&RunEnd<'_>>, row: WriteRow<'_>) -> io::Result<()> {
+        let stats = &self.stats;
+        let mut table = Table { row, wire_bytes: stats.all.bytes };
+        table.totals(stats)?;
+        table.layers(stats, &self.stack)?;
+        let of_connections = |connections: &Connections| connections.volume.bytes;
+        for (name, connections) in stats.services.top(TOP, of_connections) {
+            table.connections("service", &name, connections)?;
+        }
+        table.beyond("service", stats.services.beyond)?;
+        for (host, talk) in stats.top_talkers(TOP) {
+            table.talker(&host.to_string(), talk)?;
+        }
+        if stats.hosts.beyond != Talk::default() {
+            table.talker(BEYOND, stats.hosts.beyond)?;
+        }
+        for ((a, b), connections) in stats.conversations.top(TOP, of_connections) {
+            table.connections("conversation", &format!("{a} {b}"), connections)?;
+        }
+        table.beyond("conversation", stats.conversations.beyond)?;
+        for (name, count) in stats.names.top(TOP, |count| *count) {
+            table.row("server_name", &name, &Row { count: Some(count), ..Row::default() })?;
+        }
+        if stats.names.beyond > 0 {
+            table.row("server_name", BEYOND, &Row { count: Some(stats.names.beyond), ..Row::default() })?;
+        }
+        // The run continues after this question: the outcome of its packets is known only at the end.
+        let Some(RunEnd { outcome, .. }) = end else { return Ok(()) };
+        // Incompletely parsed packets are counted here whether they match the filter or not. `--stats` counts as
+        // dropped only those that do not match.
+        for (reason, packets) in outcome.counters.met.iter() {
+            let share = Some(packets as f64 / outcome.counters.packet.packets as f64);
+            let row = Row { packets: Some(packets), share, ..Row::default() };
+            table.row("stopped", reason.label(), &row)?;
+        }
+        let found = self.findings.found();
+        let reader = [
+            ("blocks_skipped", found.blocks_skipped),
+            ("interfaces_beyond", found.interfaces_beyond),
+            ("files_late", found.files_late),
+            ("faults", outcome.errors.len() as u64),
+        ];
+        for (name, count) in reader {
+            table.row("reader", name, &Row { value: Some(count as f64), ..Row::default() })?;
+        }
+        Ok(())
+    }
+}
+
+/// The name of the row with all items beyond the bound of their table.
+const BEYOND: &str = "(beyond the bound)";
+
+/// A row; missing values are absent.
+#[derive(Default)]
+struct Row {
+    volume: Option<Volume>,
+    packets: Option<u64>,
+    share: Option<f64>,
+    value: Option<f64>,
+    time: Option<Timestamp>,
+    talk: Option<Talk>,
+    count: Option<u64>,
+}
+
+struct Table<'a> {
+    row: WriteRow<'a>,
+    wire_bytes: u64,
+}
+
+impl Table<'_> {
+    fn totals(&mut self, stats: &Stats) -> io::Result<()> {
+        let Volume { packets, bytes } = stats.all;
+        self.volume("all", "wire", stats.all)?;
+        self.volume("all", "captured", Volume { packets, bytes: stats.captured_bytes })?;
+        self.row("time", "first", &Row { time: stats.first, ..Row::default() })?;
+        self.row("time", "last", &Row { time: stats.last, ..Row::default() })?;
+        let seconds = stats.duration_s();
+        // A capture with a single timestamp has no rates.
+        let rate = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
+        let (gap_ns, since) = stats.largest_gap.unzip();
+        let values = [
+            ("duration_s", Some(seconds), None),
+            ("packets_per_s", rate(packets as f64), None),
+            ("bits_per_s", rate(bytes as f64 * 8.0), None),
+            ("largest_gap_s", gap_ns.map(|ns| ns as f64 / 1e9), since),
+        ];
+        for (name, value, time) in values {
+            self.row("time", name, &Row { value, time, ..Row::default() })?;
+        }
+        Ok(())
+    }
+
+    fn layers(&mut self, stats: &Stats, stack: &Stack) -> io::Result<()> {
+        for (name, volume) in stats.by_size() {
+            self.volume("size", name, volume)?;
+        }
+        for (name, volume) in stats.by_layer(stack) {
+            self.volume("layer", &name, volume)?;
+        }
+        for (path, volume) in stats.top_paths(TOP) {
+            self.volume("path", &Stats::path_name(stack, path), volume)?;
+        }
+        Ok(())
+    }
+
+    fn talker(&mut self, name: &str, talk: Talk) -> io::Result<()> {
+        let volume = talk.both();
+        let share = Some(self.share(volume));
+        self.row("talker", name, &Row { volume: Some(volume), share, talk: Some(talk), ..Row::default() })
+    }
+
+    fn connections(&mut self, section: &str, name: &str, of: Connections) -> io::Result<()> {
+        let row = Row { volume: Some(of.volume), share: Some(self.share(of.volume)), ..Row::default() };
+        self.row(section, name, &Row { count: Some(of.count), ..row })
+    }
+
+    /// The row of all items beyond the bound, if there are any.
+    fn beyond(&mut self, section: &str, all: Connections) -> io::Result<()> {
+        if all == Connections::default() { Ok(()) } else { self.connections(section, BEYOND, all) }
+    }
+
+    fn volume(&mut self, section: &str, name: &str, volume: Volume) -> io::Result<()> {
+        let share = Some(self.share(volume));
+        self.row(section, name, &Row { volume: Some(volume), share, ..Row::default() })
+    }
+
+    fn share(&self, volume: Volume) -> f64 {
+        volume.bytes as f64 / self.wire_bytes.max(1) as f64
+    }
+
+    fn row(&mut self, section: &str, name: &str, row: &Row) -> io::Result<()> {
+        let number = |n: Option<u64>| n.map_or(Value::Absent, Value::Unsigned);
+        let fraction = |n: Option<f64>| n.map_or(Value::Absent, Value::Fraction);
+        (self.row)(&[
+            Value::Text(section.into()),
+            Value::Text(name.into()),
+            number(row.packets.or(row.volume.map(|v| v.packets))),
+            number(row.volume.map(|v| v.bytes)),
+            fraction(row.share),
+            fraction(row.value),
+            row.time.map_or(Value::Absent, Value::Time),
+            number(row.talk.map(|t| t.sent.bytes)),
+            number(row.talk.map(|t| t.received.bytes)),
+            number(row.count),
+        ])
+    }
+}
