@@ -17,9 +17,9 @@ pub struct Ask {
     #[command(flatten)]
     pub words: Words,
     #[command(flatten)]
-    pub input: Input,
-    #[command(flatten)]
     pub output: Output,
+    #[command(flatten)]
+    pub input: Input,
 }
 
 impl Ask {
@@ -40,40 +40,40 @@ impl Ask {
 pub struct Input {
     /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), or `-` for standard input. Several files are
     /// merged by time
-    #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1..)]
+    #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., help_heading = "Input")]
     pub read: Vec<OsString>,
     #[command(flatten)]
     pub program: Program,
     /// Number of workers. The order of rows does not depend on it. With more than one, a connection whose
     /// packets come through tunnels with different ends may become several rows
-    #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true)]
+    #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true, help_heading = "Advanced")]
     pub workers: usize,
     /// End connections after this idle time (300, 300s, 5m, 1h), instead of their protocol's time-out.
     /// Unanswered and closed connections expire earlier. 0 disables the time-out
-    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true, help_heading = "Advanced")]
     pub idle_timeout: Option<f64>,
     /// How receivers resolve overlapping segments and fragments: first (the default), last, bsd, bsd-right,
     /// linux, old-linux, windows, vista, solaris, hpux, hpux10, irix, macos; or for one network
     /// (10.0.0.0/8:windows). May be given several times; the longest prefix applies
-    #[arg(long, value_name = "[NETWORK:]POLICY")]
+    #[arg(long, value_name = "[NETWORK:]POLICY", help_heading = "Advanced")]
     pub policy: Vec<String>,
     /// Reassembly mode. strict: as the receiver does, without damaged, stale, out-of-window and
     /// out-of-sequence segments; stops at the first permanent gap. fast: gaps are skipped and counted
-    #[arg(long, value_name = "MODE", default_value = "fast", value_parser = ["strict", "fast"])]
+    #[arg(long, value_name = "MODE", default_value = "fast", value_parser = ["strict", "fast"], help_heading = "Advanced")]
     pub mode: String,
     /// Maximum number of flows in each table
-    #[arg(long, value_name = "N", default_value_t = 1 << 24, value_parser = flows, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1 << 24, value_parser = flows, allow_negative_numbers = true, help_heading = "Advanced")]
     pub flows_max: usize,
     /// Memory of the run: flows, out-of-order segments, streams, sessions, packets that wait. If it is short,
     /// idle connections end first, then streams lose bytes. Default: half of the machine's memory
-    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true, help_heading = "Advanced")]
     pub memory: Option<String>,
     /// When memory is short, the bytes of each stream beyond this number are dropped first
-    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true, help_heading = "Advanced")]
     pub overload_cutoff: Option<String>,
     /// Wait this long for an output that accepts nothing (5, 500ms, 1m); then its rows are lost and counted,
     /// until it accepts rows again. Default: without limit for a single question, 5 s for several
-    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true, help_heading = "Advanced")]
     pub output_wait: Option<f64>,
 }
 
@@ -81,27 +81,27 @@ pub struct Input {
 #[derive(ClapArgs, Clone)]
 pub struct Program {
     /// The filter uses the syntax of pcap-filter(7)
-    #[arg(long)]
+    #[arg(long, help_heading = "Input")]
     pub bpf: bool,
     /// Name of a stack, or a .weir file with one. Of several, the last stack is used, and must include the
     /// others. Default: `internet`, for general traffic; QUIC, the control connections of PPTP, and VXLAN on
     /// its old port have stacks of their own (`weir stacks`)
-    #[arg(long, value_name = "NAME|FILE.weir")]
+    #[arg(long, value_name = "NAME|FILE.weir", help_heading = "Input")]
     pub stack: Vec<String>,
     /// Connections that differ only in this value are one connection (vlan.id). Default: connections with equal
     /// addresses and ports are different if their VLANs, VXLAN or GENEVE networks, GRE keys, ERSPAN or PPPoE
     /// sessions differ (`weir explain` lists the values)
-    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Advanced")]
     pub ignore_context: Vec<String>,
     /// Connections that differ in this value are different (gtp.teid, frame.interface_id). If the value differs
     /// between the two directions, each direction becomes a connection
-    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Advanced")]
     pub add_context: Vec<String>,
     /// Execution engine: auto, native, interpreter
-    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ["auto", "native", "interpreter"])]
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ["auto", "native", "interpreter"], help_heading = "Advanced")]
     pub engine: String,
     /// Disable an optimiser pass (`all`: every pass)
-    #[arg(long, value_name = "PASS")]
+    #[arg(long, value_name = "PASS", help_heading = "Advanced")]
     pub without: Vec<String>,
 }
 
@@ -110,22 +110,22 @@ pub struct Program {
 pub struct Output {
     /// Format of rows. Default: by the name of the output file; otherwise table on a terminal, JSON lines else. Of stats and
     /// overview also: report
-    #[arg(long, value_name = "FORMAT", value_parser = formats_and_report())]
+    #[arg(long, value_name = "FORMAT", value_parser = formats_and_report(), help_heading = "Output")]
     pub format: Option<String>,
     /// Write rows to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
     /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet
-    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
+    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/", help_heading = "Output")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub view: View,
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub csv_safe: bool,
     /// Print only the row count
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub count: bool,
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub stats: bool,
 }
 
@@ -134,19 +134,19 @@ pub struct Output {
 pub struct View {
     /// Show these columns, in this order (alias: --fields). `orig` and `resp` are address and port of the client and the server.
     /// Default: all columns; in a table those of most use
-    #[arg(long, alias = "fields", value_name = "COLUMN", value_delimiter = ',')]
+    #[arg(long, alias = "fields", value_name = "COLUMN", value_delimiter = ',', help_heading = "Output")]
     pub columns: Vec<String>,
     /// Stop after N answers
-    #[arg(long, value_name = "N", value_parser = limit, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = limit, allow_negative_numbers = true, help_heading = "Output")]
     pub limit: Option<u64>,
     /// Sort rows by a column; -COLUMN: largest first
-    #[arg(long, value_name = "[-]COLUMN", allow_hyphen_values = true)]
+    #[arg(long, value_name = "[-]COLUMN", allow_hyphen_values = true, help_heading = "Output")]
     pub sort: Option<String>,
     /// Show all columns in a table
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub wide: bool,
     /// Show local times with their offset in a table. Default: UTC
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub local: bool,
 }
 
@@ -173,20 +173,26 @@ pub struct StreamBounds {
     /// Process only the first bytes of each stream (10k), or of originators and responders (1k/64k); or of
     /// streams that match a filter ('tcp.port == 443:1k') or use a service's ports ('dns:1k'). May be given
     /// several times; the first match applies
-    #[arg(long, value_name = "[FILTER:]BYTES[/BYTES]", allow_hyphen_values = true)]
+    #[arg(long, value_name = "[FILTER:]BYTES[/BYTES]", allow_hyphen_values = true, help_heading = "Streams")]
     pub cutoff: Vec<String>,
     /// Deliver bytes in contiguous chunks of this size
-    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true, help_heading = "Streams")]
     pub chunk: Option<String>,
     /// Bytes of the previous chunk that a chunk repeats
-    #[arg(long, value_name = "BYTES", requires = "chunk", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "chunk",
+        allow_hyphen_values = true,
+        help_heading = "Streams"
+    )]
     pub overlap: Option<String>,
     /// Flush partial chunks after TIME (10, 500ms, 5m) of capture time, late by up to 0.13 s
-    #[arg(long, value_name = "TIME", requires = "chunk", value_parser = seconds, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", requires = "chunk", value_parser = seconds, allow_hyphen_values = true, help_heading = "Streams")]
     pub flush: Option<f64>,
     /// Priority, 0 (lowest) to 15, of streams that match a filter or use a service's ports ('dns:9'). When
     /// memory is short, lower priorities lose bytes first
-    #[arg(long, value_name = "FILTER:PRIORITY", allow_negative_numbers = true)]
+    #[arg(long, value_name = "FILTER:PRIORITY", allow_negative_numbers = true, help_heading = "Streams")]
     pub priority: Vec<String>,
 }
 

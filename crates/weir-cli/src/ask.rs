@@ -10,6 +10,7 @@ use crate::runner::{self, Runner};
 use crate::shutdown::Shutdown;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::Subcommand;
+use crate::terminal;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
@@ -78,6 +79,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         return Err(Failure::new(format!("no input: name a capture file, as in `weir {first} FILE`")));
     }
     let options = input::options(&input.program, Some(input))?;
+    let stats = stats || terminal::is_verbose();
     let options = weir::Options { timed: stats, ..options };
     let compiler = input::compiler(&input.program.stack)?;
     input::check_files(input, &compiler)?;

@@ -1,50 +1,91 @@
 //! The command line: the subcommands, their common options, and usage errors.
 
 use crate::failure::Failure;
-use crate::subcommand::Subcommand;
+use crate::subcommand::{Group, Subcommand};
+use crate::terminal;
 use crate::words::names_file;
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir flows -r capture.pcap                           every connection, as in Zeek's conn.log
-  weir tls -r capture.pcap 'tls.sni contains \"example\"'
-  weir http -r capture.pcap 'http.response.code >= 400'  one command per protocol; weir sessions: all
-  weir zeek -r capture.pcap -d logs                    conn.log, ssl.log, http.log, files.log, x509.log …
-  weir run questions.toml                              several questions in one pass
-  weir packets -r capture.pcap --count 'tcp.port == 443 and ip.addr in 10.0.0.0/8'
-  weir packets -r capture.pcap -w out.pcap 'tls.sni == \"www.example.com\"'
-  zcat capture.pcap.gz | weir stats -r -
-  weir streams -r capture.pcap -o streams/             each direction's bytes in order, one file each
-  weir match -r capture.pcap -e 'User-Agent: [^\\r]*'   grep in streams
-  weir explain 'tcp.port == 443 and tls'               how a filter is compiled
-  weir fields tcp                                      the fields of TCP
-  weir stats -r capture.pcap --stack quic              with another protocol stack: see `weir stacks`
+  weir capture.pcap                                      what the capture contains
+  weir flows capture.pcap                                every connection, as in Zeek's conn.log
+  weir tls capture.pcap 'tls.sni contains \"example\"'    one command per protocol; weir sessions: all
+  weir http capture.pcap 'http.response.code >= 400' --columns ts,client,host,uri,status_code
+  weir flows capture.pcap --sort -resp_bytes --limit 10  the ten largest downloads
+  weir packets capture.pcap -w out.pcapng 'tcp.port == 443 and ip.addr in 10.0.0.0/8'
+  weir match capture.pcap -e 'User-Agent: [^\\r]*'       grep in streams
+  weir tls capture.pcap -o tls.parquet                   the name of the output selects its format
+  zcat capture.pcap.gz | weir stats -
 
-A filter is one argument: quote it. `weir fields` lists the field names, `weir explain FILTER` shows how a
-filter is evaluated. The default format is a table on a terminal and JSON lines otherwise; see --format.
+A filter is one argument: quote it. `weir fields` lists the field names, `weir explain FILTER`
+shows how a filter is evaluated. `weir COMMAND --help` has the options and more examples.
 
-Exit status: 0 success, even if nothing matches the filter; 1 if `match` finds or --count counts nothing (as
-in grep), or if `fmt --check` finds differences; 2 an error, reported on standard error (rows of the readable
-input are printed nevertheless), or rows that were lost because an output was blocked (--output-wait).
-SIGINT, SIGTERM and SIGHUP end a run like the end of its input, with a message; the exit status is then 0
-for a pipe, and 128 plus the signal's number for files, and if rows were lost. SIGTERM and SIGHUP end the
-process within a second, even if an output is blocked. A second signal ends the run at once.";
+Exit status: 0 success, even if nothing matches the filter; 1 if `match` finds or --count counts
+nothing (as in grep), or if `fmt --check` finds differences; 2 an error, reported on standard error
+(rows of the readable input are printed nevertheless), or rows that were lost because an output was
+blocked (--output-wait). SIGINT, SIGTERM and SIGHUP end a run like the end of its input, with a
+message; the exit status is then 0 for a pipe, and 128 plus the signal's number for files, and if
+rows were lost. SIGTERM and SIGHUP end the process within a second, even if an output is blocked. A
+second signal ends the run at once.";
+
+const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}\
+                        Options:\n{options}{after-help}";
+
+/// The widest line of the help.
+const WIDTH_MAX: usize = 100;
+
+/// The commands in their groups, one line each.
+fn list(subcommands: &[Subcommand]) -> String {
+    let width = subcommands.iter().map(|command| command.name.len()).max().unwrap_or(0);
+    let room = WIDTH_MAX - width - 4;
+    let mut text = String::new();
+    for (group, title) in Group::ALL {
+        text += &format!("{title}:\n");
+        for command in subcommands.iter().filter(|command| command.group == *group) {
+            let about = match command.about.char_indices().nth(room) {
+                // The last word that fits.
+                Some((at, _)) => {
+                    let end = command.about[..at - 1].rfind(' ').unwrap_or(at - 1);
+                    format!("{}…", command.about[..end].trim_end_matches([',', ':', ';', '(']))
+                }
+                None => command.about.to_string(),
+            };
+            text += &format!("  {:width$}  {about}\n", command.name);
+        }
+        text.push('\n');
+    }
+    text.pop();
+    text
+}
+
+/// The command line.
+pub fn whole(subcommands: &[Subcommand]) -> clap::Command {
+    let switch = |name: &'static str, short, help: &'static str| {
+        let arg = clap::Arg::new(name).short(short).long(name).help(help);
+        arg.global(true).action(clap::ArgAction::SetTrue).help_heading("Messages")
+    };
+    clap::Command::new("weir")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Answer questions about network traffic, at the speed of the memory bus")
+        .override_usage("weir FILE\n       weir COMMAND FILE… [FILTER] [OPTIONS]")
+        .help_template(TEMPLATE)
+        .before_help(list(subcommands))
+        .after_help(EXAMPLES)
+        .max_term_width(WIDTH_MAX)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .arg(switch("quiet", 'q', "Print errors only: no progress, no warnings, no notes"))
+        .arg(switch("verbose", 'v', "Print counters, memory and times at the end, as --stats does"))
+        .subcommands(subcommands.iter().map(Subcommand::command))
+}
 
 /// Runs the subcommand of this process's command line; returns its exit status.
 pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let command = clap::Command::new("weir")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Answer questions about network traffic, at the speed of the memory bus")
-        .after_help(EXAMPLES)
-        .max_term_width(100)
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommands(subcommands.iter().map(Subcommand::command));
     let words = with_overview(std::env::args_os().collect());
-    let matches = command.try_get_matches_from(words).unwrap_or_else(|wrong| refuse(&wrong));
+    let matches = whole(subcommands).get_matches_from(words);
+    terminal::set_verbosity(matches.get_flag("quiet"), matches.get_flag("verbose"));
     let (name, arguments) = matches.subcommand().unwrap_or_else(|| unreachable!("a subcommand is required"));
     let subcommand = subcommands.iter().find(|subcommand| subcommand.name == name);
     let Some(subcommand) = subcommand else {
@@ -59,16 +100,4 @@ fn with_overview(mut words: Vec<OsString>) -> Vec<OsString> {
         words.insert(1, "overview".into());
     }
     words
-}
-
-/// Reports a usage error, and exits. Files without `-r` are a frequent mistake.
-fn refuse(wrong: &clap::Error) -> ! {
-    use clap::error::ErrorKind::{MissingRequiredArgument, UnknownArgument};
-    let _ = wrong.print();
-    let is_capture = |word: &OsString| word != "-" && names_file(word) && !Path::new(word).is_dir();
-    let file = std::env::args_os().skip(2).find(is_capture);
-    if let (MissingRequiredArgument | UnknownArgument, Some(file)) = (wrong.kind(), file) {
-        say!("\n  tip: input files follow -r: -r {}", file.display());
-    }
-    std::process::exit(wrong.exit_code())
 }

@@ -54,7 +54,7 @@ impl Known {
     pub fn report(&self) {
         if self.forgotten > 0 {
             let times = self.forgotten;
-            say!(
+            note!(
                 "weir: more than {KNOWN_MAX} certificates: {times} times all were forgotten and may be shown again"
             );
         }

@@ -13,6 +13,11 @@ macro_rules! say {
     ($($words:tt)*) => { $crate::terminal::say(format_args!($($words)*)) };
 }
 
+/// Prints a warning or a note to standard error, unless `-q` is given.
+macro_rules! note {
+    ($($words:tt)*) => { $crate::terminal::note(format_args!($($words)*)) };
+}
+
 mod answers;
 mod args;
 mod ask;

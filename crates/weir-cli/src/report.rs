@@ -24,10 +24,10 @@ pub fn losses(ran: &Ran) {
     let counters = &ran.outcome.counters;
     let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);
     if flows > 0 {
-        say!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
+        note!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
     }
     if undecided > 0 {
-        say!(
+        note!(
             "weir: {undecided} packets were dropped before their connection was known: too many had to \
              wait; find the flows first (weir flows), then filter by their addresses and ports"
         );
@@ -38,67 +38,67 @@ pub fn losses(ran: &Ran) {
             0 => "the flow table was full (--flows-max)",
             _ => "memory was too short for more flows (--memory)",
         };
-        say!("weir: {shed} connections were ended early, those nearest to their time-out: {why}");
+        note!("weir: {shed} connections were ended early, those nearest to their time-out: {why}");
     }
     let shed = counters.flow.holders_shed;
     if shed > 0 {
-        say!(
+        note!(
             "weir: memory was short: {shed} connections were ended early, those idle for the longest time, to \
              release the memory that they held (--memory)"
         );
     }
     let shed = counters.session.sessions_shed;
     if shed > 0 {
-        say!("weir: memory was short: the sessions of {shed} connections were ended early (--memory)");
+        note!("weir: memory was short: the sessions of {shed} connections were ended early (--memory)");
     }
     let late = counters.clock.packets_late;
     if late > 0 && counters.flow.flows_created > 0 {
-        say!(
+        note!(
             "weir: {late} packets came more than 5 s after packets with later timestamps: connections may \
              be split (reordercap sorts a capture)"
         );
     }
     let forgotten = counters.dispatch.units_forgotten;
     if forgotten > 0 {
-        say!(
+        note!(
             "weir: {forgotten} tunnels and fragmented datagrams were forgotten, because there were too many: their \
              connections may be split (-j 1 is exact)"
         );
     }
     let astray = counters.dispatch.packets_astray;
     if astray > 0 {
-        say!(
+        note!(
             "weir: {astray} packets reached another worker than their connection, because the ends of a tunnel changed or \
              fragments came out of order: connections may be split (-j 1 is exact)"
         );
     }
     if ran.found.interfaces_beyond > 0 {
         let beyond = ran.found.interfaces_beyond;
-        say!("weir: {beyond} interfaces beyond the limit: their packets count for the last one");
+        note!("weir: {beyond} interfaces beyond the limit: their packets count for the last one");
     }
     if ran.found.files_late > 0 {
         let late = ran.found.files_late;
-        say!(
+        note!(
             "weir: {late} files overlap in time with more files than can be read together, and were read \
              late: merge them first (mergecap)"
         );
     }
     if ran.found.blocks_lost > 0 {
         let lost = ran.found.blocks_lost;
-        say!(
+        note!(
             "weir: {lost} blocks of names or secrets were not written: more than 64 MiB of them came before a packet"
         );
     }
     if ran.found.is_followed && ran.found.options_cut > 0 {
         let cut = ran.found.options_cut;
-        say!(
+        note!(
             "weir: {cut} interfaces or sections have invalid or too long options: the written file (-w) lacks them"
         );
     }
     let messages = &ran.outcome.counters.message;
     if messages.message_bytes_lost > 0 {
         let bytes = messages.message_bytes_lost;
-        say!(
+        note!(
             "weir: {bytes} bytes of streams are in no message: they are missing or invalid (--stats, messages_…)"
         );
     }
@@ -127,18 +127,18 @@ pub fn lost_bytes(ran: &Ran) {
     let counters = &ran.outcome.counters;
     let (gap_bytes, dropped) = (counters.sequence.gap_bytes, counters.stream.stream_bytes_dropped);
     if gap_bytes > 0 {
-        say!("weir: {gap_bytes} bytes of connections are missing from the capture: streams have gaps there");
+        note!("weir: {gap_bytes} bytes of connections are missing from the capture: streams have gaps there");
     }
     if dropped > 0 || counters.stream.stream_segments_dropped > 0 {
         let segments = counters.stream.stream_segments_dropped;
-        say!(
+        note!(
             "weir: memory was short: {dropped} bytes of chunks and {segments} out-of-order segments were \
              dropped (--memory)"
         );
     }
     if counters.sequence.refused_behind_hole > 0 {
         let refused = counters.sequence.refused_behind_hole;
-        say!("weir: {refused} segments after gaps were rejected: too many wait (--mode fast skips gaps)");
+        note!("weir: {refused} segments after gaps were rejected: too many wait (--mode fast skips gaps)");
     }
 }
 

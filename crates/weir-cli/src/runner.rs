@@ -70,7 +70,7 @@ impl Runner<'_> {
             status = ExitCode::from(2);
         }
         if let Some(why) = &outcome.one_worker {
-            say!("weir: using one worker instead of {}: {why}", self.input.workers);
+            note!("weir: using one worker instead of {}: {why}", self.input.workers);
         }
         let found = self.findings.found();
         warn_of_links(compiled.stack(), &found);
@@ -89,7 +89,7 @@ impl Runner<'_> {
 
 /// Prints the warnings of a program.
 pub fn warn(compiled: &Compiled) {
-    if !compiled.warnings().list.is_empty() {
+    if !compiled.warnings().list.is_empty() && !terminal::is_quiet() {
         terminal::say_rendered(&compiled.warnings().render(terminal::stderr_color()));
     }
 }
@@ -102,7 +102,7 @@ fn warn_of_links(stack: &Stack, found: &Found) {
         if !known && !named.contains(&interface.link) {
             named.push(interface.link);
             let (file, link, stack) = (&interface.file, interface.link, &stack.name);
-            say!("weir: {file}: {link} is not a start of the stack `{stack}`: its packets have no layers");
+            note!("weir: {file}: {link} is not a start of the stack `{stack}`: its packets have no layers");
         }
     }
 }
@@ -110,7 +110,7 @@ fn warn_of_links(stack: &Stack, found: &Found) {
 /// A progress bar, if standard error is a terminal and the input is large.
 fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
     let total = source.progress().1?;
-    if total < PROGRESS_BYTES_MIN || !std::io::stderr().is_terminal() {
+    if total < PROGRESS_BYTES_MIN || !std::io::stderr().is_terminal() || terminal::is_quiet() {
         return None;
     }
     let style =

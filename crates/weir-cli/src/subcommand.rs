@@ -24,7 +24,11 @@ pub struct Subcommand {
     pub about: Cow<'static, str>,
     /// The type of its questions; `None`: the subcommand asks no question.
     pub question: Option<QuestionKind>,
-    /// Text below the options in the help, unless the arguments declare one.
+    /// The group in the list of commands.
+    pub group: Group,
+    /// Command lines at the end of the help, each with what it does.
+    examples: Vec<(String, String)>,
+    /// Text below the options in the help, before the examples.
     after_help: Option<String>,
     arguments: fn(clap::Command) -> clap::Command,
     run: Box<Run>,
@@ -43,12 +47,24 @@ impl Subcommand {
             run(A::from_arg_matches(matches).unwrap_or_else(|wrong| wrong.exit()), all)
         };
         let (about, arguments) = (about.into(), A::augment_args);
-        Self { name, about, after_help: None, question: None, arguments, run: Box::new(run) }
+        let (group, examples) = (Group::Everyday, vec![]);
+        Self { name, about, group, examples, after_help: None, question: None, arguments, run: Box::new(run) }
     }
 
     /// Sets the type of its questions.
     pub fn with_question(self, kind: QuestionKind) -> Self {
         Self { question: Some(kind), ..self }
+    }
+
+    /// Sets the group in the list of commands.
+    pub fn in_group(self, group: Group) -> Self {
+        Self { group, ..self }
+    }
+
+    /// Sets the examples at the end of the help: command lines without `weir`, and what they do.
+    pub fn with_examples<T: AsRef<str>>(self, examples: &[(T, T)]) -> Self {
+        let owned = |(line, what): &(T, T)| (line.as_ref().to_string(), what.as_ref().to_string());
+        Self { examples: examples.iter().map(owned).collect(), ..self }
     }
 
     /// Sets the text below the options in the help.
@@ -60,16 +76,45 @@ impl Subcommand {
     pub fn command(&self) -> clap::Command {
         let command = clap::Command::new(self.name);
         let command = (self.arguments)(command).about(self.about.to_string());
-        match &self.after_help {
-            Some(text) => command.after_help(text),
-            None => command,
+        let mut text = self.after_help.clone().unwrap_or_default();
+        if !self.examples.is_empty() {
+            let width = self.examples.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
+            text += if text.is_empty() { "Examples:" } else { "\n\nExamples:" };
+            for (line, what) in &self.examples {
+                let padding = " ".repeat(width - line.chars().count());
+                text += &format!("\n  weir {line}{padding}  {what}");
+            }
         }
+        if text.is_empty() { command } else { command.after_help(text) }
     }
 
     /// Runs the subcommand; returns its exit status.
     pub fn run(&self, matches: &ArgMatches, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         (self.run)(matches, all)
     }
+}
+
+/// A group of commands in the help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What people use every day.
+    Everyday,
+    /// Sessions of one protocol.
+    Protocols,
+    /// Several questions in one run.
+    Runs,
+    /// Filters, stacks and texts of protocols.
+    Authors,
+}
+
+impl Group {
+    /// The groups with their titles, in the order of the help.
+    pub const ALL: &'static [(Group, &'static str)] = &[
+        (Group::Everyday, "Everyday"),
+        (Group::Protocols, "Protocols, one row for each session"),
+        (Group::Runs, "Several questions at once"),
+        (Group::Authors, "Filters, and tools for authors of protocols"),
+    ];
 }
 
 /// Options that all types of questions have.

@@ -2,7 +2,36 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use weir::packet::printable;
+
+/// Only errors are printed.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+/// Counters are printed at the end.
+static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// Sets what is printed beside errors.
+pub fn set_verbosity(is_quiet: bool, is_verbose: bool) {
+    IS_QUIET.store(is_quiet, Ordering::Relaxed);
+    IS_VERBOSE.store(is_verbose, Ordering::Relaxed);
+}
+
+/// Whether only errors are printed.
+pub fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
+/// Whether counters are printed at the end of a run.
+pub fn is_verbose() -> bool {
+    IS_VERBOSE.load(Ordering::Relaxed)
+}
+
+/// Prints a warning or a note, unless only errors are printed.
+pub fn note(words: fmt::Arguments<'_>) {
+    if !is_quiet() {
+        say(words);
+    }
+}
 
 /// Whether diagnostics are coloured.
 pub fn stderr_color() -> bool {
@@ -18,6 +47,16 @@ pub fn stdout_color() -> bool {
 /// of others. A closed standard error is not a failure of the run.
 pub fn say(words: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{}", printable(&words.to_string(), &['\n', '\t']));
+}
+
+/// Prints to standard output.
+///
+/// # Errors
+/// Those of standard output.
+pub fn print(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
 }
 
 /// Prints rendered diagnostics to standard error, with their colours.

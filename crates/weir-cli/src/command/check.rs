@@ -1,7 +1,7 @@
 //! `weir check`: reports all mistakes in `.weir` files.
 
 use crate::failure::Failure;
-use crate::subcommand::Subcommand;
+use crate::subcommand::{Group, Subcommand};
 use crate::{input, terminal};
 use clap::Args as ClapArgs;
 use std::io::Write;
@@ -18,9 +18,18 @@ struct Args {
     files: Vec<PathBuf>,
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("check mine.weir", "mistakes and warnings"),
+    ("check mine.weir other.weir", "several files"),
+    ("check mine.weir && weir flows capture.pcap --stack mine.weir", "before use"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     Subcommand::new("check", "Check .weir files and report all mistakes", |args: Args, _| run(&args))
+        .in_group(Group::Authors)
+        .with_examples(EXAMPLES)
 }
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::question_options::{QuestionOptions, Settings};
 use crate::spec::QuestionSpec;
-use crate::subcommand::Subcommand;
+use crate::subcommand::{Group, Subcommand};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,10 +73,17 @@ impl AddArgs {
     }
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("ctl --help", "the actions"),
+    ("ctl add --help", "options of a new question"),
+    ("ctl list --help", "the questions of a run"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Add, list and remove questions of an active `weir run --control SOCKET`";
-    Subcommand::new("ctl", about, |args: Args, _| run(args))
+    Subcommand::new("ctl", about, |args: Args, _| run(args)).in_group(Group::Runs).with_examples(EXAMPLES)
 }
 
 const COLUMNS: &[Column] = &[

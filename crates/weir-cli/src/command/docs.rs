@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::input;
-use crate::subcommand::Subcommand;
+use crate::subcommand::{Group, Subcommand};
 use clap::Args as ClapArgs;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -21,6 +21,13 @@ struct Args {
     names: Vec<String>,
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("docs tcp", "a layer"),
+    ("docs tls", "a session protocol"),
+    ("docs mine.weir", "everything in a file"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     Subcommand::new(
@@ -28,6 +35,8 @@ pub fn command() -> Subcommand {
         "The reference page of a protocol, a stack or a log, or of everything in a .weir file",
         |args: Args, _| run(&args),
     )
+    .in_group(Group::Authors)
+    .with_examples(EXAMPLES)
 }
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::rows::WriteRow;
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
 use weir::{EventRows, EventSet, Item, Need, Question, Shape, Want};
@@ -22,11 +22,18 @@ struct Args {
     ask: Ask,
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("events capture.pcap", "all events with columns"),
+    ("events capture.pcap -e tcp.retransmission", "events of one kind"),
+    ("events capture.pcap -e tcp 'ip.addr == 192.0.2.1'", "events of a layer, and of a host"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Events that the stack declares (fragments, resets, …), with their columns; the filter applies to each row";
     let kind = QuestionKind { options: &["events"], ..QuestionKind::new(resolve) };
-    Subcommand::new("events", about, run).with_question(kind)
+    Subcommand::new("events", about, run).with_question(kind).in_group(Group::Runs).with_examples(EXAMPLES)
 }
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {

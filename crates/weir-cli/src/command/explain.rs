@@ -6,7 +6,7 @@ use crate::form::Form;
 use crate::outlets::Outlets;
 use crate::question_options::{QuestionOptions, Settings};
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, QuestionKinds, Subcommand};
+use crate::subcommand::{Context, Group, QuestionKinds, Subcommand};
 use crate::{input, runner};
 use clap::Args as ClapArgs;
 use std::io::Write;
@@ -51,6 +51,13 @@ impl Args {
     }
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("explain 'tcp.port == 443 and tls'", "how a filter is evaluated"),
+    ("explain 'tls.sni == \"a.example\"' --ask tls", "of a question"),
+    ("explain 'udp.port == 53' -r capture.pcap --packet 3", "why a packet matches or not"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     Subcommand::new(
@@ -58,6 +65,8 @@ pub fn command() -> Subcommand {
         "How a filter is evaluated: trie, split, graph, passes, code; or why a packet matched or not",
         |args: Args, all| run(&args, all),
     )
+    .in_group(Group::Authors)
+    .with_examples(EXAMPLES)
 }
 
 fn run(args: &Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {

@@ -2,7 +2,7 @@
 
 use crate::args::formats;
 use crate::failure::Failure;
-use crate::subcommand::Subcommand;
+use crate::subcommand::{Group, Subcommand};
 use crate::{input, output};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
@@ -13,8 +13,8 @@ use weir::packet::{Column, Value, ValueType};
 /// Arguments of `fields`.
 #[derive(ClapArgs)]
 struct Args {
-    /// Only names with this prefix
-    prefix: Option<String>,
+    /// Only fields with this word in their name or meaning
+    word: Option<String>,
     /// Name of a stack, or a .weir file with one. Of several, the last stack is used, and must include the
     /// others
     #[arg(long, value_name = "NAME|FILE.weir")]
@@ -24,11 +24,20 @@ struct Args {
     format: Option<String>,
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fields", "all fields"),
+    ("fields tls", "fields with this word in name or meaning"),
+    ("fields 'server name' --format json", "for other programs"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     Subcommand::new("fields", "The fields that filters can use, with type and meaning", |args: Args, _| {
         run(&args)
     })
+    .in_group(Group::Authors)
+    .with_examples(EXAMPLES)
 }
 
 const COLUMNS: &[Column] = &[
@@ -42,14 +51,14 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
     let catalog = compiler.catalog();
     let mut sink = output::listing(args.format.as_deref())?;
-    let prefix = args.prefix.as_deref().unwrap_or("");
+    let word = args.word.as_deref().unwrap_or("").to_lowercase();
     let mut found = 0;
     sink.begin(COLUMNS)?;
     let of_parts: Vec<_> =
         Log::of_parts(compiler.sessions()).flat_map(|log| log.filter_fields(&compiler)).collect();
     for field in catalog.fields().iter().chain(&of_parts) {
-        let starts = |name: &str| name.starts_with(prefix);
-        if !starts(&field.name) && !field.aliases.iter().any(|a| starts(a)) {
+        let has = |text: &String| text.to_lowercase().contains(&word);
+        if !has(&field.name) && !has(&field.doc) && !field.aliases.iter().any(has) {
             continue;
         }
         found += 1;
@@ -67,7 +76,9 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     sink.end()?;
     if found == 0 {
-        return Err(Failure::new(format!("no field starts with `{prefix}`; `weir fields` lists all fields")));
+        return Err(Failure::new(format!(
+            "no field has `{word}` in its name or meaning; `weir fields` lists all fields"
+        )));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,8 +6,15 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::rows::WriteRow;
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
 use weir::{CONNECTION_COLUMNS, Item, Need, Question, Shape, Want};
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("flows capture.pcap", "every connection"),
+    ("flows capture.pcap 'tcp.port == 443 and conn.duration > 60s'", "long connections to a port"),
+    ("flows capture.pcap --sort -resp_bytes --limit 10", "the largest downloads"),
+];
 
 /// The subcommand.
 pub fn command() -> Subcommand {
@@ -17,6 +24,8 @@ pub fn command() -> Subcommand {
         ask::answer_one(&args.input, &spec, args.output.stats, all)
     })
     .with_question(QuestionKind::new(resolve))
+    .in_group(Group::Everyday)
+    .with_examples(EXAMPLES)
 }
 
 /// The columns of a table.

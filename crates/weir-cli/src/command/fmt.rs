@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::input;
-use crate::subcommand::Subcommand;
+use crate::subcommand::{Group, Subcommand};
 use clap::Args as ClapArgs;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,6 +10,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir::lang;
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fmt mine.weir", "formats a file"),
+    ("fmt --check protocols/*.weir", "only says which files differ"),
+    ("fmt - < mine.weir", "as a filter"),
+];
 
 /// Arguments of `fmt`.
 #[derive(ClapArgs)]
@@ -28,6 +35,8 @@ pub fn command() -> Subcommand {
         "Format .weir files in place: sets indentation and spaces; keeps lines, columns and comments",
         |args: Args, _| run(&args),
     )
+    .in_group(Group::Authors)
+    .with_examples(EXAMPLES)
 }
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {

@@ -8,7 +8,7 @@ use crate::grep::{Grep, escaped};
 use crate::quantity::number;
 use crate::rows::WriteRow;
 use crate::spec::{Matcher, QuestionSpec, StreamsShown};
-use crate::subcommand::{Context, MakeLines, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
 use crate::words::Words;
 use crate::{input, stream_questions, terminal};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -53,8 +53,6 @@ struct Args {
     #[arg(long, value_name = "MATCHER", default_value = "auto")]
     matcher: Matcher,
     #[command(flatten)]
-    input: Input,
-    #[command(flatten)]
     bounds: StreamBounds,
     /// Write matches to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
     /// file per hour
@@ -84,6 +82,8 @@ struct Args {
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
+    #[command(flatten)]
+    input: Input,
 }
 
 fn context(text: &str) -> Result<u16, String> {
@@ -102,11 +102,18 @@ enum Colors {
     Never,
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("match capture.pcap -e 'User-Agent: [^\\r]*'", "a regular expression"),
+    ("match capture.pcap -i -F -e password 'not tls'", "a word, in a part of the traffic"),
+    ("match capture.pcap -f patterns.txt -l", "the streams with a match of any pattern of a file"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Matches of patterns in streams, across the borders of segments: grep for traffic";
     let kind = QuestionKind { options: OPTIONS, own_format: Some(OWN_FORMAT), ..QuestionKind::new(resolve) };
-    Subcommand::new("match", about, run).with_question(kind)
+    Subcommand::new("match", about, run).with_question(kind).in_group(Group::Everyday).with_examples(EXAMPLES)
 }
 
 /// Endpoints, offset and match in a line, as grep prints them.

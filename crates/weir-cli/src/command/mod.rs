@@ -1,6 +1,7 @@
 //! One file per subcommand; this table lists them in the order of the help.
 
 mod check;
+mod completions;
 mod ctl;
 mod docs;
 mod events;
@@ -8,6 +9,7 @@ mod explain;
 mod fields;
 mod flows;
 mod fmt;
+mod man;
 mod match_;
 mod overview;
 mod packets;
@@ -26,20 +28,22 @@ pub fn all() -> Vec<Subcommand> {
     all.extend(sessions::log_commands());
     all.extend([
         sessions::command(),
-        run::command(),
-        zeek::command(),
-        ctl::command(),
         packets::command(),
-        events::command(),
-        stats::command(),
-        streams::command(),
         match_::command(),
+        streams::command(),
+        stats::command(),
+        zeek::command(),
+        run::command(),
+        ctl::command(),
+        events::command(),
         fields::command(),
-        stacks::command(),
         explain::command(),
+        stacks::command(),
         docs::command(),
         check::command(),
         fmt::command(),
+        completions::command(),
+        man::command(),
     ]);
     all
 }

@@ -5,10 +5,17 @@ use crate::ask;
 use crate::failure::Failure;
 use crate::report_lines::{self, ReportLines};
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, MakeLines, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, Counted, Group, MakeLines, QuestionKind, Resolved, Subcommand};
 use crate::summary::{self, COLUMNS, MEMORY_PART, SummaryRows, name_column};
 use weir::sessions::ProtocolSet;
 use weir::{Need, Question, Shape, Stats, Want};
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("capture.pcap", "the same, in short"),
+    ("overview capture.pcap 'ip.addr in 10.0.0.0/8'", "a part of the traffic"),
+    ("overview capture.pcap --format json", "for other programs"),
+];
 
 /// The subcommand.
 pub fn command() -> Subcommand {
@@ -23,6 +30,8 @@ pub fn command() -> Subcommand {
         options: &["color"],
         ..QuestionKind::new(resolve)
     })
+    .in_group(Group::Everyday)
+    .with_examples(EXAMPLES)
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {

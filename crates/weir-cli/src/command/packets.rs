@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::rows::WriteRow;
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,11 +25,21 @@ struct Args {
     write: Option<PathBuf>,
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("packets capture.pcap 'icmp'", "one line per packet"),
+    ("packets capture.pcap -w out.pcapng 'tls.sni contains \"example\"'", "all packets of some connections"),
+    ("packets capture.pcap --count 'tcp.flags.syn == 1'", "a number"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Packets, one line each; or their number; or a capture file with them";
     let kind = QuestionKind { is_capturable: true, ..QuestionKind::new(resolve) };
-    Subcommand::new("packets", about, run).with_question(kind)
+    Subcommand::new("packets", about, run)
+        .with_question(kind)
+        .in_group(Group::Everyday)
+        .with_examples(EXAMPLES)
 }
 
 const COLUMNS: &[Column] = &[
@@ -48,7 +58,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let spec = QuestionSpec { output: file_named(Some(path.clone())), is_written: true, ..spec };
     let answered = ask::answer(Asked::one(&args.input, &spec, args.output.stats), all)?;
     if !answered.is_unread {
-        say!("{} packets written to {}", answered.answers, path.display());
+        note!("{} packets written to {}", answered.answers, path.display());
     }
     Ok(answered.ran.status)
 }

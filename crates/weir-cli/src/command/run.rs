@@ -6,7 +6,7 @@ use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::file_options::Completable;
 use crate::spec::{QuestionSpec, Stdout};
-use crate::subcommand::Subcommand;
+use crate::subcommand::{Group, Subcommand};
 use crate::{input, output};
 use clap::{ArgMatches, Args as ClapArgs, Command, FromArgMatches};
 use serde::Deserialize;
@@ -89,11 +89,18 @@ command line, cutoff to flush for streams, too; `weir ctl` and `weir explain` ta
     )
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("run questions.toml -r capture.pcap", "all questions of a file in one pass"),
+    ("run questions.toml -r a.pcap b.pcap -j 4", "with four workers"),
+    ("run --control /tmp/weir.sock -r capture.pcap", "questions come from weir ctl"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about =
         "Several questions in one pass, from a file; `weir ctl` adds and removes questions during the run";
-    Subcommand::new("run", about, run)
+    Subcommand::new("run", about, run).in_group(Group::Runs).with_examples(EXAMPLES)
 }
 
 /// The questions of a file as TOML. Each is deserialised separately, so that all mistakes can be reported.

@@ -9,7 +9,7 @@ use crate::form::Form;
 use crate::merged_logs::Union;
 use crate::rows::{Rows, WriteRow};
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
 use std::io;
 use weir::io::Format;
 use weir::packet::Value;
@@ -19,7 +19,11 @@ use weir::{Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want};
 /// The subcommand for sessions of all protocols.
 pub fn command() -> Subcommand {
     let about = "Sessions of all application protocols, each with the name of its log (`_path`)";
-    of_name("sessions", about.to_string()).with_question(QuestionKind::new(resolve_all))
+    of_name("sessions", about.to_string()).with_question(QuestionKind::new(resolve_all)).with_examples(&[
+        ("sessions capture.pcap", "one row per session of any protocol"),
+        ("sessions capture.pcap --format json | jq 'select(._path == \"http\")'", "for other programs"),
+        ("sessions capture.pcap 'ip.addr == 192.0.2.1'", "of a host"),
+    ])
 }
 
 /// One subcommand per session protocol, and one per log of parts of sessions.
@@ -30,11 +34,38 @@ pub fn log_commands() -> impl Iterator<Item = Subcommand> {
         registry.part_logs().iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name)));
     of_sessions.chain(of_parts).map(|(name, about)| {
         let command = of_name(name, about).with_question(QuestionKind::new(resolve_log));
+        let command =
+            command.in_group(if EVERYDAY.contains(&name) { Group::Everyday } else { Group::Protocols });
+        let command = command.with_examples(&examples(name));
         match rows_of_others(name) {
             Some(text) => command.with_after_help(text),
             None => command,
         }
     })
+}
+
+/// The logs that people use every day.
+const EVERYDAY: &[&str] = &["tls", "http", "dns", "files"];
+
+/// Examples of command lines for a log: all rows, some columns, sorted into a file.
+fn examples(name: &'static str) -> Vec<(String, String)> {
+    let log = Log::of(SessionRegistry::builtin(), name).expect("commands are made of the registries");
+    let own = log.brief().iter().find(|column| !matches!(**column, "ts" | "orig" | "resp")).unwrap_or(&"uid");
+    let filter = match name {
+        "tls" => "'tls.sni contains \"example\"'".to_string(),
+        "http" => "'http.response.code >= 400'".to_string(),
+        "dns" => "'dns.rcode_name == \"NXDOMAIN\"'".to_string(),
+        _ => "'ip.addr == 192.0.2.1'".to_string(),
+    };
+    let example = |line: String, what: &str| (line, what.to_string());
+    vec![
+        example(format!("{name} capture.pcap"), "all rows"),
+        example(format!("{name} capture.pcap {filter}"), "the rows that a filter selects"),
+        example(
+            format!("{name} capture.pcap --columns ts,client,{own} -o {name}.csv"),
+            "some columns, in a file",
+        ),
+    ]
 }
 
 fn of_name(name: &'static str, about: String) -> Subcommand {

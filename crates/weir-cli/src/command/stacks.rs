@@ -2,7 +2,7 @@
 
 use crate::args::formats;
 use crate::failure::Failure;
-use crate::subcommand::Subcommand;
+use crate::subcommand::{Group, Subcommand};
 use crate::{input, output};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
@@ -19,9 +19,18 @@ struct Args {
     format: Option<String>,
 }
 
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("stacks", "all stacks"),
+    ("stacks --format json", "for other programs"),
+    ("stats capture.pcap --stack quic", "how a stack is used"),
+];
+
 /// The subcommand.
 pub fn command() -> Subcommand {
     Subcommand::new("stacks", "The stacks for --stack, with their layers", |args: Args, _| run(&args))
+        .in_group(Group::Authors)
+        .with_examples(EXAMPLES)
 }
 
 const COLUMNS: &[Column] = &[

@@ -6,9 +6,16 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::report_lines::{self, ReportLines};
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, MakeLines, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, Counted, Group, MakeLines, QuestionKind, Resolved, Subcommand};
 use crate::summary::{self, COLUMNS, MEMORY_PART, SummaryRows};
 use weir::{Question, Shape, Stats};
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("stats capture.pcap", "a report"),
+    ("stats capture.pcap 'tcp.port == 80'", "of a part of the traffic"),
+    ("stats capture.pcap --format csv", "for other programs"),
+];
 
 /// The subcommand.
 pub fn command() -> Subcommand {
@@ -23,6 +30,8 @@ pub fn command() -> Subcommand {
         options: &["color"],
         ..QuestionKind::new(resolve)
     })
+    .in_group(Group::Everyday)
+    .with_examples(EXAMPLES)
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {

@@ -8,7 +8,7 @@ use crate::rows::{Rows, WriteRow};
 use crate::spec::QuestionSpec;
 use crate::stream_files::{Files, StreamFile};
 use crate::stream_questions;
-use crate::subcommand::{Context, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, Group, QuestionKind, Resolved, Subcommand};
 use crate::words::Words;
 use clap::Args as ClapArgs;
 use sha2::{Digest, Sha256};
@@ -25,8 +25,6 @@ use weir::{Item, Question};
 struct Args {
     #[command(flatten)]
     words: Words,
-    #[command(flatten)]
-    input: Input,
     #[command(flatten)]
     bounds: StreamBounds,
     /// Add a digest of each stream's bytes, without missing bytes
@@ -50,7 +48,16 @@ struct Args {
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
+    #[command(flatten)]
+    input: Input,
 }
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("streams capture.pcap", "what became of each stream's bytes"),
+    ("streams capture.pcap -o DIR 'tcp.port == 80'", "a file with the bytes of each stream"),
+    ("streams capture.pcap --digest sha256", "a digest of each stream"),
+];
 
 /// The subcommand.
 pub fn command() -> Subcommand {
@@ -58,6 +65,8 @@ pub fn command() -> Subcommand {
     let options = &["digest", "files", "cutoff", "priority", "chunk", "overlap", "flush"];
     Subcommand::new("streams", about, run)
         .with_question(QuestionKind { options, ..QuestionKind::new(resolve) })
+        .in_group(Group::Everyday)
+        .with_examples(EXAMPLES)
 }
 
 /// The columns of the rows.

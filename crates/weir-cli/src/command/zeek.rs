@@ -5,7 +5,7 @@ use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::input;
 use crate::spec::{QuestionSpec, Stdout};
-use crate::subcommand::Subcommand;
+use crate::subcommand::{Group, Subcommand};
 use crate::words::Words;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
@@ -17,8 +17,6 @@ use weir::io::Format;
 struct Args {
     #[command(flatten)]
     words: Words,
-    #[command(flatten)]
-    input: Input,
     /// Directory for the logs
     #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -31,11 +29,22 @@ struct Args {
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
+    #[command(flatten)]
+    input: Input,
 }
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("zeek capture.pcap", "Zeek's logs in this directory"),
+    ("zeek capture.pcap -d logs --format json", "as JSON"),
+    ("zeek capture.pcap -d logs 'not dns'", "of a part of the traffic"),
+];
 
 /// The subcommand.
 pub fn command() -> Subcommand {
     Subcommand::new("zeek", "Zeek's logs: conn.log, and one log for each protocol found", run)
+        .in_group(Group::Runs)
+        .with_examples(EXAMPLES)
 }
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {

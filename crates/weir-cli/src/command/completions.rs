@@ -1,0 +1,38 @@
+//! `weir completions`: completions for shells.
+
+use crate::failure::Failure;
+use crate::subcommand::{Group, Subcommand};
+use crate::{command_line, terminal};
+use clap::Args as ClapArgs;
+use clap_complete::Shell;
+use std::process::ExitCode;
+
+/// Arguments of `completions`.
+#[derive(ClapArgs)]
+struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("completions bash > /etc/bash_completion.d/weir", "for all users of bash"),
+    ("completions zsh > ~/.zfunc/_weir", "for zsh"),
+    ("completions fish > ~/.config/fish/completions/weir.fish", "for fish"),
+];
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    Subcommand::new("completions", "Completions for a shell, on standard output", |args: Args, all| {
+        run(&args, all)
+    })
+    .in_group(Group::Authors)
+    .with_examples(EXAMPLES)
+}
+
+fn run(args: &Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let mut text = vec![];
+    clap_complete::generate(args.shell, &mut command_line::whole(all), "weir", &mut text);
+    terminal::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
