@@ -26,6 +26,7 @@ mod command;
 mod command_line;
 mod control;
 mod control_socket;
+mod conversation_lines;
 mod dedup;
 mod destination;
 mod failure;

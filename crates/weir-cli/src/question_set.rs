@@ -18,6 +18,9 @@ use std::sync::{Arc, Mutex};
 use weir::io::{Findings, Options, Partitions};
 use weir::{Compiler, Question, Subscription};
 
+/// The code of an unknown field in a filter.
+const UNKNOWN_FIELD: &str = "W0106";
+
 /// A list of rows that are sorted may take this part of a worker's memory.
 const SORTED_PART: usize = 8;
 
@@ -131,7 +134,9 @@ impl QuestionSet {
         let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec)) {
             (_, Ok((resolved, form))) => {
                 let view = self.view(spec, &resolved, form);
-                (self.check_filters(&resolved), view.map(|view| (resolved, view, form)))
+                let filters =
+                    self.check_filters(&resolved).map_err(|wrong| self.prefer_own(spec, &resolved, wrong));
+                (filters, view.map(|view| (resolved, view, form)))
             }
             // Also check the filter of a question of unknown type.
             (Err(_), Err(wrong)) => (self.check_filter(&spec.filter), Err(wrong)),
@@ -189,6 +194,32 @@ impl QuestionSet {
 
     fn check_filters(&self, resolved: &Resolved) -> Result<(), Failure> {
         resolved.questions.iter().map(Question::filter).try_for_each(|filter| self.check_filter(filter))
+    }
+
+    /// If a filter names a column of the question's own log instead of its field, suggests the field.
+    fn prefer_own(&self, spec: &QuestionSpec, resolved: &Resolved, wrong: Failure) -> Failure {
+        let Failure::Mistakes(mut mistakes) = wrong else { return wrong };
+        let registry = self.compiler.sessions();
+        let protocol = registry.number_of(&spec.ask).map(|number| registry.protocol(number));
+        for mistake in mistakes.list.iter_mut().filter(|mistake| mistake.code == UNKNOWN_FIELD) {
+            let name = mistake
+                .spans
+                .first()
+                .and_then(|(span, _)| spec.filter.get(span.start as usize..span.end as usize));
+            let column = name.and_then(|name| resolved.columns.iter().find(|column| column.name == name));
+            let Some(column) = column else { continue };
+            let field = match protocol {
+                Some(protocol) => protocol.fields.iter().find(|field| field.column == column.name),
+                None => None,
+            };
+            let field = field.map(|field| field.aliases.first().unwrap_or(&field.name).to_string());
+            let field = field.unwrap_or_else(|| format!("conn.{}", column.name));
+            if self.compiler.check_filter(&field, false).is_ok() {
+                mistake.help =
+                    Some(format!("did you mean `{field}`, the field of the column `{}`?", column.name));
+            }
+        }
+        Failure::Mistakes(mistakes)
     }
 
     fn check_filter(&self, filter: &str) -> Result<(), Failure> {

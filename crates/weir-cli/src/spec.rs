@@ -1,5 +1,6 @@
 //! A question as stated in a file of questions, on the control socket, or on a command line.
 
+use crate::conversation_lines::Look;
 use crate::failure::Failure;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -72,6 +73,12 @@ pub struct QuestionSpec {
     /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub events: Vec<String>,
+    /// For `follow`: the identifier of the connection.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub uid: Option<String>,
+    /// For `follow`: the form of the bytes: text, hex, raw.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub look: Option<Look>,
     /// The columns to show, in this order; `orig` and `resp` are address and port of the ends. Default: all; in a table
     /// those of most use.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]

@@ -293,6 +293,10 @@ impl StackCatalog {
             ("frame.link", Meta::Link, Unsigned, "LINKTYPE_ number of the interface"),
         ] {
             self.add(FieldKey::Meta(meta), name.into(), value_type, 64, doc, packet);
+            if meta == Meta::Time {
+                // Wireshark's name for seconds since 1970, which constants may be.
+                self.last().aliases.push("frame.time_epoch".into());
+            }
         }
         debug_assert!(Bool != Bytes);
     }

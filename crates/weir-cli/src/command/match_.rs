@@ -331,6 +331,11 @@ const CONTEXT_BYTES: u16 = 24;
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let filter = args.words.settle(&mut args.input)?;
+    if args.expressions.is_empty() && args.files.is_empty() && !filter.is_empty() {
+        return Err(Failure::new(format!(
+            "no pattern: `{filter}` is taken for the filter. A pattern follows -e: -e '{filter}'"
+        )));
+    }
     let output = file_named(args.output);
     let is_terminal = output.is_none() && std::io::stdout().is_terminal() && args.view.columns.is_empty();
     let is_usual = is_terminal || args.color == Colors::Always && output.is_none();

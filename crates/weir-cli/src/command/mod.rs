@@ -9,6 +9,7 @@ mod explain;
 mod fields;
 mod flows;
 mod fmt;
+mod follow;
 mod man;
 mod match_;
 mod overview;
@@ -29,6 +30,7 @@ pub fn all() -> Vec<Subcommand> {
     all.extend([
         sessions::command(),
         packets::command(),
+        follow::command(),
         match_::command(),
         streams::command(),
         stats::command(),

@@ -8,6 +8,7 @@ use super::report::{self, Report};
 use super::tree::{Constant, ConstantText, Element};
 use crate::diag::Span;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use weir_packet::ValueType;
 
 /// The context of a constant, for messages.
 pub(super) struct Site<'a> {
@@ -328,7 +329,10 @@ fn report_type(site: &Site, constant: &Constant, report: &mut Report) {
         }
         (_, "text") => match unquoted(domain, constant) {
             Some(inner) => format!("only text is quoted: `{subject} {op} {inner}`"),
-            None => format!("for instance `{subject} {op} {}`", domain.example()),
+            None => match name_field(site) {
+                Some(names) => format!("names are in another field: `{names} {op} {shown}`"),
+                None => format!("for instance `{subject} {op} {}`", domain.example()),
+            },
         },
         _ => match other_family(site, looks) {
             Some(other) if site.op == Op::In => format!("did you mean `{other}`?"),
@@ -340,6 +344,17 @@ fn report_type(site: &Site, constant: &Constant, report: &mut Report) {
     let diagnostic = report.error(report::TYPE, site.subject_span, message);
     diagnostic.spans.push((constant.span, String::new()));
     diagnostic.help = Some(help);
+}
+
+/// The field with the names of a field's numbers: `dns.rcode_name` of `dns.rcode`.
+fn name_field(site: &Site) -> Option<String> {
+    let field = site.names.lookup(&site.subject.to_string()).map(|index| &site.names.fields[index])?;
+    let all = std::iter::once(&field.name).chain(&field.aliases);
+    let mut candidates = all.map(|name| format!("{name}_name"));
+    candidates.find(|name| {
+        let found = site.names.lookup(name).map(|index| &site.names.fields[index]);
+        found.is_some_and(|found| matches!(found.value_type, ValueType::Text | ValueType::Texts))
+    })
 }
 
 /// The text between the quotes, if it is valid without them.

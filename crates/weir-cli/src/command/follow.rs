@@ -1,0 +1,174 @@
+//! `weir follow`: the bytes of connections, both directions interleaved as they were captured.
+
+use crate::args::{Input, formats};
+use crate::ask::{self, Asked};
+use crate::conversation_lines::{Conversations, Look, OWN_FORMAT};
+use crate::failure::Failure;
+use crate::rows::WriteRow;
+use crate::spec::QuestionSpec;
+use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
+use crate::terminal;
+use crate::words::Words;
+use clap::Args as ClapArgs;
+use std::process::ExitCode;
+use weir::packet::{Column, Value, ValueType};
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams};
+use weir::{Item, Question};
+
+/// Arguments of `follow`.
+#[derive(ClapArgs, Clone)]
+struct Args {
+    #[command(flatten)]
+    words: Words,
+    /// The form of the bytes: text (unprintable ones are dots), hex, or raw
+    #[arg(long = "as", value_name = "FORM", default_value = "text")]
+    look: Look,
+    /// Format of the output. Default: follow (a header for each connection, then its bytes)
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[OWN_FORMAT]))]
+    format: Option<String>,
+    /// Use colours: auto, always, never
+    #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto", value_parser = ["auto", "always", "never"])]
+    color: String,
+    /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
+    #[arg(long)]
+    stats: bool,
+    #[command(flatten)]
+    input: Input,
+}
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("follow capture.pcap CAbc123def456ghi78", "the connection with this uid (weir flows --wide)"),
+    ("follow capture.pcap 'tcp.port == 25' --as hex", "connections that a filter selects"),
+    ("follow capture.pcap 'http.host == \"a.example\"' --as raw > bytes", "only the bytes"),
+];
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about =
+        "The bytes of connections, both directions interleaved: of a uid, or of those that a filter selects";
+    let kind = QuestionKind {
+        options: &["color", "uid", "look"],
+        own_format: Some(OWN_FORMAT),
+        ..QuestionKind::new(resolve)
+    };
+    Subcommand::new("follow", about, run)
+        .with_question(kind)
+        .in_group(Group::Everyday)
+        .with_examples(EXAMPLES)
+}
+
+/// The columns of the rows.
+const COLUMNS: &[Column] = &[
+    Column::new("ts", ValueType::Time, "time of the packet that completed the bytes"),
+    Column::new("uid", ValueType::Text, "identifier of the connection"),
+    Column::new("is_orig", ValueType::Bool, "whether the originator sent the bytes"),
+    Column::new("src_h", ValueType::Address, "address of the sender"),
+    Column::new("src_p", ValueType::Unsigned, "port of the sender"),
+    Column::new("dst_h", ValueType::Address, "address of the receiver"),
+    Column::new("dst_p", ValueType::Unsigned, "port of the receiver"),
+    Column::new("proto", ValueType::Text, "transport protocol"),
+    Column::new("offset", ValueType::Unsigned, "offset of the bytes in the stream"),
+    Column::new("missing", ValueType::Unsigned, "bytes missing just before the bytes"),
+    Column::new("data", ValueType::Bytes, "the bytes; empty in the last row of a direction"),
+];
+
+/// Emits the bytes of the wanted connections.
+struct Follower {
+    uid: Option<String>,
+}
+
+impl StreamHandler for Follower {
+    type State = ();
+
+    fn created(&mut self, (): &mut (), stream: &mut Stream<'_, '_>) {
+        if self.uid.as_ref().is_some_and(|uid| stream.uid() != *uid) {
+            stream.discard();
+        }
+    }
+
+    fn data(&mut self, (): &mut (), stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+        let row = row(stream, chunk.offset, chunk.gap_bytes, chunk.bytes);
+        stream.emit(row);
+    }
+
+    fn terminated(&mut self, (): (), stream: &mut Stream<'_, '_>, _: EndReason) {
+        let is_wanted = self.uid.is_none() || stream.cutoff() > 0;
+        if is_wanted {
+            let row = row(stream, stream.offset(), 0, &[]);
+            stream.emit(row);
+        }
+    }
+}
+
+fn row(stream: &Stream<'_, '_>, offset: u64, missing: u64, bytes: &[u8]) -> Vec<Value<'static>> {
+    let [(_, src_p), (_, dst_p)] = stream.endpoints();
+    let [src_h, dst_h] = stream.hosts();
+    vec![
+        Value::Time(stream.now()),
+        Value::Text(stream.uid().into()),
+        Value::Bool(stream.is_orig()),
+        src_h,
+        Value::Unsigned(src_p.into()),
+        dst_h,
+        Value::Unsigned(dst_p.into()),
+        Value::Text(stream.proto().to_string().into()),
+        Value::Unsigned(offset),
+        Value::Unsigned(missing),
+        Value::Bytes(bytes.to_vec().into()),
+    ]
+}
+
+/// Whether a word has the form of a connection's identifier.
+fn is_uid(word: &str) -> bool {
+    word.len() == 18 && word.starts_with('C') && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let word = args.words.settle(&mut args.input)?;
+    let (uid, filter) = if is_uid(&word) { (Some(word), String::new()) } else { (None, word) };
+    if uid.is_none() && filter.is_empty() {
+        return Err(Failure::new(
+            "which connection? Give its uid (weir flows FILE --wide), or a filter that selects connections",
+        ));
+    }
+    let spec = QuestionSpec {
+        ask: "follow".to_string(),
+        filter,
+        uid: uid.clone(),
+        look: Some(args.look),
+        color: match args.color.as_str() {
+            "always" => true,
+            "never" => false,
+            _ => terminal::stdout_color(),
+        },
+        format: Some(args.format.unwrap_or_else(|| OWN_FORMAT.to_string())),
+        ..QuestionSpec::default()
+    };
+    let answered = ask::answer(Asked::one(&args.input, &spec, args.stats), all)?;
+    if answered.answers == 0 && !answered.is_unread {
+        match uid {
+            Some(uid) => note!(
+                "weir: no connection has the uid {uid}: uids depend on the stack and its context options"
+            ),
+            None => note!("weir: no connection with bytes matches the filter"),
+        }
+    }
+    Ok(answered.status_of_search())
+}
+
+fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    let uid = spec.uid.clone();
+    let question =
+        Question::of_streams(&spec.filter, StreamParams::default(), move || Follower { uid: uid.clone() });
+    let rows =
+        |item: &Item, row: WriteRow<'_>| if let Item::Stream(values) = item { row(values) } else { Ok(()) };
+    let (look, memory_max) = (spec.look.unwrap_or(Look::Text), context.memory_max / MEMORY_PART);
+    let lines: MakeLines =
+        Box::new(move |out, color| Box::new(Conversations::new(out, look, color, memory_max)));
+    let resolved = Resolved::new(vec![question], "", COLUMNS.to_vec(), rows);
+    Ok(Resolved { lines: Some(lines), lost_bytes: true, ..resolved })
+}
+
+/// The part of a worker's memory for bytes of connections that wait until another one is printed.
+const MEMORY_PART: usize = 8;

@@ -1,0 +1,327 @@
+//! Prints the rows of `weir follow`: one connection after the other, its two directions interleaved and in two colours.
+//!
+//! The connection that began first is printed as its bytes arrive; the bytes of others wait until it ends. If too many wait,
+//! the waiting connection with the most bytes is printed in part, under a header of its own.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write};
+use weir::io::human;
+use weir::packet::{Column, RowSink, Timestamp, Value};
+
+/// The name of the format.
+pub const OWN_FORMAT: &str = "follow";
+
+/// The form of bytes.
+#[derive(ValueEnum, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Look {
+    /// Text; unprintable bytes are dots.
+    Text,
+    /// Offsets, hexadecimal digits, and text.
+    Hex,
+    /// The bytes alone.
+    Raw,
+}
+
+/// Bytes of one direction.
+struct Piece {
+    time: Timestamp,
+    is_orig: bool,
+    offset: u64,
+    missing: u64,
+    data: Vec<u8>,
+}
+
+/// A connection whose bytes have not all been printed.
+struct Conversation {
+    uid: String,
+    /// The originator, the responder, and the transport protocol.
+    ends: [String; 3],
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+    /// Directions that have ended.
+    ended: u8,
+    /// Whether a part of the connection was printed before.
+    is_continued: bool,
+    /// Whether the header is printed.
+    is_begun: bool,
+}
+
+/// The printer.
+pub struct Conversations {
+    out: BufWriter<Box<dyn Write + Send>>,
+    look: Look,
+    color: bool,
+    memory_max: usize,
+    /// The first one is printed now.
+    open: VecDeque<Conversation>,
+    bytes: usize,
+    /// The direction and the last byte that were printed last.
+    last: Option<(bool, u8)>,
+    is_first: bool,
+}
+
+/// Colours of the originator and of the responder, as in Wireshark.
+const COLORS: [&str; 2] = ["\x1b[31m", "\x1b[34m"];
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+impl Conversations {
+    /// A printer; bytes that wait take about `memory_max` bytes.
+    pub fn new(out: Box<dyn Write + Send>, look: Look, color: bool, memory_max: usize) -> Self {
+        let out = BufWriter::with_capacity(1 << 16, out);
+        let color = color && look != Look::Raw;
+        Self { out, look, color, memory_max, open: VecDeque::new(), bytes: 0, last: None, is_first: true }
+    }
+
+    /// Prints the waiting bytes of a connection.
+    fn print(&mut self, at: usize) -> io::Result<()> {
+        let Some(conversation) = self.open.get_mut(at) else { return Ok(()) };
+        let pieces = std::mem::take(&mut conversation.pieces);
+        self.bytes -= std::mem::take(&mut conversation.bytes);
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        if !std::mem::replace(&mut conversation.is_begun, true) {
+            let header = header(conversation, pieces.front().map(|piece| piece.time));
+            conversation.is_continued = true;
+            self.head(&header)?;
+        }
+        for piece in pieces {
+            self.piece(&piece)?;
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, header: &str) -> io::Result<()> {
+        if self.look == Look::Raw {
+            return Ok(());
+        }
+        self.end_line()?;
+        let blank = if std::mem::replace(&mut self.is_first, false) { "" } else { "\n" };
+        match self.color {
+            true => writeln!(self.out, "{blank}{BOLD}{header}{PLAIN}"),
+            false => writeln!(self.out, "{blank}{header}"),
+        }
+    }
+
+    /// Ends a line that the last bytes have left open.
+    fn end_line(&mut self) -> io::Result<()> {
+        match self.last.take() {
+            Some((_, byte)) if byte != b'\n' => writeln!(self.out),
+            _ => Ok(()),
+        }
+    }
+
+    fn piece(&mut self, piece: &Piece) -> io::Result<()> {
+        if self.look == Look::Raw {
+            return self.out.write_all(&piece.data);
+        }
+        let color = COLORS[usize::from(!piece.is_orig)];
+        if piece.missing > 0 {
+            self.end_line()?;
+            writeln!(self.out, "[{} bytes are missing in the capture]", piece.missing)?;
+        }
+        let text = match self.look {
+            Look::Hex => hex(piece),
+            _ => {
+                // A turn begins on a line of its own.
+                if self.last.is_some_and(|(is_orig, _)| is_orig != piece.is_orig) {
+                    self.end_line()?;
+                }
+                printable(&piece.data)
+            }
+        };
+        self.last = text.as_bytes().last().map(|&byte| (piece.is_orig, byte));
+        match self.color {
+            true => write!(self.out, "{color}{text}{PLAIN}"),
+            false => write!(self.out, "{text}"),
+        }
+    }
+
+    /// Prints what can be printed now.
+    fn advance(&mut self) -> io::Result<()> {
+        while let Some(first) = self.open.front() {
+            let is_over = first.ended == 2;
+            self.print(0)?;
+            if !is_over {
+                break;
+            }
+            self.open.pop_front();
+        }
+        while self.bytes > self.memory_max {
+            let largest = (0..self.open.len()).max_by_key(|&at| self.open[at].bytes).unwrap_or(0);
+            self.print(largest)?;
+            // The next bytes of any connection need a header.
+            self.open.iter_mut().for_each(|conversation| conversation.is_begun = false);
+        }
+        Ok(())
+    }
+}
+
+fn header(conversation: &Conversation, time: Option<Timestamp>) -> String {
+    let [orig, resp, proto] = &conversation.ends;
+    let time = time.map(human::moment).unwrap_or_default();
+    let more = if conversation.is_continued { " (continued)" } else { "" };
+    format!("{} {proto} {orig} > {resp}, {time} UTC{more}", conversation.uid)
+}
+
+/// Text for a terminal: unprintable bytes are dots, except line breaks and tabs. Carriage returns before line breaks are left
+/// out.
+fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\n' | '\t' => text.push(c),
+                '\r' => {}
+                c if weir::packet::is_hidden(c) => text.push('.'),
+                c => text.push(c),
+            }
+        }
+        text.extend(chunk.invalid().iter().map(|_| '.'));
+    }
+    text
+}
+
+/// Lines of 16 bytes, as Wireshark prints them: the responder's are indented.
+fn hex(piece: &Piece) -> String {
+    let indent = if piece.is_orig { "" } else { "    " };
+    let mut text = String::new();
+    for (number, line) in piece.data.chunks(16).enumerate() {
+        let offset = piece.offset + 16 * number as u64;
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{indent}{offset:08x} ");
+        for place in 0..16 {
+            if place == 8 {
+                text.push(' ');
+            }
+            match line.get(place) {
+                Some(byte) => drop(write!(text, " {byte:02x}")),
+                None => text.push_str("   "),
+            }
+        }
+        text.push_str("  ");
+        text.extend(
+            line.iter()
+                .map(|&byte| if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' }),
+        );
+        text.push('\n');
+    }
+    text
+}
+
+/// An end of a connection: address and port.
+fn end(host: &Value<'_>, port: &Value<'_>) -> String {
+    let host = match host {
+        Value::Address(address) if address.is_ipv6() => format!("[{address}]"),
+        Value::Address(address) => address.to_string(),
+        Value::Mac(mac) => mac.map(|byte| format!("{byte:02x}")).join(":"),
+        Value::Unsigned(number) => number.to_string(),
+        _ => String::new(),
+    };
+    match port {
+        Value::Unsigned(port) if *port > 0 => format!("{host}:{port}"),
+        _ => host,
+    }
+}
+
+impl RowSink for Conversations {
+    fn begin(&mut self, _: &[Column]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        let [
+            Value::Time(time),
+            Value::Text(uid),
+            Value::Bool(is_orig),
+            src_h,
+            src_p,
+            dst_h,
+            dst_p,
+            Value::Text(proto),
+            Value::Unsigned(offset),
+            Value::Unsigned(missing),
+            Value::Bytes(data),
+        ] = values
+        else {
+            return Err(io::Error::other("these are no bytes of connections"));
+        };
+        let at = match self.open.iter().position(|open| open.uid == *uid) {
+            Some(at) => at,
+            None => {
+                let (src, dst) = (end(src_h, src_p), end(dst_h, dst_p));
+                let [orig, resp] = if *is_orig { [src, dst] } else { [dst, src] };
+                self.open.push_back(Conversation {
+                    uid: uid.to_string(),
+                    ends: [orig, resp, proto.to_string()],
+                    pieces: VecDeque::new(),
+                    bytes: 0,
+                    ended: 0,
+                    is_continued: false,
+                    is_begun: false,
+                });
+                self.open.len() - 1
+            }
+        };
+        let conversation = &mut self.open[at];
+        match data.is_empty() {
+            true => conversation.ended += 1,
+            false => {
+                let bytes = size_of::<Piece>() + data.len();
+                conversation.bytes += bytes;
+                self.bytes += bytes;
+                let (time, is_orig, offset, missing) = (*time, *is_orig, *offset, *missing);
+                conversation.pieces.push_back(Piece { time, is_orig, offset, missing, data: data.to_vec() });
+            }
+        }
+        self.advance()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        while !self.open.is_empty() {
+            self.print(0)?;
+            self.open.pop_front();
+        }
+        if self.look == Look::Text {
+            self.end_line()?;
+        }
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_sends_no_escapes_and_keeps_letters() {
+        assert_eq!(printable(b"GET /\r\n\x1b[2J\xff\xc3\xa9\t\xe2\x80\xae"), "GET /\n.[2J.é\t.");
+    }
+
+    #[test]
+    fn hexadecimal_lines_are_aligned() {
+        let piece = |is_orig, data: &[u8]| Piece {
+            time: Timestamp(0),
+            is_orig,
+            offset: 16,
+            missing: 0,
+            data: data.to_vec(),
+        };
+        let expected = "\
+00000010  41 42 43 44 45 46 47 48  49 4a 4b 4c 4d 4e 4f 50  ABCDEFGHIJKLMNOP
+00000020  51 0a                                             Q.
+";
+        assert_eq!(hex(&piece(true, b"ABCDEFGHIJKLMNOPQ\n")), expected);
+        let indented: String = expected.lines().map(|line| format!("    {line}\n")).collect();
+        assert_eq!(hex(&piece(false, b"ABCDEFGHIJKLMNOPQ\n")), indented);
+    }
+}
