@@ -120,6 +120,8 @@ impl Answers {
     /// Answers of a resolved question.
     pub fn new(spec: &QuestionSpec, resolved: Resolved, view: View, form: Form, run: &RunParts<'_>) -> Self {
         let RunParts { stdout, findings, totals, outlets } = *run;
+        // Where all columns are shown, so are all digits.
+        let (local, precise) = (spec.local, spec.wide || resolved.brief.is_empty());
         let Resolved { log, rows, counted, lines, .. } = resolved;
         let columns = view.columns.clone();
         let findings = (form == Form::Capture(CaptureFormat::Pcapng)).then(|| findings.follow());
@@ -131,7 +133,6 @@ impl Answers {
         };
         let csv_safe = spec.csv_safe;
         let pulse = outlets.patience().is_limited().then(|| outlet.pulse());
-        let (local, precise) = (spec.local, spec.wide);
         let opening =
             Opening { form, log, columns, lines, findings, stdout, csv_safe, local, precise, publish, pulse };
         let name = (stdout == Stdout::Shared).then(|| spec.name.clone());

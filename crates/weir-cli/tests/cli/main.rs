@@ -346,8 +346,18 @@ fn what_is_wrong_with_a_command_line_is_named_with_the_remedy() {
         (&["streams", "-r", "udp"], "no such file: `udp`; if that is the filter"),
         (&["zeek", "-r", file, "-r", "tls", "tcp"], "no such file: `tls`; if that is the filter"),
         (&["tls", "-r", "no-such-file"], "no-such-file: no such file"),
-        (&["tls", "tcp", file], "tip: input files follow -r: -r "),
-        (&["tls", file], "tip: input files follow -r: -r "),
+        (&["tls", "tcp"], "no input: name a capture file, as in `weir tls FILE`"),
+        (&["tls", file, "tcp.port", "==", "80"], "quote it, as in 'tcp.port == 80'"),
+        (&["tls", file, "tcp", "--filter", "udp"], "two filters: `udp` and `tcp`"),
+        (
+            &["flows", file, "duration > 3s"],
+            "did you mean `conn.duration`, the field of the column `duration`?",
+        ),
+        (&["tls", file, "server_name == \"a\""], "did you mean `tls.server_name`?"),
+        (&["dns", file, "dns.rcode == \"NXDOMAIN\""], "`dns.rcode_name == \"NXDOMAIN\"`"),
+        (&["match", file, "nginx"], "A pattern follows -e: -e 'nginx'"),
+        (&["flows", file, "--columns", "orig_byte"], "no column `orig_byte`: is `orig_bytes` meant?"),
+        (&["flows", file, "--limit", "3", "--count"], "--limit cannot be used with --count"),
     ] {
         let output = weir(args);
         assert!(

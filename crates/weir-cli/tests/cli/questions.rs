@@ -134,7 +134,9 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "control" => "",
         other => panic!("a value for --{other} of `weir run`"),
     };
-    long_options("run").into_iter().map(|name| (name.clone(), value(&name))).collect()
+    // These are about the terminal, and belong to no run.
+    let of_run = long_options("run").into_iter().filter(|name| !matches!(name.as_str(), "quiet" | "verbose"));
+    of_run.map(|name| (name.clone(), value(&name))).collect()
 }
 
 #[test]
