@@ -1,9 +1,9 @@
-//! Events that the program emitted on the current packet.
+//! Events that the program emitted on the current packet, or that report the end of a flow.
 
 use crate::subscriber::EventView;
 use crate::table::OwnedHeader;
 use weir_ir::graph::{Event, Table};
-use weir_packet::PacketMeta;
+use weir_packet::Timestamp;
 
 /// Events of one packet, in the order in which they were emitted.
 #[derive(Default)]
@@ -49,11 +49,12 @@ impl Emitted {
         self.cut_bytes = 0;
     }
 
-    pub fn views<'a>(&'a self, packet: &'a PacketMeta) -> impl Iterator<Item = EventView<'a>> {
+    /// The events. `time` and `packet`: those of the packet, or the flow's last time and `None`.
+    pub fn views(&self, time: Timestamp, packet: Option<u64>) -> impl Iterator<Item = EventView<'_>> {
         self.events.iter().enumerate().map(move |(at, (event, table, header, start))| {
             let end = self.events.get(at + 1).map_or(self.values.len(), |next| next.3);
             let (values, kept) = (&self.values[*start..end], (&self.bytes[..], &self.ends[..]));
-            EventView { event: *event, packet, flow: (*table, header), values, kept }
+            EventView { event: *event, time, packet, flow: (*table, header), values, kept }
         })
     }
 }

@@ -13,6 +13,7 @@ mod compile;
 mod connection;
 mod contradiction;
 mod deferred_predicate;
+mod end_places;
 mod engine;
 mod events;
 pub mod explain;
@@ -52,10 +53,11 @@ extern crate self as weir;
 
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use row_filter::RowFilter;
+pub use weir_compile::connection_columns;
 pub use session_rows::Log;
 
 pub use compile::{Ask, Compiled, Compiler, Options, Timing};
-pub use connection::{Connection, Hosts};
+pub use connection::{Connection, EndValues, Hosts};
 pub use engine::{
     Callback, Checked, Control, Datum, Engine, EventRow, Every, Frame, Handler, Listed, Needs, Next, Reply,
     RunEnd, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket,

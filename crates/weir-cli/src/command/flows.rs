@@ -7,7 +7,7 @@ use crate::form::Form;
 use crate::rows::WriteRow;
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, QuestionKind, Resolved, Subcommand};
-use weir::{CONNECTION_COLUMNS, Item, Need, Question, Shape, Want};
+use weir::{Item, Need, Question, Shape, Want};
 
 /// The subcommand.
 pub fn command() -> Subcommand {
@@ -28,6 +28,6 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Item::Connection(connection) => row(&connection.values()),
         _ => Ok(()),
     };
-    let resolved = Resolved::new(vec![question], "conn", CONNECTION_COLUMNS.to_vec(), rows);
+    let resolved = Resolved::new(vec![question], "conn", weir::connection_columns(context.compiler.stack()), rows);
     Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

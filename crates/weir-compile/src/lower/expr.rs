@@ -227,6 +227,11 @@ impl Lower<'_> {
                 let (a, b) = (self.is_known(id, a), self.is_known(id, b));
                 self.b.binary(BinaryOp::And, a, b)
             }
+            // A time or an interval that was not set yet.
+            Expr::Var(var, side) if has_unit(&self.layer(id).protocol, *var) => {
+                let value = self.var_value(id, *var, *side);
+                self.b.truth(value)
+            }
             Expr::Number(_)
             | Expr::Present(_)
             | Expr::Below(_)
@@ -254,6 +259,11 @@ impl Lower<'_> {
         let either = self.b.binary(BinaryOp::Or, then, otherwise);
         self.b.binary(BinaryOp::And, known, either)
     }
+}
+
+/// Whether a variable is a time or an interval, which are absent while 0.
+pub(super) fn has_unit(protocol: &Protocol, var: model::VarId) -> bool {
+    protocol.vars[usize::from(var.0)].unit != model::Unit::None
 }
 
 /// Whether the value of `expr` is always 0 or 1.

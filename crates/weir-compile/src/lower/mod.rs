@@ -42,6 +42,7 @@ use weir_packet::{DropReason, LinkType};
 pub use dispatch::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
 pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
+pub(crate) use key::whole_of;
 pub use messages::{MESSAGES_MAX, in_messages};
 pub use packet_line::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS, SHOW_SLOTS_MAX};
 pub(crate) use predicate::{compare_part, compare_words};

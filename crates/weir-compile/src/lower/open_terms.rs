@@ -31,11 +31,12 @@ impl Lower<'_> {
     /// By layer: the open decisions at the lookup of its connections.
     pub(super) fn find_open(&self) -> Vec<Open> {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
-        layers.map(|id| if self.is_two_sided(id) { self.open_at(id) } else { Open::default() }).collect()
+        let has_terms = |id| self.is_two_sided(id) || self.reports_ends(id);
+        layers.map(|id| if has_terms(id) { self.open_at(id) } else { Open::default() }).collect()
     }
 
     /// Whether its instances are connections, and not parts of connections below.
-    fn has_connections(&self, id: LayerId) -> bool {
+    pub(super) fn has_connections(&self, id: LayerId) -> bool {
         self.is_two_sided(id) && self.whole_of(id).is_none()
     }
 

@@ -2,7 +2,7 @@
 
 use super::Lower;
 use super::dispatch::DISPATCH_SLOTS;
-use super::expr::walk_through_lets;
+use super::expr::{has_unit, walk_through_lets};
 use super::header::conditional_fields;
 use crate::types::value_type;
 use weir_ir::graph::{BinaryOp, Op, Out, Value};
@@ -193,6 +193,7 @@ pub(super) fn may_lack(protocol: &Protocol, expr: &Expr) -> bool {
     let (mut lacks, mut is_later) = (false, false);
     walk_through_lets(protocol, expr, &mut |e| match e {
         Expr::Field(field) => lacks |= conditional.contains(field),
+        Expr::Var(var, _) => lacks |= has_unit(protocol, *var),
         Expr::Ordered(_) => is_later = true,
         _ => {}
     });

@@ -41,6 +41,7 @@ mod corpus;
 mod drive;
 mod engines;
 mod evasion;
+mod ends;
 mod events;
 mod hostile;
 mod idle;
