@@ -3,6 +3,7 @@
 //! After them come the columns of the events `on end` of the stack's connections.
 
 use crate::events::{StackEvent, events};
+use crate::whole::whole_of;
 use weir_lang::model::{Layer, Stack};
 use weir_packet::{Column, ValueType};
 
@@ -75,7 +76,9 @@ pub fn end_columns(stack: &Stack) -> Vec<EndColumn> {
                         let column = Column { name: name.into(), value_type: *value_type, doc: doc.into() };
                         all.push(EndColumn { column, of: vec![(number, place)] });
                     }
-                    Some(at) if all[at].column.value_type == *value_type && !all[at].of.iter().any(is_layers) => {
+                    Some(at)
+                        if all[at].column.value_type == *value_type && !all[at].of.iter().any(is_layers) =>
+                    {
                         all[at].of.push((number, place));
                     }
                     _ => continue,
@@ -97,7 +100,7 @@ pub fn connection_columns(stack: &Stack) -> Vec<Column> {
 /// of other connections.
 fn is_of_connection(stack: &Stack, event: &StackEvent) -> bool {
     let layer = &stack.layers[usize::from(event.layer.0)];
-    event.is_end && is_two_sided(layer) && crate::lower::whole_of(stack, event.layer).is_none()
+    event.is_end && is_two_sided(layer) && whole_of(stack, event.layer).is_none()
 }
 
 fn is_two_sided(layer: &Layer) -> bool {

@@ -15,6 +15,8 @@ pub mod lower;
 pub mod question;
 pub mod trie;
 pub mod types;
+mod walk;
+mod whole;
 
 pub use catalog::{FieldKey, PartFields, StackCatalog};
 pub use columns::{CONNECTION_COLUMNS, EndColumn, connection_columns, end_columns};

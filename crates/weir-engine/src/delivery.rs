@@ -150,18 +150,12 @@ impl<S: Subscriber> Delivery<S> {
     pub fn ends(&mut self, flow: &FlowView<'_>, terms: Terms<'_>) {
         let plan = Arc::clone(&self.matcher.plan);
         let mut emitted = std::mem::take(&mut self.ended);
-        plan.ends[flow.table.index()].iter().for_each(|end| end.emit(flow, &mut emitted));
+        plan.ends[flow.table.index()].iter().for_each(|end| emitted.push_end(end, flow));
         self.events_at(flow.last_time(), None, &mut emitted, terms);
         self.ended = emitted;
     }
 
-    fn events_at(
-        &mut self,
-        time: Timestamp,
-        packet: Option<u64>,
-        emitted: &mut Emitted,
-        terms: Terms<'_>,
-    ) {
+    fn events_at(&mut self, time: Timestamp, packet: Option<u64>, emitted: &mut Emitted, terms: Terms<'_>) {
         let remainders = self.matcher.event_remainders(terms);
         if !remainders.is_empty() {
             for event in emitted.views(time, packet) {

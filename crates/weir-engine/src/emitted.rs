@@ -1,5 +1,7 @@
 //! Events that the program emitted on the current packet, or that report the end of a flow.
 
+use crate::end_event::{EndEvent, EndValue};
+use crate::flow::FlowView;
 use crate::subscriber::EventView;
 use crate::table::OwnedHeader;
 use weir_ir::graph::{Event, Table};
@@ -26,6 +28,24 @@ impl Emitted {
     pub fn push(&mut self, event: Event, table: Table, header: OwnedHeader, values: &[u64]) {
         self.events.push((event, table, header, self.values.len()));
         self.values.extend_from_slice(values);
+    }
+
+    /// Adds an event that reports the end of a flow.
+    pub fn push_end(&mut self, end: &EndEvent, flow: &FlowView<'_>) {
+        let start = self.values.len();
+        let mut known = 0;
+        for (at, column) in end.columns.iter().enumerate() {
+            let value = column.read(flow);
+            known |= u64::from(value != EndValue::Absent).checked_shl(at as u32).unwrap_or(0);
+            let word = match value {
+                EndValue::Absent => 0,
+                EndValue::Number(number) => number,
+                EndValue::Name(name) => self.keep(name.as_bytes()),
+            };
+            self.values.extend([0, word]);
+        }
+        self.values.push(known);
+        self.events.push((end.event, flow.table, OwnedHeader::from(flow.header), start));
     }
 
     /// Keeps the bytes of a column, up to the limit. Returns the number that the column's word holds.

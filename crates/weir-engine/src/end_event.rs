@@ -1,9 +1,7 @@
 //! Events that report the end of flows. No packet causes them and no code is generated for them: their columns are read
 //! from the flow's record when the flow ends.
 
-use crate::emitted::Emitted;
 use crate::flow::{FlowView, NumberPlace};
-use crate::table::OwnedHeader;
 use std::sync::Arc;
 use weir_ir::graph::Event;
 
@@ -48,24 +46,5 @@ impl EndColumn {
             number if self.names.is_empty() => EndValue::Number(number),
             number => self.names.get(number as usize).map_or(EndValue::Absent, |name| EndValue::Name(name)),
         }
-    }
-}
-
-impl EndEvent {
-    /// Emits the event for a flow that has ended.
-    pub(crate) fn emit(&self, flow: &FlowView<'_>, emitted: &mut Emitted) {
-        let mut known = 0;
-        let mut words = Vec::with_capacity(2 * self.columns.len() + 1);
-        for (at, column) in self.columns.iter().enumerate() {
-            let value = column.read(flow);
-            known |= u64::from(value != EndValue::Absent).checked_shl(at as u32).unwrap_or(0);
-            words.extend(match value {
-                EndValue::Absent => [0, 0],
-                EndValue::Number(number) => [0, number],
-                EndValue::Name(name) => [0, emitted.keep(name.as_bytes())],
-            });
-        }
-        words.push(known);
-        emitted.push(self.event, flow.table, OwnedHeader::from(flow.header), &words);
     }
 }

@@ -570,8 +570,13 @@ fn ask_records(
                         continue;
                     }
                     None => (
-                        format!("`{name}` is no column of connections: the instances are none"),
-                        format!("`weir events -e {}` has it", name.rsplit_once('.').map_or("", |(event, _)| event)),
+                        format!(
+                            "`{name}` is no column of connections: its instances have one side, or are parts of other connections"
+                        ),
+                        format!(
+                            "`weir events -e {}` has it",
+                            name.rsplit_once('.').map_or("", |(event, _)| event)
+                        ),
                     ),
                 }
             }
@@ -599,8 +604,7 @@ fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(),
     let is_of_row = |p: &Predicate| {
         !ask.need.events.is_empty() && matches!(catalog.key(p.field), FieldKey::EndColumn(..))
     };
-    let late =
-        |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet && !is_of_row(p);
+    let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet && !is_of_row(p);
     let is_at_once = match ask.want {
         Want::Streams(params) => params.packets,
         want => want == Want::Events,

@@ -1,6 +1,7 @@
 //! The record of a connection, with the names and meanings of Zeek's `conn.log`
 //! (<https://docs.zeek.org/en/master/logs/conn.html>).
 
+use crate::end_places::EndPlaces;
 use crate::flow_id;
 use crate::locality::is_local;
 use std::borrow::Cow;
@@ -14,7 +15,6 @@ use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table};
 pub use weir_ir::key::Hosts;
-use crate::end_places::EndPlaces;
 use weir_packet::{Column, Timestamp, Value, ValueType};
 use weir_sessions::SessionRegistry;
 
@@ -178,15 +178,16 @@ impl Places {
 
     /// The columns of events `on end`.
     fn at_end(&self, flow: &FlowView<'_>) -> EndValues {
-        let of_column = |(place, column): (&Option<EndColumn>, &Column)| match place.as_ref().map(|p| p.read(flow)) {
-            None | Some(EndValue::Absent) => Value::Absent,
-            Some(EndValue::Name(name)) => Value::Text(Cow::Owned(name.to_string())),
-            Some(EndValue::Number(number)) => match column.value_type {
-                ValueType::Time => Value::Time(Timestamp(number as i64)),
-                ValueType::Interval => Value::Interval(number),
-                _ => Value::Unsigned(number),
-            },
-        };
+        let of_column =
+            |(place, column): (&Option<EndColumn>, &Column)| match place.as_ref().map(|p| p.read(flow)) {
+                None | Some(EndValue::Absent) => Value::Absent,
+                Some(EndValue::Name(name)) => Value::Text(Cow::Owned(name.to_string())),
+                Some(EndValue::Number(number)) => match column.value_type {
+                    ValueType::Time => Value::Time(Timestamp(number as i64)),
+                    ValueType::Interval => Value::Interval(number),
+                    _ => Value::Unsigned(number),
+                },
+            };
         let values = self.at_end.iter().zip(&*self.end_columns).map(of_column).collect();
         EndValues { columns: Arc::clone(&self.end_columns), values }
     }

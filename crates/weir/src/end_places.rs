@@ -1,8 +1,8 @@
 //! The places of the columns of events `on end` in the records of flows.
 
 use std::sync::Arc;
-use weir_compile::events::{EventSet, events};
 use weir_compile::end_columns;
+use weir_compile::events::{EventSet, events};
 use weir_engine::end_event::{EndColumn, EndEvent};
 use weir_engine::flow::NumberPlace;
 use weir_ir::abi::Layout;
@@ -50,11 +50,16 @@ impl<'a> EndPlaces<'a> {
         let of_table = |(table, layer): (usize, &LayerId)| {
             let protocol = &self.stack.layers[usize::from(layer.0)].protocol;
             let numbered = self.events.iter().enumerate().filter(|(_, (of, _))| of == layer);
-            let ends = numbered.filter(|(number, (_, at))| asked.contains(*number) && protocol.events[*at].is_end());
+            let ends =
+                numbered.filter(|(number, (_, at))| asked.contains(*number) && protocol.events[*at].is_end());
             let found = (graph, layout, Table(table as u32));
             let ends = ends.map(|(number, (_, at))| EndEvent {
                 event: Event(number as u32),
-                columns: protocol.events[*at].end_columns.iter().map(|(_, value)| place(protocol, *value, found)).collect(),
+                columns: protocol.events[*at]
+                    .end_columns
+                    .iter()
+                    .map(|(_, value)| place(protocol, *value, found))
+                    .collect(),
             });
             ends.collect()
         };

@@ -14,9 +14,17 @@ use weir_packet::{Column, Timestamp, Value, ValueType, readable};
 
 /// Columns that every event has.
 const COMMON: &[Column] = &[
-    Column::new("ts", ValueType::Time, "time of the packet that caused the event; at an end, of the last packet"),
+    Column::new(
+        "ts",
+        ValueType::Time,
+        "time of the packet that caused the event; at an end, of the last packet",
+    ),
     Column::new("event", ValueType::Text, "layer and event, as in filters"),
-    Column::new("packet", ValueType::Unsigned, "number of the packet in the run, from 1; at an end, there is none"),
+    Column::new(
+        "packet",
+        ValueType::Unsigned,
+        "number of the packet in the run, from 1; at an end, there is none",
+    ),
     Column::new("uid", ValueType::Text, "identifier of the connection, as in its record"),
     Column::new("id.orig_h", ValueType::Address, "originator's address"),
     Column::new("id.orig_p", ValueType::Unsigned, "originator's port"),
@@ -135,7 +143,9 @@ pub(crate) fn never_told(
     (catalog, stack): (&StackCatalog, &Stack),
 ) -> Option<Diagnostic> {
     let event_of = |predicate: &Predicate| match catalog.key(predicate.field) {
-        FieldKey::EventColumn(layer, event, _) | FieldKey::EndColumn(layer, event, _) => Some(catalog.event_number(layer, event)),
+        FieldKey::EventColumn(layer, event, _) | FieldKey::EndColumn(layer, event, _) => {
+            Some(catalog.event_number(layer, event))
+        }
         _ => None,
     };
     let mut wrong = None;

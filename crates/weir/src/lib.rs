@@ -53,8 +53,8 @@ extern crate self as weir;
 
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use row_filter::RowFilter;
-pub use weir_compile::connection_columns;
 pub use session_rows::Log;
+pub use weir_compile::connection_columns;
 
 pub use compile::{Ask, Compiled, Compiler, Options, Timing};
 pub use connection::{Connection, EndValues, Hosts};

@@ -28,6 +28,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Item::Connection(connection) => row(&connection.values()),
         _ => Ok(()),
     };
-    let resolved = Resolved::new(vec![question], "conn", weir::connection_columns(context.compiler.stack()), rows);
+    let resolved =
+        Resolved::new(vec![question], "conn", weir::connection_columns(context.compiler.stack()), rows);
     Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

@@ -4,6 +4,7 @@ use super::Lower;
 use super::event::Telling;
 use super::sequence::delivered_on;
 use crate::question::{RecordVar, TrieAlternative};
+use crate::whole::whole_of;
 use std::time::Duration;
 use weir_ir::abi::{TIMEOUT_MS, VERDICT_FLAGS};
 use weir_ir::build::Variable;
@@ -167,7 +168,7 @@ impl Lower<'_> {
         self.b.graph.tables.push(TableDecl {
             name: protocol.declared.clone(),
             two_sided,
-            part: self.whole_of(id).filter(|_| two_sided),
+            part: whole_of(self.stack, id).filter(|_| two_sided),
             carries: self.layer(id).carries.clone(),
             key: self.key_layout(id, instance),
             asked: two_sided && self.asked[usize::from(id.0)],

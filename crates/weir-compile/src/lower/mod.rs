@@ -42,7 +42,6 @@ use weir_packet::{DropReason, LinkType};
 pub use dispatch::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
 pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
-pub(crate) use key::whole_of;
 pub use messages::{MESSAGES_MAX, in_messages};
 pub use packet_line::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS, SHOW_SLOTS_MAX};
 pub(crate) use predicate::{compare_part, compare_words};
@@ -428,7 +427,7 @@ fn below_names<'a>(stack: &Stack, layers: impl Iterator<Item = &'a Layer>) -> Ve
         names.insert(key::BELOW_CONTEXT.to_owned());
     }
     for layer in layers {
-        expr::for_each_expr(&layer.protocol, &mut |e| {
+        crate::walk::for_each_expr(&layer.protocol, &mut |e| {
             if let weir_lang::model::Expr::Below(name) = e {
                 names.insert(name.clone());
             }

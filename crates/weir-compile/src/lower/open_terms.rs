@@ -9,6 +9,7 @@ use super::Lower;
 use super::instance::FlowContext;
 use crate::catalog::FieldKey;
 use crate::trie::ClassSet;
+use crate::whole::whole_of;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use weir_ir::engine_var::EngineVar;
@@ -37,7 +38,7 @@ impl Lower<'_> {
 
     /// Whether its instances are connections, and not parts of connections below.
     pub(super) fn has_connections(&self, id: LayerId) -> bool {
-        self.is_two_sided(id) && self.whole_of(id).is_none()
+        self.is_two_sided(id) && whole_of(self.stack, id).is_none()
     }
 
     fn open_at(&self, id: LayerId) -> Open {

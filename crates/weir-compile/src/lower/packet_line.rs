@@ -2,9 +2,10 @@
 
 use super::Lower;
 use super::dispatch::DISPATCH_SLOTS;
-use super::expr::{has_unit, walk_through_lets};
+use super::expr::has_unit;
 use super::header::conditional_fields;
 use crate::types::value_type;
+use crate::walk::walk_through_lets;
 use weir_ir::graph::{BinaryOp, Op, Out, Value};
 use weir_lang::model::{Expr, FieldId, LayerId, Protocol, ShowPart};
 use weir_packet::ValueType;

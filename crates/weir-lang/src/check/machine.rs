@@ -465,7 +465,8 @@ impl Checker<'_> {
         let mut seen: FxHashMap<&str, Span> = FxHashMap::default();
         for (name, value) in &tree.columns {
             // `me.zeros` alone is called `zeros`.
-            let text = name.text.strip_prefix("me.").or(name.text.strip_prefix("peer.")).unwrap_or(&name.text);
+            let text =
+                name.text.strip_prefix("me.").or(name.text.strip_prefix("peer.")).unwrap_or(&name.text);
             if let Some(first) = seen.insert(text, name.span) {
                 self.diagnostics.push(duplicate(text, first, name.span));
             }
@@ -508,7 +509,8 @@ impl Checker<'_> {
                 Some(EndValue::Var(var, side))
             }
             _ => {
-                let message = "at the end of an instance there is no packet: only its variables and `state` are known";
+                let message =
+                    "at the end of an instance there is no packet: only its variables and `state` are known";
                 let help = "keep the value in a variable: `vars { last: u32 }` and `prepare { last = … }`";
                 self.error(codes::NOT_HERE, message, value.span, help);
                 None

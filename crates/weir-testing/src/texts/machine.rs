@@ -98,10 +98,12 @@ impl Author<'_, '_> {
         if values.is_empty() {
             return None;
         }
-        let columns = (0..1 + self.choices.below(3)).map(|at| format!("c{at} = {}", self.choices.pick(&values)));
+        let columns =
+            (0..1 + self.choices.below(3)).map(|at| format!("c{at} = {}", self.choices.pick(&values)));
         let columns: Vec<String> = columns.collect();
         self.count += 1;
-        Some(format!("event z{} on end {{ {} }}{}", self.count, columns.join(", "), self.doc()))
+        let doc = self.doc();
+        Some(format!("event z{} on end {{ {} }}{doc}", self.count, columns.join(", ")))
     }
 
     fn event(

@@ -135,7 +135,9 @@ fn text(note: &Note) -> String {
 
 /// The values of a row that [`text`] has, by their columns' names.
 fn shown(value: &dyn Fn(&str) -> Value<'static>) -> String {
-    let Value::Address(std::net::IpAddr::V4(host)) = value("id.orig_h") else { panic!("a row has an originator") };
+    let Value::Address(std::net::IpAddr::V4(host)) = value("id.orig_h") else {
+        panic!("a row has an originator")
+    };
     let number = |name: &str| match value(name) {
         Value::Unsigned(number) => number,
         other => panic!("{name} is {other:?}"),
@@ -164,7 +166,13 @@ fn events(compiler: &Compiler, filter: &str, event: &str) -> Ask {
 }
 
 /// The rows of the first question, in order.
-fn told(compiler: &Compiler, compiled: &Compiled, packets: &[MemoryPacket], workers: usize, event: &str) -> Vec<String> {
+fn told(
+    compiler: &Compiler,
+    compiled: &Compiled,
+    packets: &[MemoryPacket],
+    workers: usize,
+    event: &str,
+) -> Vec<String> {
     let of_events = EventRows::of(compiler.stack(), &[event.to_string()]).expect("it is declared").columns;
     let of_flows = weir::connection_columns(compiler.stack());
     let mut told = vec![];
@@ -245,7 +253,8 @@ fn rows_of_events_and_of_connections_have_what_the_instance_holds() {
                 selected[index].0 += wanted.len();
                 selected[index].1 += all.len();
                 let runs = programs.iter().flat_map(|program| [(program, 1), (program, 2)]);
-                let told = runs.map(|(program, workers)| told(&compiler, program, &frames, workers, "note.over"));
+                let told =
+                    runs.map(|(program, workers)| told(&compiler, program, &frames, workers, "note.over"));
                 let told: Vec<Vec<String>> = told.collect();
                 let mut found = told[0].clone();
                 found.sort();
@@ -287,9 +296,8 @@ fn ends_without_a_connection_are_reported() {
         ended.extend(live.into_iter().map(|(who, (_, packets))| (who, packets)));
         for (filter, picks) in filters {
             let picked = ended.iter().filter(|(who, packets)| picks(packets, *who));
-            let text = |(who, packets): &(usize, Vec<_>)| {
-                format!("Unsigned({who}) Unsigned({})", packets.len())
-            };
+            let text =
+                |(who, packets): &(usize, Vec<_>)| format!("Unsigned({who}) Unsigned({})", packets.len());
             let mut wanted: Vec<String> = picked.map(text).collect();
             wanted.sort();
             let asked = events(&compiler, filter, "host.left");
@@ -306,7 +314,8 @@ fn ends_without_a_connection_are_reported() {
 fn packets_wait_for_the_end_of_their_connection() {
     let compiler = compiler();
     let sent = packets(&mut Random::new(5));
-    let wanted: usize = notes(&sent).iter().filter(|note| note.loud[0] > 1).map(|note| note.packets.len()).sum();
+    let wanted: usize =
+        notes(&sent).iter().filter(|note| note.loud[0] > 1).map(|note| note.packets.len()).sum();
     let asked = [ask("note.over.loud > 1", Want::Packets), ask("conn.loud > 1", Want::Packets)];
     let compiled = compile(&compiler, &asked, &Options::default());
     let (rows, _) = crate::drive::rows(&compiler, &compiled, &frames(&sent), 1);
