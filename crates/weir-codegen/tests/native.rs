@@ -448,6 +448,7 @@ fn table(b: &mut Builder) -> Table {
         part: None,
         carries: None,
         key: Default::default(),
+        ends: false,
         delivers: true,
         timeout_ms: None,
     });

@@ -1,6 +1,7 @@
 //! The fields that filters can name: of a stack's layers, of the capture, of connections, of sessions. All are
 //! generated from definitions, which are the only source.
 
+use crate::columns::{CONNECTION_COLUMNS, connection_columns, end_columns};
 use crate::events::{StackEvent, events};
 use rustc_hash::{FxHashMap, FxHashSet};
 use weir_ir::graph::Meta;
@@ -28,6 +29,10 @@ pub enum FieldKey {
     Event(LayerId, u16),
     /// A column of an event that occurred on the packet.
     EventColumn(LayerId, u16, u16),
+    /// An event that reports the end of instances.
+    End(LayerId, u16),
+    /// A column of such an event: of its rows, and of the records of connections.
+    EndColumn(LayerId, u16, u16),
     /// The packet's bytes.
     Frame,
     /// Metadata of the packet.
@@ -79,6 +84,8 @@ pub struct StackCatalog {
     names: FxHashSet<String>,
     /// Index of each field by name and alias.
     by_name: FxHashMap<String, usize>,
+    /// By event `on end` and column: the column of the connection's record.
+    record_columns: FxHashMap<(LayerId, u16, u16), usize>,
     /// By session protocol: the layers that may carry it.
     session_transports: Vec<&'static [&'static str]>,
 }
@@ -96,7 +103,7 @@ impl Catalog for StackCatalog {
 impl StackCatalog {
     /// The fields of `stack`, of connections and of every session protocol of the registry.
     pub fn of(stack: &Stack, sessions: &SessionRegistry) -> Self {
-        Self::new(stack, crate::CONNECTION_COLUMNS, sessions.protocols())
+        Self::new(stack, &connection_columns(stack), sessions.protocols())
     }
 
     /// As [`of`](Self::of), with the built-in session protocols: for checks before a registry exists.
@@ -107,7 +114,7 @@ impl StackCatalog {
     /// As [`of`](Self::of), followed by the columns of a log of session parts: [`FieldKey::SessionField`]s whose
     /// protocol is the next free number of the registry.
     pub fn with_parts(stack: &Stack, sessions: &SessionRegistry, parts: Option<PartFields>) -> Self {
-        Self::collect(stack, crate::CONNECTION_COLUMNS, sessions.protocols(), parts)
+        Self::collect(stack, &connection_columns(stack), sessions.protocols(), parts)
     }
 
     /// Collects the fields of `stack`, of connections (column names prefixed with `conn.`) and of sessions.
@@ -133,6 +140,12 @@ impl StackCatalog {
         let layers = (0..stack.layers.len() as u16).map(LayerId);
         catalog.events_before = layers.map(|id| all.partition_point(|event| event.layer < id)).collect();
         all.iter().for_each(|event| catalog.add_event(event));
+        for (at, end) in end_columns(stack).iter().enumerate() {
+            let places = end.of.iter().map(|&(event, column)| (&all[event], column as u16));
+            let index = CONNECTION_COLUMNS.len() + at;
+            let indices = places.map(|(event, column)| ((event.layer, event.index, column), index));
+            catalog.record_columns.extend(indices);
+        }
         for (index, column) in connection.iter().enumerate() {
             let key = FieldKey::Connection(index as u16);
             catalog.add(
@@ -165,8 +178,13 @@ impl StackCatalog {
                 let columns = event.columns.iter().map(|(column, _)| format!(".{column}"));
                 for rest in std::iter::once(String::new()).chain(columns) {
                     let Some(index) = self.find(&format!("{}{rest}", event.name)) else { continue };
-                    let is_event =
-                        matches!(self.keys[index], FieldKey::Event(..) | FieldKey::EventColumn(..));
+                    let is_event = matches!(
+                        self.keys[index],
+                        FieldKey::Event(..)
+                            | FieldKey::EventColumn(..)
+                            | FieldKey::End(..)
+                            | FieldKey::EndColumn(..)
+                    );
                     let name = format!("{alias}{rest}");
                     if is_event && !self.by_name.contains_key(&name) {
                         self.fields[index].aliases.push(name.clone());
@@ -233,6 +251,14 @@ impl StackCatalog {
     /// The number of a layer's event in a program.
     pub fn event_number(&self, layer: LayerId, event: u16) -> usize {
         self.events_before[usize::from(layer.0)] + usize::from(event)
+    }
+
+    /// The field of the connection's record that a column of an event `on end` is. `None` if the event's instances are
+    /// not connections.
+    pub fn record_field(&self, layer: LayerId, event: u16, column: u16) -> Option<usize> {
+        let column = *self.record_columns.get(&(layer, event, column))?;
+        let key = FieldKey::Connection(column as u16);
+        self.keys.iter().position(|known| *known == key)
     }
 
     /// The layers that may carry a session protocol.
@@ -355,16 +381,22 @@ impl StackCatalog {
         if self.is_taken(&event.name) {
             return;
         }
-        let key = FieldKey::Event(event.layer, event.index);
+        let (layer, number) = (event.layer, event.index);
+        let (key, stage, doc) = match event.is_end {
+            true => (FieldKey::End(layer, number), Stage::Connection, "as it was at the end"),
+            false => (FieldKey::Event(layer, number), Stage::Packet, "as it was when this happened"),
+        };
         let name = event.name.clone();
         self.names.insert(name.clone());
-        self.add(key, name, ValueType::Bool, 1, &event.doc, Stage::Packet);
+        self.add(key, name, ValueType::Bool, 1, &event.doc, stage);
         for (index, (column, value_type)) in event.columns.iter().enumerate() {
             let name = format!("{}.{column}", event.name);
-            let key = FieldKey::EventColumn(event.layer, event.index, index as u16);
-            let doc = "as it was when this happened";
+            let key = match event.is_end {
+                true => FieldKey::EndColumn(layer, number, index as u16),
+                false => FieldKey::EventColumn(layer, number, index as u16),
+            };
             if self.names.insert(name.clone()) {
-                self.add(key, name, *value_type, 64, doc, Stage::Packet);
+                self.add(key, name, *value_type, 64, doc, stage);
             }
         }
     }

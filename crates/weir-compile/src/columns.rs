@@ -1,6 +1,10 @@
 //! The columns of a connection's record, with the names and meanings of Zeek's `conn.log`
 //! (<https://docs.zeek.org/en/master/logs/conn.html>): filters refer to them, and producers of records fill them in.
+//! After them come the columns of the events `on end` of the stack's connections.
 
+use crate::events::{StackEvent, events};
+use crate::whole::whole_of;
+use weir_lang::model::{Layer, Stack};
 use weir_packet::{Column, ValueType};
 
 /// Columns of the record, in Zeek's order.
@@ -39,3 +43,66 @@ pub const CONNECTION_COLUMNS: &[Column] = &[
     Column::new("vlan", ValueType::Unsigned, "VLAN identifier, the outer one, of the first packet"),
     Column::new("inner_vlan", ValueType::Unsigned, "VLAN identifier of the inner tag (802.1ad)"),
 ];
+
+/// A column of a connection's record that comes from events `on end`.
+#[derive(Debug, Clone)]
+pub struct EndColumn {
+    /// Name, type and description.
+    pub column: Column,
+    /// The columns that it consists of, at most one per layer: number of the event among [`events`] of the stack, and
+    /// place in the event's columns. A connection belongs to one layer, so at most one of them has a value.
+    pub of: Vec<(usize, usize)>,
+}
+
+/// The columns after [`CONNECTION_COLUMNS`] in the records of a stack's connections, in the order of layers and events.
+///
+/// Columns of different layers with the same name and type are one column. A name that is taken otherwise (by a column
+/// of every record, by a column of another type, or in the same layer) is preceded by the name of the layer, or, if
+/// that is taken, too, of the event.
+pub fn end_columns(stack: &Stack) -> Vec<EndColumn> {
+    let mut all: Vec<EndColumn> = vec![];
+    let all_events = events(stack);
+    for (number, event) in all_events.iter().enumerate().filter(|(_, event)| is_of_connection(stack, event)) {
+        let prefix = &stack.layers[usize::from(event.layer.0)].protocol.filter_name;
+        for (place, (name, value_type)) in event.columns.iter().enumerate() {
+            let names = [name.clone(), format!("{prefix}.{name}"), format!("{}.{name}", event.name)];
+            for name in names {
+                let is_layers = |(other, _): &(usize, usize)| all_events[*other].layer == event.layer;
+                let known = all.iter().position(|known| known.column.name == name);
+                match known {
+                    None if CONNECTION_COLUMNS.iter().all(|column| column.name != name) => {
+                        let doc = format!("of {}: {}", event.name, event.doc);
+                        let doc = doc.trim_end_matches([':', ' ']).to_string();
+                        let column = Column { name: name.into(), value_type: *value_type, doc: doc.into() };
+                        all.push(EndColumn { column, of: vec![(number, place)] });
+                    }
+                    Some(at)
+                        if all[at].column.value_type == *value_type && !all[at].of.iter().any(is_layers) =>
+                    {
+                        all[at].of.push((number, place));
+                    }
+                    _ => continue,
+                }
+                break;
+            }
+        }
+    }
+    all
+}
+
+/// All columns of the records of a stack's connections.
+pub fn connection_columns(stack: &Stack) -> Vec<Column> {
+    let at_end = end_columns(stack).into_iter().map(|end| end.column);
+    CONNECTION_COLUMNS.iter().cloned().chain(at_end).collect()
+}
+
+/// Whether the event reports the end of connections, which have records: of instances with two sides that are not parts
+/// of other connections.
+fn is_of_connection(stack: &Stack, event: &StackEvent) -> bool {
+    let layer = &stack.layers[usize::from(event.layer.0)];
+    event.is_end && is_two_sided(layer) && whole_of(stack, event.layer).is_none()
+}
+
+fn is_two_sided(layer: &Layer) -> bool {
+    layer.protocol.instance.as_ref().is_some_and(|instance| !instance.destination.is_empty())
+}

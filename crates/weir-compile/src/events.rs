@@ -1,6 +1,6 @@
 //! The events that a stack declares, with the names that questions use.
 
-use crate::types::value_type;
+use crate::types::{end_type, value_type};
 use weir_lang::model::{EVENTS_MAX, Layer, LayerId, Stack};
 use weir_packet::{FixedSet, ValueType};
 
@@ -25,6 +25,9 @@ pub struct StackEvent {
     /// columns, another word follows all columns: bit `n` says that column `n` is present (of the first 64). For bytes
     /// (`Bytes`, `Text`) the low word is the number by which the engine keeps them.
     pub columns: Vec<(String, ValueType)>,
+    /// The event reports the end of an instance: it belongs to no packet, and the engine reads its columns from the
+    /// instance's record.
+    pub is_end: bool,
 }
 
 impl StackEvent {
@@ -52,13 +55,16 @@ pub fn events(stack: &Stack) -> Vec<StackEvent> {
             let layer_id = LayerId(index as u16);
             let columns = event.columns.iter();
             let columns = columns.map(|(name, value)| (name.clone(), value_type(stack, layer_id, value)));
+            let at_end = event.end_columns.iter();
+            let at_end = at_end.map(|(name, value)| (name.clone(), end_type(&layer.protocol, *value)));
             events.push(StackEvent {
                 layer: layer_id,
                 index: number as u16,
                 name: format!("{}.{}", layer.protocol.filter_name, event.name),
                 aliases: aliases(stack, layer, &event.name),
                 doc: event.doc.clone(),
-                columns: columns.collect(),
+                columns: columns.chain(at_end).collect(),
+                is_end: event.is_end(),
             });
         }
     }

@@ -15,8 +15,10 @@ pub mod lower;
 pub mod question;
 pub mod trie;
 pub mod types;
+mod walk;
+mod whole;
 
 pub use catalog::{FieldKey, PartFields, StackCatalog};
-pub use columns::CONNECTION_COLUMNS;
+pub use columns::{CONNECTION_COLUMNS, EndColumn, connection_columns, end_columns};
 pub use lower::{DISPATCH_SLOTS, DISPATCH_UNKNOWN, Lowered, OutValue, lower};
 pub use question::{Need, Question, RecordVar, TrieAlternative};

@@ -176,12 +176,17 @@ impl Builder<'_> {
             for predicate in term.predicates.iter().map(|&p| &predicates[p]) {
                 let (stage, depth) = (stage_of(self.catalog, predicate), depth_of(self.catalog, predicate));
                 let key = self.catalog.key(predicate.field);
-                if question.need.events.is_empty() || !matches!(key, FieldKey::EventColumn(..)) {
-                    path.push((stage, depth, self.share(predicate)));
-                    continue;
+                let is_of_events = !question.need.events.is_empty();
+                match key {
+                    FieldKey::EventColumn(..) if is_of_events => {
+                        path.push((Stage::Row, depth, self.share(predicate)));
+                        let any = of_any_row(predicate);
+                        path.extend(any.map(|any| (Stage::Packet, depth, self.share(&any))));
+                    }
+                    // No packet has such a row.
+                    FieldKey::EndColumn(..) => path.push((Stage::Row, depth, self.share(predicate))),
+                    _ => path.push((stage, depth, self.share(predicate))),
                 }
-                path.push((Stage::Row, depth, self.share(predicate)));
-                path.extend(of_any_row(predicate).map(|any| (Stage::Packet, depth, self.share(&any))));
             }
             path.sort_unstable();
             path.dedup();

@@ -1,17 +1,36 @@
 //! The type of an expression's value, for display.
 
-use weir_lang::model::{EdgeKind, Expr, Field, FieldId, FieldType, LayerId, Protocol, Stack};
+use weir_lang::model::{
+    EdgeKind, EndValue, Expr, Field, FieldId, FieldType, LayerId, Protocol, Stack, Unit, VarId,
+};
 use weir_packet::ValueType;
 
-/// The type of `expr` in a layer: an address if it is one on every path down; bytes if it is a field of bytes; else a
-/// number. An IPv6 address needs two words of 64 bits.
+/// The type of `expr` in a layer: an address if it is one on every path down; bytes if it is a field of bytes; a time or
+/// an interval if it is such a variable; else a number. An IPv6 address needs two words of 64 bits.
 pub fn value_type(stack: &Stack, layer: LayerId, expr: &Expr) -> ValueType {
     match expr {
         Expr::Field(field) | Expr::Ordered(field) => {
             of_field(&stack.layers[usize::from(layer.0)].protocol.fields[usize::from(field.0)].ty)
         }
         Expr::Below(name) => of_below(stack, layer, name),
+        Expr::Var(var, _) => of_var(&stack.layers[usize::from(layer.0)].protocol, *var),
         _ => ValueType::Unsigned,
+    }
+}
+
+/// The type of a column of an event `on end`.
+pub(crate) fn end_type(protocol: &Protocol, value: EndValue) -> ValueType {
+    match value {
+        EndValue::Var(var, _) => of_var(protocol, var),
+        EndValue::State => ValueType::Text,
+    }
+}
+
+fn of_var(protocol: &Protocol, var: VarId) -> ValueType {
+    match protocol.vars[usize::from(var.0)].unit {
+        Unit::None => ValueType::Unsigned,
+        Unit::Time => ValueType::Time,
+        Unit::Interval => ValueType::Interval,
     }
 }
 

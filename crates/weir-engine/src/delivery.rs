@@ -19,7 +19,7 @@ use crate::subscriber::{Order, SeenPacket, Subscriber, TrackedPacket, Undecided,
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_ir::abi::OUTS_MAX;
-use weir_packet::PacketMeta;
+use weir_packet::{PacketMeta, Timestamp};
 use weir_sessions::Session;
 
 /// A packet, and the results of the program on it.
@@ -50,6 +50,8 @@ pub(crate) struct Delivery<S> {
     pub held: HashMap<FlowRef, HeldStreams>,
     /// Memory shared by all streams.
     pub streams: StreamBudget,
+    /// Empty; kept for its memory.
+    ended: Emitted,
     /// Slots of the packet's record that are in use.
     outs: usize,
 }
@@ -67,6 +69,7 @@ impl<S: Subscriber> Delivery<S> {
             sessions: HeldSessions::default(),
             held: HashMap::new(),
             order: Order::default(),
+            ended: Emitted::default(),
         }
     }
 
@@ -126,9 +129,23 @@ impl<S: Subscriber> Delivery<S> {
     /// Delivers the events that a packet with these `terms` `emitted`, to questions about events, each event if its
     /// columns match.
     pub fn events(&mut self, emitted: &mut Emitted, packet: &PacketMeta, terms: Terms<'_>) {
+        self.events_at(packet.time, Some(packet.number), emitted, terms);
+    }
+
+    /// Delivers the events that report the end of a flow. Conditions on packets hold if they held for a packet of the
+    /// flow, as for the records of connections.
+    pub fn ends(&mut self, flow: &FlowView<'_>, terms: Terms<'_>) {
+        let plan = Arc::clone(&self.matcher.plan);
+        let mut emitted = std::mem::take(&mut self.ended);
+        plan.ends[flow.table.index()].iter().for_each(|end| emitted.push_end(end, flow));
+        self.events_at(flow.last_time(), None, &mut emitted, terms);
+        self.ended = emitted;
+    }
+
+    fn events_at(&mut self, time: Timestamp, packet: Option<u64>, emitted: &mut Emitted, terms: Terms<'_>) {
         let remainders = self.matcher.event_remainders(terms);
         if !remainders.is_empty() {
-            for event in emitted.views(packet) {
+            for event in emitted.views(time, packet) {
                 // Each question receives the event once, even if several of its alternatives hold.
                 for question in &self.matcher.event(&remainders, &event) {
                     self.subscriber.event(self.order, question, &event);

@@ -1,9 +1,11 @@
-//! Events that the program emitted on the current packet.
+//! Events that the program emitted on the current packet, or that report the end of a flow.
 
+use crate::end_event::{EndEvent, EndValue};
+use crate::flow::FlowView;
 use crate::subscriber::EventView;
 use crate::table::OwnedHeader;
 use weir_ir::graph::{Event, Table};
-use weir_packet::PacketMeta;
+use weir_packet::Timestamp;
 
 /// Events of one packet, in the order in which they were emitted.
 #[derive(Default)]
@@ -28,6 +30,24 @@ impl Emitted {
         self.values.extend_from_slice(values);
     }
 
+    /// Adds an event that reports the end of a flow.
+    pub fn push_end(&mut self, end: &EndEvent, flow: &FlowView<'_>) {
+        let start = self.values.len();
+        let mut known = 0;
+        for (at, column) in end.columns.iter().enumerate() {
+            let value = column.read(flow);
+            known |= u64::from(value != EndValue::Absent).checked_shl(at as u32).unwrap_or(0);
+            let word = match value {
+                EndValue::Absent => 0,
+                EndValue::Number(number) => number,
+                EndValue::Name(name) => self.keep(name.as_bytes()),
+            };
+            self.values.extend([0, word]);
+        }
+        self.values.push(known);
+        self.events.push((end.event, flow.table, OwnedHeader::from(flow.header), start));
+    }
+
     /// Keeps the bytes of a column, up to the limit. Returns the number that the column's word holds.
     pub fn keep(&mut self, bytes: &[u8]) -> u64 {
         let kept = &bytes[..bytes.len().min(COLUMN_BYTES_MAX - self.bytes.len())];
@@ -49,11 +69,12 @@ impl Emitted {
         self.cut_bytes = 0;
     }
 
-    pub fn views<'a>(&'a self, packet: &'a PacketMeta) -> impl Iterator<Item = EventView<'a>> {
+    /// The events. `time` and `packet`: those of the packet, or the flow's last time and `None`.
+    pub fn views(&self, time: Timestamp, packet: Option<u64>) -> impl Iterator<Item = EventView<'_>> {
         self.events.iter().enumerate().map(move |(at, (event, table, header, start))| {
             let end = self.events.get(at + 1).map_or(self.values.len(), |next| next.3);
             let (values, kept) = (&self.values[*start..end], (&self.bytes[..], &self.ends[..]));
-            EventView { event: *event, packet, flow: (*table, header), values, kept }
+            EventView { event: *event, time, packet, flow: (*table, header), values, kept }
         })
     }
 }

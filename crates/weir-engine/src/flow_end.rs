@@ -24,6 +24,7 @@ use crate::messages::{LastPacket, Segment};
 use crate::packet_ctx::PacketCtx;
 use crate::packet_run::{Advance, Lane, PacketRun, Place, Rereading};
 use crate::sessions::FlowSessions;
+use crate::sets::Terms;
 use crate::settle::{SettleScope, settle_open};
 use crate::stream::{CarrierPacket, InOrder, Moment, StreamEnd};
 use crate::subscriber::Subscriber;
@@ -251,7 +252,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
     /// Ends the streams of a flow whose messages have been read, and delivers the flow's record.
     fn finish(&mut self, end: &FlowEnd) {
         let &FlowEnd { flow, reason, is_made } = end;
-        if self.flows.is_observed(flow.table) {
+        if self.flows.is_observed(flow.table) || self.flows.reports_ends_alone(flow.table) {
             self.hand_over(flow, reason);
         }
         // At the end of the capture the tables are released as a whole.
@@ -275,7 +276,10 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             let moment = Moment::at(header.last_time);
             self.delivery.streams_over(moment, &view, streams, known.clone(), StreamEnd { reason, outcomes });
         }
-        if !state.layout.part {
+        if state.layout.reports_ends {
+            self.delivery.ends(&view, Terms::of(&known.terms));
+        }
+        if state.layout.observed && !state.layout.part {
             self.delivery.connection(&view, known, reason);
         }
     }

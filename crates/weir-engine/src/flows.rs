@@ -112,7 +112,14 @@ impl Flows {
     #[inline]
     pub fn is_seen(&self, table: Table) -> bool {
         let layout = &self.tables[table.index()].layout;
-        layout.observed || layout.messages_at.is_some()
+        layout.observed || layout.reports_ends || layout.messages_at.is_some()
+    }
+
+    /// Whether the flows of a table are no connections, and events report their ends.
+    #[inline]
+    pub fn reports_ends_alone(&self, table: Table) -> bool {
+        let layout = &self.tables[table.index()].layout;
+        layout.reports_ends && !layout.observed
     }
 
     /// The flow has not ended.

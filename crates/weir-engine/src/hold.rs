@@ -269,6 +269,7 @@ mod tests {
             parsed: ProtocolSet::EMPTY,
             wanted: ProtocolSet::EMPTY,
             connection_value: Arc::new(|_, _| Value::Absent),
+            ends: vec![],
             classes: vec![RemainderSet::one(0), RemainderSet::one(1)],
             verdicts: RemainderSet::one(1),
             unconditional: ClassSet::EMPTY,

@@ -12,6 +12,7 @@
 //! * [`stream`]: the in-order bytes of a direction for subscribers: cutoffs, chunks, overload.
 //! * `matcher`: which questions an item is for.  `delivery`: passes it to the subscriber; `stream_delivery`: streams.
 //! * `effects`: items that wait for the end of a packet.  `settle`: decides them.  `emitted`: events of a packet.
+//!   [`end_event`]: events at the ends of flows.
 //! * `replay_host`: a packet that is read again, for the messages of a flow that ends.
 //! * `change`: changes the program between two bursts.
 //! * [`counters`]: the outcome of every packet; the counters add up.  [`memory`]: memory by its owner.
@@ -27,6 +28,7 @@ pub mod deferred_predicate;
 mod delivery;
 mod effects;
 mod emitted;
+pub mod end_event;
 pub mod flow;
 mod flow_end;
 mod flow_hit;

@@ -51,6 +51,8 @@ impl Lane {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place {
     pub nesting: Nesting,
+    /// The flow found last that is no connection and whose end an event reports: it collects the classes of its packets.
+    reporting: Option<FlowHit>,
     lookups: u32,
 }
 
@@ -155,6 +157,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
             Lookup::Unknown => self.make()?,
         };
         let table = flow.table();
+        if self.flows.reports_ends_alone(table) {
+            self.place.reporting = Some(flow);
+        }
         if self.flows.is_observed(table) && self.place.nesting.enter(flow, self.flows.is_part(table)) {
             self.record_outer(flow);
             if let (Some(outer), None) = (self.place.nesting.outer(), self.place.nesting.carrier()) {
@@ -170,6 +175,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
             return Err(Advance::Ends(old, EndReason::Restart));
         }
         let flow = self.make()?;
+        if self.flows.reports_ends_alone(flow.table()) {
+            self.place.reporting = Some(flow);
+        }
         if self.place.nesting.restart(flow) {
             self.record_outer(flow);
         }
@@ -339,6 +347,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
                 is_tracked |= all & matcher.tracked_classes().word(word) != 0;
                 is_for_others |= all & matcher.other_classes().word(word) != 0;
             });
+        }
+        if let Some(found) = self.place.reporting {
+            self.flows.record_terms(found.flow(), terms, |_, _| {});
         }
         if let Some(found) = connection.filter(|_| is_tracked)
             && let Some(tracked) = self.flows.tracked(found, packet, frame)

@@ -4,6 +4,7 @@
 pub use crate::sets::{ClassSet, QuestionSet, RemainderSet};
 
 use crate::deferred_predicate::{DeferredPredicate, Presence};
+use crate::end_event::EndEvent;
 use crate::flow::FlowView;
 use crate::sequence::Policies;
 use crate::sets::{Terms, of_classes};
@@ -106,6 +107,8 @@ pub struct Plan {
     pub wanted: ProtocolSet,
     /// Reads a column of a connection's record.
     pub connection_value: Arc<ConnectionValue>,
+    /// By table: the events that report the end of its flows and that a question asks for.
+    pub ends: Vec<Vec<EndEvent>>,
     /// Classes that every packet is of.
     pub unconditional: ClassSet,
     /// A question receives records of connections: flows are kept up to their ends, even if nobody wants more of

@@ -12,7 +12,7 @@ use crate::table::Header;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_ir::graph::{Event, Table};
-use weir_packet::{Block, PacketExtra, PacketMeta};
+use weir_packet::{Block, PacketExtra, PacketMeta, Timestamp};
 use weir_sessions::Session;
 
 /// A packet for a subscriber.
@@ -68,8 +68,10 @@ pub struct VerdictUpdate {
 pub struct EventView<'a> {
     /// Which event of the graph.
     pub event: Event,
-    /// The packet that caused the event.
-    pub packet: &'a PacketMeta,
+    /// The time of the packet that caused the event; of an event at the end of a flow: of the flow's last packet.
+    pub time: Timestamp,
+    /// The number of the packet that caused the event; `None` for an event at the end of a flow.
+    pub packet: Option<u64>,
     /// The flow: its table, and its key and times so far.
     pub flow: (Table, &'a Header),
     /// The words of the columns, two per column, the high one first; if packets may lack columns, a final word says
@@ -166,7 +168,7 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, flow, protocol, session);
     }
 
-    /// An event, after its packet was processed.
+    /// An event, after its packet was processed; an event at the end of a flow before the flow's record.
     fn event(&mut self, order: Order, question: usize, event: &EventView<'_>) {
         let _ = (order, question, event);
     }

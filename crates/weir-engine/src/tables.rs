@@ -61,6 +61,8 @@ pub(crate) struct TableLayout {
     /// A question observes the table's flows. A packet does not belong to flows of other tables, whether they exist
     /// or not: the passes remove lookups that nothing else needs.
     pub observed: bool,
+    /// Events report the ends of the table's flows.
+    pub reports_ends: bool,
     /// The table's flows are parts of connections found before them.
     pub part: bool,
     pub sequence: Option<Sequence>,
@@ -159,6 +161,7 @@ impl TableLayout {
             initial_wants,
             delivers: declared.delivers,
             observed: declared.observed,
+            reports_ends: declared.ends,
             part: declared.part.is_some(),
             sequence,
             keeps_bytes: sequence.is_some_and(|sequence| keeps_bytes(graph, table, sequence)),

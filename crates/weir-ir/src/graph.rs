@@ -33,7 +33,7 @@
 //! `block` and so on stand for `v7`, `table0`, `block3`.
 //! ```text
 //! declaration = graph "NAME"
-//!             | tableN NAME [two_sided] [observed] [delivers] [asked] [part NAME] [carries NAME]
+//!             | tableN NAME [two_sided] [observed] [ends] [delivers] [asked] [part NAME] [carries NAME]
 //!                      [key (KEY_PART,*)] [timeout_ms NUMBER]
 //!             | varN table VAR (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
 //!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [wholes COUNT]
@@ -395,6 +395,8 @@ pub struct TableDecl {
     pub two_sided: bool,
     /// Whether instances are observed. If so, lookups must stay even if the program uses nothing of the flow.
     pub observed: bool,
+    /// Whether the end of each instance is reported as an event. If so, lookups must stay, too.
+    pub ends: bool,
     /// Whether in-order bytes are wanted. If so, `deliver` must stay.
     pub delivers: bool,
     /// Whether decisions about packets depend on the state of the flows. If so, flows are kept even without a

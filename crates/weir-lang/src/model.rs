@@ -272,8 +272,21 @@ pub struct Var {
     pub held: Held,
     /// 8, 16, 32 or 64. Assigned values are truncated to this width.
     pub bits: u32,
+    /// What its number means.
+    pub unit: Unit,
     /// The value at the instance's creation, in terms of its first packet; the default is 0.
     pub first: Option<Expr>,
+}
+
+/// The meaning of a variable's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A plain number.
+    None,
+    /// Nanoseconds since 1970 (`time`); absent while 0.
+    Time,
+    /// Nanoseconds (`interval`); absent while 0.
+    Interval,
 }
 
 /// The scope and lifetime of a variable.
@@ -424,6 +437,18 @@ pub enum Trigger {
     OutOfWindow,
     /// A packet contained bytes that differ from the buffered bytes at their position.
     Inconsistent,
+    /// The instance ended. There is no packet, so such an event has [`end_columns`](Event::end_columns) and no
+    /// condition.
+    End,
+}
+
+/// The value of a column of an event `on end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndValue {
+    /// A variable of the instance; for `each side`, `me` is the originator and `peer` the responder.
+    Var(VarId, Side),
+    /// The name of the state.
+    State,
 }
 
 /// An event: reports its columns to subscribers and, with `assemble`, delivers in-order bytes to the next
@@ -444,8 +469,17 @@ pub struct Event {
     pub assemble: bool,
     /// Columns: name and value.
     pub columns: Vec<(String, Expr)>,
+    /// Columns of an event `on end`, which has no other columns.
+    pub end_columns: Vec<(String, EndValue)>,
     /// One line of description.
     pub doc: String,
+}
+
+impl Event {
+    /// Whether the event reports the end of an instance.
+    pub fn is_end(&self) -> bool {
+        self.triggers == [Trigger::End]
+    }
 }
 
 /// A part of what `show` prints.

@@ -167,6 +167,7 @@ fn events(page: &mut String, protocol: &Protocol) {
             Trigger::Retransmission => "a retransmission".into(),
             Trigger::OutOfWindow => "bytes out of the window".into(),
             Trigger::Inconsistent => "bytes that contradict others".into(),
+            Trigger::End => "the end of an instance".into(),
         });
         let with_name = |before: &str, list: &[usize]| {
             let names = list.iter().map(|&at| format!("{before} {}", protocol.events[at].name));
@@ -174,7 +175,9 @@ fn events(page: &mut String, protocol: &Protocol) {
         };
         let when = triggers.chain(with_name("with", &event.with)).chain(with_name("after", &event.after));
         let when = when.collect::<Vec<_>>().join(", ");
-        let columns = event.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
+        let columns = event.columns.iter().map(|(name, _)| name.as_str());
+        let columns = columns.chain(event.end_columns.iter().map(|(name, _)| name.as_str()));
+        let columns = columns.collect::<Vec<_>>().join(" ");
         page.push_str(&row([&named(protocol, &event.name), &when, &columns, &event.doc]));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::connection::{self, Connection, Places};
 use crate::deferred_predicate::{alternative_plan, deferred_predicates};
+use crate::end_places::EndPlaces;
 use crate::events::never_told;
 use crate::ordering::Ordering;
 use crate::program::{Executor, make_program};
@@ -77,6 +78,8 @@ pub struct Timing {
 pub struct Compiled {
     /// The plan that the engine executes.
     pub(crate) plan: Arc<Plan>,
+    /// By table: the places of the numbers of connection records.
+    pub(crate) places: Arc<Vec<Places>>,
     /// The questions as passed to [`Compiler::compile`].
     pub(crate) asks: Vec<Ask>,
     /// The checked filters, with the data that is kept for each.
@@ -323,6 +326,7 @@ impl Compiler {
                 own.iter_mut().flat_map(|one| &mut one.spans).for_each(|(span, _)| span.source = source);
                 warnings.list.append(&mut own);
             }
+            ask_records(ask, &mut filter, (catalog, self.stack()))?;
             let mut need = self.complete_need(ask, &filter);
             need.strict = options.limits.strict;
             need.verdicts = ask.want.has_verdicts();
@@ -385,7 +389,8 @@ impl Compiler {
             match catalog.key(predicate.field) {
                 FieldKey::Connection(column) => {
                     need.connections = true;
-                    need.service |= connection::COLUMNS[usize::from(column)].name == "service";
+                    let column = connection::COLUMNS.get(usize::from(column));
+                    need.service |= column.is_some_and(|column| column.name == "service");
                 }
                 FieldKey::Session(p) | FieldKey::SessionField(p, _) => need.sessions.insert(usize::from(p)),
                 _ => {}
@@ -428,7 +433,7 @@ impl Compiler {
             .map_err(|d| Diagnostics { sources: sources_of(&asks[0].filter), list: vec![d] })?;
         let lowered_at = Instant::now();
         warnings.list.extend(parts_left_out(&lowered));
-        let Lowered { mut graph, trie, outs, unconditional, .. } = lowered;
+        let Lowered { mut graph, trie, outs, tables, unconditional, .. } = lowered;
         let passes = pass_options(options);
         let report = weir_ir::passes::optimize(&mut graph, &passes);
         let fast_path = make_fast_path(&graph, options, &passes);
@@ -445,6 +450,9 @@ impl Compiler {
             code: optimized.elapsed(),
         };
         let (probed, wanted) = session_masks(asks, &questions, &trie, catalog);
+        let ends = EndPlaces::new(stack, &tables);
+        let places = Arc::new(places_of(&*program, &self.sessions, &ends));
+        let asked_events = questions.iter().fold(EventSet::EMPTY, |all, question| all | question.need.events);
         let mut plan = Plan {
             questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
             alternatives: trie.alternatives.iter().map(alternative_plan).collect(),
@@ -462,7 +470,8 @@ impl Compiler {
             probed,
             parsed: wanted | self.sessions.carriers_of(probed),
             wanted,
-            connection_value: connection_value(&*program, &self.sessions),
+            connection_value: connection_value(&places),
+            ends: ends.asked(program.graph(), program.layout(), asked_events),
             program,
             unconditional: ClassSet::from_words(unconditional.words()),
             records: questions.iter().any(|q| q.need.connections || q.need.variables),
@@ -479,6 +488,7 @@ impl Compiler {
             asks: asks.to_vec(),
             plan: Arc::new(plan),
             events: questions.iter().map(|q| q.need.events).collect(),
+            places,
             questions,
             trie,
             outs,
@@ -505,12 +515,16 @@ fn make_fast_path(graph: &Graph, options: &Options, passes: &weir_ir::passes::Op
     Some(fast_path)
 }
 
-/// A function that reads columns of connection records for deferred filters; places of variables are looked up
-/// beforehand.
-fn connection_value(program: &dyn Program, sessions: &Arc<SessionRegistry>) -> Arc<ConnectionValue> {
+/// By table: the places of the numbers of connection records.
+fn places_of(program: &dyn Program, sessions: &Arc<SessionRegistry>, ends: &EndPlaces<'_>) -> Vec<Places> {
     let (graph, layout) = (program.graph(), program.layout());
     let tables = (0..graph.tables.len() as u32).map(Table);
-    let places: Vec<Places> = tables.map(|table| Places::of(graph, layout, table, sessions)).collect();
+    tables.map(|table| Places::of(graph, layout, table, sessions, ends)).collect()
+}
+
+/// A function that reads columns of connection records for deferred filters.
+fn connection_value(places: &Arc<Vec<Places>>) -> Arc<ConnectionValue> {
+    let places = Arc::clone(places);
     Arc::new(move |flow, column| {
         Connection::read(flow, &places[flow.table.index()]).value(column).into_owned()
     })
@@ -534,10 +548,63 @@ fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
     Some(Diagnostic::warning("W0194", message).help(help))
 }
 
+/// Lets predicates on columns of events `on end` apply to the connection's record, unless the question is about rows of
+/// events.
+///
+/// # Errors
+/// Columns that no record has, and such an event as a condition by itself: every instance ends.
+fn ask_records(
+    ask: &Ask,
+    filter: &mut Filter,
+    (catalog, stack): (&StackCatalog, &Stack),
+) -> Result<(), Diagnostics> {
+    let is_of_events = !ask.need.events.is_empty();
+    let mut list = vec![];
+    for predicate in &mut filter.predicates {
+        let name = &catalog.fields()[predicate.field].name;
+        let (message, help) = match catalog.key(predicate.field) {
+            FieldKey::EndColumn(layer, event, column) if !is_of_events => {
+                match catalog.record_field(layer, event, column) {
+                    Some(field) => {
+                        predicate.field = field;
+                        continue;
+                    }
+                    None => (
+                        format!(
+                            "`{name}` is no column of connections: its instances have one side, or are parts of other connections"
+                        ),
+                        format!(
+                            "`weir events -e {}` has it",
+                            name.rsplit_once('.').map_or("", |(event, _)| event)
+                        ),
+                    ),
+                }
+            }
+            FieldKey::End(layer, _) => {
+                let layer = &stack.layers[usize::from(layer.0)].protocol.filter_name;
+                let help = match is_of_events {
+                    true => format!("`-e {name}` asks for its rows"),
+                    false => format!("`{layer}` selects all of them; compare a column of the event"),
+                };
+                (format!("every instance of `{layer}` ends: `{name}` selects nothing"), help)
+            }
+            _ => continue,
+        };
+        list.push(Diagnostic::error("W0197", message).at(predicate.span).help(help));
+    }
+    match list.is_empty() {
+        true => Ok(()),
+        false => Err(Diagnostics { sources: sources_of(&ask.filter), list }),
+    }
+}
+
 /// Rejects predicates that are known only later in filters for data that is delivered as it arrives. Bytes of streams
 /// can wait for such predicates, but not if their packets are wanted, too.
 fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {
-    let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet;
+    let is_of_row = |p: &Predicate| {
+        !ask.need.events.is_empty() && matches!(catalog.key(p.field), FieldKey::EndColumn(..))
+    };
+    let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet && !is_of_row(p);
     let is_at_once = match ask.want {
         Want::Streams(params) => params.packets,
         want => want == Want::Events,

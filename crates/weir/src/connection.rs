@@ -1,6 +1,7 @@
 //! The record of a connection, with the names and meanings of Zeek's `conn.log`
 //! (<https://docs.zeek.org/en/master/logs/conn.html>).
 
+use crate::end_places::EndPlaces;
 use crate::flow_id;
 use crate::locality::is_local;
 use std::borrow::Cow;
@@ -8,12 +9,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
 use weir_compile::RecordVar;
+use weir_engine::end_event::{EndColumn, EndValue};
 use weir_engine::flow::{FlowView, NumberPlace, Recognised};
 use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table};
 pub use weir_ir::key::Hosts;
-use weir_packet::{Timestamp, Value};
+use weir_packet::{Column, Timestamp, Value, ValueType};
 use weir_sessions::SessionRegistry;
 
 /// The record of a connection.
@@ -57,6 +59,40 @@ pub struct Connection {
     pub vlan: Option<u64>,
     /// VLAN identifier of the inner tag, if there is one.
     pub inner_vlan: Option<u64>,
+    /// The columns of events `on end`.
+    pub at_end: EndValues,
+}
+
+/// The values of a connection's columns that the protocols' texts declare, with events `on end`.
+#[derive(Debug, Clone, Default)]
+pub struct EndValues {
+    columns: Arc<[Column]>,
+    values: Vec<Value<'static>>,
+}
+
+impl EndValues {
+    /// The columns of the stack, of whatever layer: those after [`COLUMNS`] in rows.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The values, in the order of the columns; absent for columns that the connection's layer does not have.
+    pub fn values(&self) -> &[Value<'static>] {
+        &self.values
+    }
+
+    /// The value of the column with this name. `None` if there is no such column.
+    pub fn value(&self, name: &str) -> Option<&Value<'static>> {
+        let at = self.columns.iter().position(|column| column.name == name)?;
+        self.values.get(at)
+    }
+}
+
+impl PartialEq for EndValues {
+    fn eq(&self, other: &Self) -> bool {
+        let names = |all: &Self| all.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+        self.values == other.values && names(self) == names(other)
+    }
 }
 
 /// Places of a record's numbers in the flows of one table, and the session protocols that the record may name.
@@ -76,11 +112,20 @@ pub(crate) struct Places {
     icmp_code: Option<NumberPlace>,
     vlan: Option<NumberPlace>,
     inner_vlan: Option<NumberPlace>,
+    end_columns: Arc<[Column]>,
+    /// By column of `end_columns`: its place, if the flows have the column.
+    at_end: Vec<Option<EndColumn>>,
 }
 
 impl Places {
     /// Looks up the places by name.
-    pub fn of(graph: &Graph, layout: &Layout, table: Table, sessions: &Arc<SessionRegistry>) -> Self {
+    pub fn of(
+        graph: &Graph,
+        layout: &Layout,
+        table: Table,
+        sessions: &Arc<SessionRegistry>,
+        ends: &EndPlaces,
+    ) -> Self {
         let place = |var: RecordVar| NumberPlace::of(graph, layout, table, var.name());
         let engine = |var: EngineVar| NumberPlace::of(graph, layout, table, &var);
         Self {
@@ -98,6 +143,8 @@ impl Places {
             icmp_code: place(RecordVar::IcmpCode),
             vlan: place(RecordVar::Vlan),
             inner_vlan: place(RecordVar::InnerVlan),
+            end_columns: Arc::clone(&ends.columns),
+            at_end: ends.of_records(graph, layout, table),
         }
     }
 }
@@ -127,6 +174,22 @@ impl Places {
     /// Bytes of a direction's payload that the receiver rejects.
     pub fn refused_bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
         self.refused.map_or(0, |place| flow.number_at(place, responder))
+    }
+
+    /// The columns of events `on end`.
+    fn at_end(&self, flow: &FlowView<'_>) -> EndValues {
+        let of_column =
+            |(place, column): (&Option<EndColumn>, &Column)| match place.as_ref().map(|p| p.read(flow)) {
+                None | Some(EndValue::Absent) => Value::Absent,
+                Some(EndValue::Name(name)) => Value::Text(Cow::Owned(name.to_string())),
+                Some(EndValue::Number(number)) => match column.value_type {
+                    ValueType::Time => Value::Time(Timestamp(number as i64)),
+                    ValueType::Interval => Value::Interval(number),
+                    _ => Value::Unsigned(number),
+                },
+            };
+        let values = self.at_end.iter().zip(&*self.end_columns).map(of_column).collect();
+        EndValues { columns: Arc::clone(&self.end_columns), values }
     }
 
     /// Bytes of a direction's payload that its layer found outside of the connection.
@@ -175,6 +238,7 @@ impl Connection {
                 .collect(),
             vlan: Some(both(places.vlan)[0]).filter(|&v| v != 0),
             inner_vlan: Some(both(places.inner_vlan)[0]).filter(|&v| v != 0),
+            at_end: places.at_end(flow),
         }
     }
 
@@ -196,7 +260,7 @@ impl Connection {
         flow_id::community_id(ends.0, ends.1, self.ip_proto().unwrap_or(0))
     }
 
-    /// The value of column `index` of [`COLUMNS`].
+    /// The value of column `index` of [`COLUMNS`], and after these of [`EndValues::columns`].
     pub fn value(&self, index: usize) -> Value<'_> {
         fn text(t: &str) -> Value<'_> {
             Value::Text(Cow::Borrowed(t))
@@ -232,13 +296,13 @@ impl Connection {
             22 => Value::Text(Cow::Owned(self.community_id())),
             23 => number(self.vlan),
             24 => number(self.inner_vlan),
-            _ => Value::Absent,
+            _ => self.at_end.values.get(index - COLUMNS.len()).cloned().unwrap_or(Value::Absent),
         }
     }
 
-    /// All values, in the order of [`COLUMNS`].
+    /// All values, in the order of [`COLUMNS`] and [`EndValues::columns`].
     pub fn values(&self) -> Vec<Value<'_>> {
-        (0..COLUMNS.len()).map(|i| self.value(i)).collect()
+        (0..COLUMNS.len() + self.at_end.values.len()).map(|i| self.value(i)).collect()
     }
 }
 

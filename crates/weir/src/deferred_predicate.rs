@@ -83,7 +83,7 @@ pub(crate) fn lower_predicate(
         FieldKey::Connection(column) => DeferredField::Connection(usize::from(column)),
         FieldKey::Session(p) => DeferredField::Protocol(usize::from(p)),
         FieldKey::SessionField(p, f) => DeferredField::Session(usize::from(p), usize::from(f)),
-        FieldKey::EventColumn(layer, event, column) => {
+        FieldKey::EventColumn(layer, event, column) | FieldKey::EndColumn(layer, event, column) => {
             let ty = catalog.fields()[field].value_type;
             DeferredField::Event {
                 event: catalog.event_number(layer, event),

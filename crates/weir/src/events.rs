@@ -10,13 +10,21 @@ use weir_ir::graph::Graph;
 use weir_lang::diag::Diagnostic;
 use weir_lang::filter::{Filter, Predicate};
 use weir_lang::model::Stack;
-use weir_packet::{Column, Value, ValueType, readable};
+use weir_packet::{Column, Timestamp, Value, ValueType, readable};
 
 /// Columns that every event has.
 const COMMON: &[Column] = &[
-    Column::new("ts", ValueType::Time, "time of the packet that caused the event"),
+    Column::new(
+        "ts",
+        ValueType::Time,
+        "time of the packet that caused the event; at an end, of the last packet",
+    ),
     Column::new("event", ValueType::Text, "layer and event, as in filters"),
-    Column::new("packet", ValueType::Unsigned, "number of the packet in the run, from 1"),
+    Column::new(
+        "packet",
+        ValueType::Unsigned,
+        "number of the packet in the run, from 1; at an end, there is none",
+    ),
     Column::new("uid", ValueType::Text, "identifier of the connection, as in its record"),
     Column::new("id.orig_h", ValueType::Address, "originator's address"),
     Column::new("id.orig_p", ValueType::Unsigned, "originator's port"),
@@ -38,7 +46,7 @@ pub struct EventRows {
 }
 
 impl EventRows {
-    /// The events of `stack` called `names`, in all layers; without names, all events that have columns of their own.
+    /// The events of `stack` called `names`, in all layers; without names, all events on packets that have columns of their own.
     ///
     /// # Errors
     /// The name that no event has.
@@ -61,7 +69,8 @@ impl EventRows {
             asked |= found;
         }
         if names.is_empty() {
-            let with_columns = events.iter().enumerate().filter(|(_, event)| !event.columns.is_empty());
+            let on_packets = |event: &StackEvent| !event.is_end && !event.columns.is_empty();
+            let with_columns = events.iter().enumerate().filter(|(_, event)| on_packets(event));
             with_columns.for_each(|(index, _)| asked.insert(index));
         }
         Ok(Self::of_set(stack, asked))
@@ -99,9 +108,9 @@ impl EventRows {
     pub fn values(&self, graph: &Graph, view: &EventView<'_>) -> Vec<Value<'static>> {
         let index = view.event.index();
         let mut values = vec![Value::Absent; self.columns.len()];
-        values[0] = Value::Time(view.packet.time);
+        values[0] = Value::Time(view.time);
         values[1] = Value::Text(self.events[index].name.clone().into());
-        values[2] = Value::Unsigned(view.packet.number);
+        values[2] = view.packet.map_or(Value::Absent, Value::Unsigned);
         let (table, header) = view.flow;
         let declared = &graph.tables[table.index()];
         if declared.two_sided {
@@ -134,7 +143,9 @@ pub(crate) fn never_told(
     (catalog, stack): (&StackCatalog, &Stack),
 ) -> Option<Diagnostic> {
     let event_of = |predicate: &Predicate| match catalog.key(predicate.field) {
-        FieldKey::EventColumn(layer, event, _) => Some(catalog.event_number(layer, event)),
+        FieldKey::EventColumn(layer, event, _) | FieldKey::EndColumn(layer, event, _) => {
+            Some(catalog.event_number(layer, event))
+        }
         _ => None,
     };
     let mut wrong = None;
@@ -168,6 +179,8 @@ pub(crate) fn value(value_type: ValueType, high: u64, low: u64) -> Value<'static
             Value::Address(IpAddr::V6(Ipv6Addr::from(u128::from(high) << 64 | u128::from(low))))
         }
         ValueType::Address => Value::Address(address(high, low)),
+        ValueType::Time => Value::Time(Timestamp(low as i64)),
+        ValueType::Interval => Value::Interval(low),
         ValueType::Mac => {
             let [_, _, mac @ ..] = low.to_be_bytes();
             Value::Mac(mac)

@@ -13,6 +13,7 @@ mod compile;
 mod connection;
 mod contradiction;
 mod deferred_predicate;
+mod end_places;
 mod engine;
 mod events;
 pub mod explain;
@@ -53,9 +54,10 @@ extern crate self as weir;
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use row_filter::RowFilter;
 pub use session_rows::Log;
+pub use weir_compile::connection_columns;
 
 pub use compile::{Ask, Compiled, Compiler, Options, Timing};
-pub use connection::{Connection, Hosts};
+pub use connection::{Connection, EndValues, Hosts};
 pub use engine::{
     Callback, Checked, Control, Datum, Engine, EventRow, Every, Frame, Handler, Listed, Needs, Next, Reply,
     RunEnd, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket,

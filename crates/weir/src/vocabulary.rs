@@ -55,7 +55,7 @@ fn protos(stack: &Stack) -> Vec<String> {
 fn named_words(key: FieldKey, name: &str, known: Known<'_>) -> Option<(String, Words)> {
     match key {
         FieldKey::Connection(column) => {
-            let column = &*COLUMNS[usize::from(column)].name;
+            let column = &*COLUMNS.get(usize::from(column))?.name;
             let words = words_of(column, known);
             (!words.is_empty()).then(|| (format!("conn.{column}"), Words { list: words, others: &[] }))
         }

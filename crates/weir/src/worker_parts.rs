@@ -13,7 +13,6 @@ use weir_engine::plan::Want;
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
 use weir_ir::abi::Program;
-use weir_ir::graph::Table;
 use weir_packet::{Burst, Poll, Source, SourceError};
 use weir_sessions::ProtocolSet;
 
@@ -29,8 +28,6 @@ impl WorkerParts {
     pub fn of(compiled: &Compiled, shapes: &[Shape]) -> Self {
         let mut shapes = shapes.to_vec();
         shapes.resize(compiled.questions.len(), Shape::default());
-        let (graph, layout) = (compiled.graph(), compiled.plan.program.layout());
-        let tables = (0..graph.tables.len() as u32).map(Table);
         let stack = &compiled.stack;
         let registry = &compiled.plan.sessions;
         let asked = compiled.plan.questions.iter().zip(&shapes);
@@ -51,7 +48,7 @@ impl WorkerParts {
         };
         Self {
             presenter: Arc::new(presenter),
-            places: Arc::new(tables.map(|t| Places::of(graph, layout, t, registry)).collect()),
+            places: Arc::clone(&compiled.places),
             program: Arc::clone(&compiled.plan.program),
             make_workers: compiled.make_workers.clone(),
         }

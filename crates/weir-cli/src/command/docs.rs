@@ -120,7 +120,7 @@ fn page_of_connections(name: &str) -> Option<String> {
         let mut page = "# conn\n\nConnections, when they are over.\n\n`weir flows` prints conn.log, the columns below; filters name \
                         them with `conn.` before.\n\n## Columns\n\n| field | column | type | meaning |\n|---|---|---|---|\n"
             .to_string();
-        for column in weir::CONNECTION_COLUMNS {
+        for column in weir::connection_columns(Compiler::default().stack()) {
             let field = format!("conn.{}", column.name);
             page.push_str(&reference::row([&field, &*column.name, &type_name(column.value_type), &*column.doc]));
         }

@@ -7,7 +7,7 @@ use crate::form::Form;
 use crate::rows::WriteRow;
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
-use weir::{CONNECTION_COLUMNS, Item, Need, Question, Shape, Want};
+use weir::{Compiler, Item, Need, Question, Shape, Want, connection_columns};
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -41,6 +41,12 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Item::Connection(connection) => row(&connection.values()),
         _ => Ok(()),
     };
-    let resolved = Resolved::new(vec![question], "conn", CONNECTION_COLUMNS.to_vec(), rows).with_brief(BRIEF);
+    let columns = connection_columns(context.compiler.stack());
+    // Whoever describes a protocol wants to see its columns.
+    let usual = connection_columns(Compiler::default().stack());
+    let own = columns.iter().filter(|column| !usual.contains(column)).map(|column| column.name.clone());
+    let own: Vec<_> = own.collect();
+    let mut resolved = Resolved::new(vec![question], "conn", columns, rows).with_brief(BRIEF);
+    resolved.brief.extend(own);
     Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

@@ -59,6 +59,63 @@ fn columns_have_the_rows_that_count_says() {
     }
 }
 
+/// A user's columns are in every format, with their types.
+#[test]
+fn columns_of_ends_are_in_all_formats() {
+    let stack = scratch("ends.weir");
+    let declared = "extend tcp with ends {
+        each side { sent: u32 }   vars { started: time = packet.time   wait: interval }
+        count { me.sent += 1   if responder and wait == 0 { wait = packet.time - started } }
+        event ended on end { mine = me.sent, yours = peer.sent, state, started, wait }
+    }";
+    fs::write(&stack, declared).unwrap();
+    let of = |question: &[&str], format: &str| {
+        let stack = stack.to_str().unwrap();
+        answer(&[question, &["-r", &file(), "--stack", stack, "--format", format]].concat(), 0)
+    };
+    let rows: Vec<serde_json::Value> =
+        of(&["flows", "tcp"], "json").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.len() > 2);
+    for row in &rows {
+        assert_eq!((&row["mine"], &row["yours"]), (&row["orig_pkts"], &row["resp_pkts"]), "{row}");
+        assert_eq!(row["started"], row["ts"], "{row}");
+        assert!(row["wait"].as_f64().is_none_or(|wait| wait <= row["duration"].as_f64().unwrap()), "{row}");
+        assert!(row["state"].is_string(), "{row}");
+    }
+    assert!(rows.iter().any(|row| row["wait"].is_f64()));
+    // Rows of other layers have no value.
+    let udp = of(&["flows", "udp"], "json");
+    assert!(!udp.is_empty() && !udp.contains("\"mine\""), "{udp}");
+    let csv = of(&["flows"], "csv");
+    assert!(csv.lines().next().unwrap().contains("mine,yours,state,started,wait"), "{csv}");
+    let zeek = of(&["flows"], "zeek");
+    assert!(zeek.contains("\tmine\tyours\tstate\tstarted\twait"), "{zeek}");
+    assert!(zeek.contains("\tcount\tcount\tstring\ttime\tinterval"), "{zeek}");
+    let eve: serde_json::Value =
+        serde_json::from_str(of(&["flows", "tcp"], "eve").lines().next().unwrap()).unwrap();
+    assert!(eve["flow"]["mine"].is_u64() && eve["flow"]["wait"].is_f64(), "{eve}");
+    let parquet = scratch("ends.parquet");
+    fs::write(
+        &parquet,
+        weir(&["flows", "-r", &file(), "--stack", stack.to_str().unwrap(), "--format", "parquet"]).stdout,
+    )
+    .unwrap();
+    let (count, names) = parquet_rows(&parquet);
+    assert!(
+        count > rows.len()
+            && ["mine", "state", "wait"].iter().all(|name| names.iter().any(|known| known == name))
+    );
+    // Rows of events are the same, without connections of other layers; `-e` alone asks for them.
+    let events = of(&["events", "-e", "tcp.ended"], "json");
+    assert_eq!(events.lines().count(), rows.len());
+    assert!(!of(&["events"], "json").contains("tcp.ended"));
+    let some = rows.iter().filter(|row| row["mine"].as_u64() > Some(5)).count();
+    assert!(some > 0 && some < rows.len());
+    for filter in ["tcp.ended.mine > 5", "conn.mine > 5", "ended.mine > 5"] {
+        assert_eq!(of(&["flows", filter], "json").lines().count(), some, "{filter}");
+    }
+}
+
 #[test]
 fn a_directory_has_a_file_for_each_hour() {
     let lake = scratch("lake/");

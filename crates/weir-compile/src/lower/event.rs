@@ -3,6 +3,7 @@
 use super::Lower;
 use super::packet_line::may_lack;
 use crate::catalog::FieldKey;
+use crate::question::Need;
 use std::net::Ipv6Addr;
 use weir_ir::build::Variable;
 use weir_ir::graph::{BinaryOp, Event, EventDecl, Op, Type, Value};
@@ -37,6 +38,33 @@ impl Lower<'_> {
         keys.any(|key| {
             key.layer() == Some(id) && matches!(key, FieldKey::Event(..) | FieldKey::EventColumn(..))
         })
+    }
+
+    /// Whether the ends of a layer's instances are reported as events.
+    pub(super) fn reports_ends(&self, id: LayerId) -> bool {
+        self.ends_of(id).any(|(number, _)| self.need.events.contains(number))
+    }
+
+    /// Whether a question asks for events at the ends of instances, in whatever layer.
+    pub(super) fn asks_for_ends(&self, need: &Need) -> bool {
+        let layers = (0..self.stack.layers.len() as u16).map(LayerId);
+        !need.events.is_empty()
+            && layers.into_iter().any(|id| self.ends_of(id).any(|(number, _)| need.events.contains(number)))
+    }
+
+    /// The columns of the layer's events `on end` that are read at the end of an instance: for rows of events, or for
+    /// rows of connections.
+    pub(super) fn end_values(&self, id: LayerId) -> Vec<model::EndValue> {
+        let in_records = self.need.connections && self.has_connections(id);
+        let read = self.ends_of(id).filter(|(number, _)| in_records || self.need.events.contains(*number));
+        read.flat_map(|(_, event)| event.end_columns.iter().map(|(_, value)| *value)).collect()
+    }
+
+    /// A layer's events `on end`, with their numbers.
+    fn ends_of(&self, id: LayerId) -> impl Iterator<Item = (usize, &model::Event)> {
+        let events = self.layer(id).protocol.events.iter().enumerate();
+        let ends = events.filter(|(_, event)| event.is_end());
+        ends.map(move |(at, event)| (self.catalog.event_number(id, at as u16), event))
     }
 
     /// The initial state: no event has occurred.

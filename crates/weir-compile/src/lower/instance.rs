@@ -4,6 +4,7 @@ use super::Lower;
 use super::event::Telling;
 use super::sequence::delivered_on;
 use crate::question::{RecordVar, TrieAlternative};
+use crate::whole::whole_of;
 use std::time::Duration;
 use weir_ir::abi::{TIMEOUT_MS, VERDICT_FLAGS};
 use weir_ir::build::Variable;
@@ -85,7 +86,8 @@ impl Lower<'_> {
             self.b.write(context.state, state);
             self.lower_restart(id, &context);
         }
-        if context.two_sided {
+        let has_terms = context.two_sided || self.reports_ends(id);
+        if has_terms {
             self.lower_terms(id, &context, false);
         }
         // If filters test events, or messages are wanted, the work is done even for flows of which nothing is wanted.
@@ -94,7 +96,7 @@ impl Lower<'_> {
             self.lower_wants(&context, work_done);
         }
         self.lower_work(id, &context);
-        if context.two_sided && is_asked {
+        if has_terms && is_asked {
             self.lower_terms(id, &context, true);
         }
         self.b.jump(work_done);
@@ -162,21 +164,23 @@ impl Lower<'_> {
         let hands_up = self.hands_up(id);
         let delivers =
             two_sided && !hands_up && self.bytes_wanted(self.layer(id).transport()) && delivered_on(protocol);
+        let (ends, end_values) = (self.reports_ends(id), self.end_values(id));
         self.b.graph.tables.push(TableDecl {
             name: protocol.declared.clone(),
             two_sided,
-            part: self.whole_of(id).filter(|_| two_sided),
+            part: whole_of(self.stack, id).filter(|_| two_sided),
             carries: self.layer(id).carries.clone(),
             key: self.key_layout(id, instance),
             asked: two_sided && self.asked[usize::from(id.0)],
-            observed: two_sided && (self.need.connections || delivers),
+            observed: two_sided && (self.need.connections || delivers || ends),
+            ends,
             delivers,
             timeout_ms: self.same_timeout(id),
         });
         self.tables.push(id);
         let connections = self.need.connections && two_sided;
         let conditional = !self.trie.is_unconditional();
-        let is_open = two_sided && !self.open[usize::from(id.0)].classes.is_empty();
+        let is_open = !self.open[usize::from(id.0)].classes.is_empty();
         let (words, verdict_words) = (self.trie.words() as u16, self.verdict_words());
         let remainder = self.trie.has_remainder();
         let has_timeouts = self.same_timeout(id).is_none();
@@ -185,7 +189,9 @@ impl Lower<'_> {
                 let id = VarId(at as u16);
                 var.first.is_some() || [&protocol.count, &protocol.prepare].iter().any(|s| self.sets(s, id))
             };
-            let observed = self.need.variables || connections && RecordVar::has(&var.name) && is_set();
+            let is_read = |value: &model::EndValue| matches!(value, model::EndValue::Var(read, _) if *read == VarId(at as u16));
+            let in_row = connections && RecordVar::has(&var.name) || end_values.iter().any(is_read);
+            let observed = self.need.variables || in_row && is_set();
             self.b.graph.vars.push(VarDecl {
                 table,
                 name: VarName::Layer(var.name.clone()),
@@ -200,7 +206,7 @@ impl Lower<'_> {
             declare(EngineVar::TimeoutMs, 0, true);
         }
         declare(EngineVar::Wants, 0, two_sided);
-        (0..words).for_each(|word| declare(EngineVar::Terms, word, two_sided && conditional));
+        (0..words).for_each(|word| declare(EngineVar::Terms, word, (two_sided || ends) && conditional));
         if is_open {
             (0..words).for_each(|word| declare(EngineVar::OpenTerms, word, delivers));
         }
@@ -208,7 +214,7 @@ impl Lower<'_> {
             (0..verdict_words).for_each(|word| declare(EngineVar::Verdict, word, two_sided));
         }
         if !protocol.states.is_empty() {
-            declare(EngineVar::State, 0, connections);
+            declare(EngineVar::State, 0, connections || end_values.contains(&model::EndValue::State));
         }
         let letters = history_letters([&protocol.count, &protocol.prepare]) * 2;
         if letters > 0 {

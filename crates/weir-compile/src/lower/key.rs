@@ -1,8 +1,8 @@
-//! Keys of instances: their layout, their words, their context, and the connection of which an instance is a part
-//! according to its key.
+//! Keys of instances: their layout, their words and their context.
 
 use super::Lower;
 use crate::types::value_type;
+use crate::walk::walk_through_lets;
 use weir_ir::graph::{BinaryOp, CompareOp, Meta, Op, Value};
 use weir_ir::key::{KeyLayout, KeyPart, KeyRole, KeySide};
 use weir_lang::model::{self, Expr, FieldId, FieldType, LayerId};
@@ -46,22 +46,6 @@ struct PlannedPart {
 }
 
 impl Lower<'_> {
-    /// The protocol of the connections that contain the instances of the layer `id`, if the instances are parts of
-    /// connections: both have the same endpoints, from a layer below both. The chunks of an association are such parts,
-    /// and do not form a second connection.
-    pub(super) fn whole_of(&self, id: LayerId) -> Option<String> {
-        let instance = self.layer(id).protocol.instance.as_ref()?;
-        let mut names = vec![];
-        for part in instance.source.iter().chain(&instance.destination) {
-            super::expr::walk_through_lets(&self.layer(id).protocol, part, &mut |e| {
-                if let Expr::Below(name) = e {
-                    names.push(name.clone());
-                }
-            });
-        }
-        names.iter().find_map(|name| self.instance_before(id, name, instance.source.len()))
-    }
-
     /// The fields of the key of a layer's connections, with their layers: its own, and those of the nearest layer
     /// below.
     pub(super) fn find_key_fields(&self, id: LayerId) -> Vec<(LayerId, FieldId)> {
@@ -71,7 +55,7 @@ impl Lower<'_> {
         };
         let (mut found, mut names) = (vec![], vec![]);
         for part in instance.source.iter().chain(&instance.destination) {
-            super::expr::walk_through_lets(protocol, part, &mut |e| match e {
+            walk_through_lets(protocol, part, &mut |e| match e {
                 Expr::Field(field) => found.push((id, *field)),
                 Expr::Below(name) => names.push(name.clone()),
                 _ => {}
@@ -91,35 +75,6 @@ impl Lower<'_> {
                         Some(field) => found.push((below, FieldId(field as u16))),
                         None => open.push(below),
                     }
-                }
-            }
-        }
-        found
-    }
-
-    /// The protocol of a layer below `id` that has a two-sided instance with `parts` key parts per side. `None` if some
-    /// path down reaches a layer with the field `name` first.
-    fn instance_before(&self, id: LayerId, name: &str, parts: usize) -> Option<String> {
-        let (mut open, mut seen, mut found) = (vec![id], vec![id], None);
-        while let Some(at) = open.pop() {
-            for below in self.stack.edges.iter().filter(|edge| edge.to == at).map(|edge| edge.from) {
-                let protocol = &self.layer(below).protocol;
-                let has_name = protocol.fields.iter().any(|f| f.is_called(name))
-                    || protocol.lets.iter().any(|value| value.name == name);
-                let is_kept = protocol
-                    .instance
-                    .as_ref()
-                    .is_some_and(|i| i.destination.len() == parts && i.condition.is_none());
-                match (has_name, is_kept) {
-                    (true, _) => return None,
-                    (false, true) if below != id => {
-                        found.get_or_insert_with(|| protocol.declared.clone());
-                    }
-                    _ if !seen.contains(&below) => {
-                        seen.push(below);
-                        open.push(below);
-                    }
-                    _ => {}
                 }
             }
         }

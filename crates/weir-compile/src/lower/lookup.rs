@@ -38,6 +38,10 @@ impl Lower<'_> {
     pub(super) fn flow_constraint(&mut self, bit: usize, layer: LayerId, above: Above) -> Option<Value> {
         let bit = &self.trie.alternatives[bit];
         let need = self.questions[bit.question].need;
+        // Events at the ends of instances concern packets of instances, the question's other events all packets.
+        if self.asks_for_ends(&need) {
+            return None;
+        }
         if above == Above::Nothing && !bit.has_remainder() && !need.flows() {
             return Some(self.b.bool(false));
         }

@@ -427,7 +427,7 @@ fn below_names<'a>(stack: &Stack, layers: impl Iterator<Item = &'a Layer>) -> Ve
         names.insert(key::BELOW_CONTEXT.to_owned());
     }
     for layer in layers {
-        expr::for_each_expr(&layer.protocol, &mut |e| {
+        crate::walk::for_each_expr(&layer.protocol, &mut |e| {
             if let weir_lang::model::Expr::Below(name) = e {
                 names.insert(name.clone());
             }

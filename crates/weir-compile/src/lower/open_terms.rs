@@ -9,6 +9,7 @@ use super::Lower;
 use super::instance::FlowContext;
 use crate::catalog::FieldKey;
 use crate::trie::ClassSet;
+use crate::whole::whole_of;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use weir_ir::engine_var::EngineVar;
@@ -31,12 +32,13 @@ impl Lower<'_> {
     /// By layer: the open decisions at the lookup of its connections.
     pub(super) fn find_open(&self) -> Vec<Open> {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
-        layers.map(|id| if self.is_two_sided(id) { self.open_at(id) } else { Open::default() }).collect()
+        let has_terms = |id| self.is_two_sided(id) || self.reports_ends(id);
+        layers.map(|id| if has_terms(id) { self.open_at(id) } else { Open::default() }).collect()
     }
 
     /// Whether its instances are connections, and not parts of connections below.
-    fn has_connections(&self, id: LayerId) -> bool {
-        self.is_two_sided(id) && self.whole_of(id).is_none()
+    pub(super) fn has_connections(&self, id: LayerId) -> bool {
+        self.is_two_sided(id) && whole_of(self.stack, id).is_none()
     }
 
     fn open_at(&self, id: LayerId) -> Open {

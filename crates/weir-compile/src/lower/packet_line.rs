@@ -2,9 +2,10 @@
 
 use super::Lower;
 use super::dispatch::DISPATCH_SLOTS;
-use super::expr::walk_through_lets;
+use super::expr::has_unit;
 use super::header::conditional_fields;
 use crate::types::value_type;
+use crate::walk::walk_through_lets;
 use weir_ir::graph::{BinaryOp, Op, Out, Value};
 use weir_lang::model::{Expr, FieldId, LayerId, Protocol, ShowPart};
 use weir_packet::ValueType;
@@ -193,6 +194,7 @@ pub(super) fn may_lack(protocol: &Protocol, expr: &Expr) -> bool {
     let (mut lacks, mut is_later) = (false, false);
     walk_through_lets(protocol, expr, &mut |e| match e {
         Expr::Field(field) => lacks |= conditional.contains(field),
+        Expr::Var(var, _) => lacks |= has_unit(protocol, *var),
         Expr::Ordered(_) => is_later = true,
         _ => {}
     });

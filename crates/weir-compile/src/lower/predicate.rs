@@ -362,6 +362,8 @@ impl Lower<'_> {
             | FieldKey::Session(_)
             | FieldKey::Event(..)
             | FieldKey::EventColumn(..)
+            | FieldKey::End(..)
+            | FieldKey::EndColumn(..)
             | FieldKey::SessionField(..) => unreachable!("no field of a layer's header"),
         }
     }

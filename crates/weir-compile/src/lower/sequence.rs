@@ -80,7 +80,7 @@ impl Lower<'_> {
     /// The fields that conditions read with `ordered.`.
     fn ordered_ids(&self, id: LayerId) -> Vec<FieldId> {
         let mut fields = vec![];
-        super::expr::for_each_expr(&self.layer(id).protocol, &mut |e| {
+        crate::walk::for_each_expr(&self.layer(id).protocol, &mut |e| {
             if let Expr::Ordered(f) = e
                 && !fields.contains(f)
             {

@@ -26,6 +26,7 @@ pub(super) fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             name: "t".into(),
             two_sided: true,
             observed: true,
+            ends: false,
             delivers: true,
             asked: false,
             part: None,

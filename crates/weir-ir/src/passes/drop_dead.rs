@@ -183,7 +183,10 @@ impl<'a> Needs<'a> {
             }
             let is_seen = match data.terminator {
                 Terminator::Done { .. } | Terminator::Rejoin { .. } => true,
-                Terminator::Lookup { table, .. } => graph.tables[table.index()].observed,
+                Terminator::Lookup { table, .. } => {
+                    let table = &graph.tables[table.index()];
+                    table.observed || table.ends
+                }
                 // The flow that this restart ends is not unique, so the restart stays.
                 Terminator::Restart => self.last_lookup[block.index()] == NO_LOOKUP,
                 _ => false,

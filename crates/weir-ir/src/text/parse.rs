@@ -128,6 +128,7 @@ impl Parser {
             name: line.name()?,
             two_sided: false,
             observed: false,
+            ends: false,
             delivers: false,
             asked: false,
             part: None,
@@ -139,6 +140,7 @@ impl Parser {
             let flag = match line.peek_word() {
                 Some("two_sided") => &mut table.two_sided,
                 Some("observed") => &mut table.observed,
+                Some("ends") => &mut table.ends,
                 Some("delivers") => &mut table.delivers,
                 Some("asked") => &mut table.asked,
                 Some("part") => {

@@ -179,9 +179,10 @@ fn print_declarations(graph: &Graph, f: &mut Formatter<'_>) -> fmt::Result {
 fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Result {
     let two_sided = flag(table.two_sided, "two_sided");
     let observed = flag(table.observed, "observed");
+    let ends = flag(table.ends, "ends");
     let delivers = flag(table.delivers, "delivers");
     let asked = flag(table.asked, "asked");
-    write!(f, "table{at} {}{two_sided}{observed}{delivers}{asked}", Name(&table.name))?;
+    write!(f, "table{at} {}{two_sided}{observed}{ends}{delivers}{asked}", Name(&table.name))?;
     if let Some(whole) = &table.part {
         write!(f, " part {}", Name(whole))?;
     }

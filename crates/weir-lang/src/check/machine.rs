@@ -6,17 +6,20 @@ use super::order;
 use super::protocol::Clauses;
 use super::scope::{Scope, duplicate};
 use crate::diag::{Diagnostic, Span};
-use crate::model::{EVENTS_MAX, Event, Expr, FieldId, Protocol, State, Target, Timeout, Transition, Trigger};
+use crate::model::{
+    EVENTS_MAX, EndValue, Event, Expr, FieldId, Held, Protocol, State, Target, Timeout, Transition, Trigger,
+};
 use crate::syntax::ast;
 use rustc_hash::FxHashMap;
 
-/// Causes of events that are not transitions.
-const TRIGGERS: [(&str, Trigger); 5] = [
+/// Causes of events that are not transitions. A transition may be called `end`: events `on end` then mean the transition.
+const TRIGGERS: [(&str, Trigger); 6] = [
     ("packet", Trigger::Packet),
     ("ordered", Trigger::Ordered),
     ("retransmission", Trigger::Retransmission),
     ("out_of_window", Trigger::OutOfWindow),
     ("inconsistent", Trigger::Inconsistent),
+    ("end", Trigger::End),
 ];
 
 /// Maximum number of fields stored with a waiting packet of a sequence.
@@ -158,7 +161,7 @@ impl Checker<'_> {
 
     fn transition(&mut self, clause: Span, tree: &ast::Transition, has_states: bool) {
         let name = &tree.name;
-        if TRIGGERS.iter().any(|(trigger, _)| *trigger == name.text) {
+        if TRIGGERS.iter().any(|(text, trigger)| *text == name.text && *trigger != Trigger::End) {
             let message =
                 format!("no transition can be called `{}`: it is the name of a built-in trigger", name.text);
             self.error(codes::RESERVED_NAME, message, name.span, "give it another name");
@@ -402,6 +405,9 @@ impl Checker<'_> {
             self.error(codes::RESERVED_NAME, message, tree.name.span, "give it another name");
         }
         let triggers: Vec<Trigger> = tree.triggers.iter().filter_map(|name| self.trigger(name)).collect();
+        if triggers.contains(&Trigger::End) {
+            return self.end_event(tree);
+        }
         self.occasions(tree, &triggers);
         // An event that is reported only on `ordered` can use the packet whose turn it is.
         let on_ordered = triggers.iter().all(|trigger| *trigger == Trigger::Ordered);
@@ -426,13 +432,98 @@ impl Checker<'_> {
             condition,
             assemble: tree.assemble.is_some(),
             columns,
+            end_columns: Vec::new(),
             doc: tree.doc.clone(),
         });
     }
 
+    /// An event `on end`. No packet belongs to it, so its columns are only what the instance holds, and nothing is
+    /// evaluated for it.
+    fn end_event(&mut self, tree: &ast::Event) {
+        let name = &tree.name.text;
+        if tree.triggers.len() > 1 {
+            let help = "declare two events: at the end of an instance there is no packet";
+            self.error(codes::BAD_CLAUSE, "`end` stands alone", tree.triggers[0].span, help);
+        }
+        if !self.scope.has_instance {
+            let help = "say how packets are grouped: `instance (src, dst)`";
+            self.error(codes::MISSING_CLAUSE, "`end` needs an instance", tree.triggers[0].span, help);
+        }
+        if let Some(condition) = &tree.condition {
+            let help = format!("select its rows with a filter on its columns: `{name}.column > 3`");
+            self.error(codes::BAD_CLAUSE, "an event `on end` has no `when`", condition.span, &help);
+        }
+        if let Some(span) = tree.assemble {
+            let help = "let an event `on ordered` or on a transition assemble";
+            self.error(codes::ASSEMBLE, "at the end of an instance nothing is assembled", span, help);
+        }
+        if let Some(other) = tree.with.iter().chain(&tree.after).next() {
+            let help = "leave `with` and `after` out: all other events of the instance were reported before";
+            self.error(codes::BAD_CLAUSE, "an event `on end` happens with no other event", other.span, help);
+        }
+        let mut end_columns = Vec::new();
+        let mut seen: FxHashMap<&str, Span> = FxHashMap::default();
+        for (name, value) in &tree.columns {
+            // `me.zeros` alone is called `zeros`.
+            let text =
+                name.text.strip_prefix("me.").or(name.text.strip_prefix("peer.")).unwrap_or(&name.text);
+            if let Some(first) = seen.insert(text, name.span) {
+                self.diagnostics.push(duplicate(text, first, name.span));
+            }
+            if let Some(found) = self.end_value(value) {
+                end_columns.push((text.to_string(), found));
+            }
+        }
+        self.protocol.events.push(Event {
+            name: name.clone(),
+            triggers: vec![Trigger::End],
+            with: Vec::new(),
+            after: Vec::new(),
+            condition: None,
+            assemble: false,
+            columns: Vec::new(),
+            end_columns,
+            doc: tree.doc.clone(),
+        });
+    }
+
+    /// A column of an event `on end`: a variable of the instance, or `state`.
+    fn end_value(&mut self, value: &ast::Expr) -> Option<EndValue> {
+        let name = match &value.kind {
+            ast::ExprKind::Name(name) => name.as_str(),
+            _ => "",
+        };
+        if name == "state" && self.scope.find(name).is_none() {
+            if self.protocol.states.is_empty() {
+                let help = "declare `states { … }`, or leave `state` out";
+                self.error(codes::MISSING_CLAUSE, "`state` needs states", value.span, help);
+            }
+            return Some(EndValue::State);
+        }
+        let before = self.diagnostics.len();
+        let found = self.resolver(Place::Instance).value(value).expr;
+        match found {
+            // A name that does not exist is reported by itself.
+            _ if self.diagnostics.len() > before => None,
+            Expr::Var(var, side) if self.protocol.vars[usize::from(var.0)].held != Held::Packet => {
+                Some(EndValue::Var(var, side))
+            }
+            _ => {
+                let message =
+                    "at the end of an instance there is no packet: only its variables and `state` are known";
+                let help = "keep the value in a variable: `vars { last: u32 }` and `prepare { last = … }`";
+                self.error(codes::NOT_HERE, message, value.span, help);
+                None
+            }
+        }
+    }
+
     fn trigger(&mut self, name: &ast::Name) -> Option<Trigger> {
         let transition = self.transitions.get(&name.text).map(|(index, _)| *index);
-        let Some((_, trigger)) = TRIGGERS.iter().find(|(word, _)| *word == name.text) else {
+        let meant = |(word, trigger): &&(&str, Trigger)| {
+            *word == name.text && (*trigger != Trigger::End || transition.is_none())
+        };
+        let Some((_, trigger)) = TRIGGERS.iter().find(meant) else {
             if let Some(index) = transition {
                 let restarts = self.protocol.transitions[index].to == Target::Restart;
                 if restarts && !self.protocol.states.is_empty() {
@@ -457,13 +548,13 @@ impl Checker<'_> {
             .at(name.span)
             .help(
                 "events happen on transitions, and on `packet`, `ordered`, `retransmission`, `out_of_window`, \
-                 `inconsistent`",
+                 `inconsistent`, `end`",
             )
             .did_you_mean(&name.text, known);
             self.diagnostics.push(diagnostic);
             return None;
         };
-        if *trigger != Trigger::Packet && !self.scope.has_sequence {
+        if !matches!(trigger, Trigger::Packet | Trigger::End) && !self.scope.has_sequence {
             let message = format!("`{}` needs a sequence", name.text);
             self.error(codes::MISSING_CLAUSE, message, name.span, "add `sequence at … of payload`");
         } else if *trigger == Trigger::OutOfWindow

@@ -13,6 +13,19 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
         let after = tree.after.iter().filter_map(|name| find(name, trees, diagnostics)).collect();
         (protocol.events[at].with, protocol.events[at].after) = (with, after);
     }
+    for (tree, at) in trees.iter().zip(0..) {
+        let waits = protocol.events[at].with.iter().chain(&protocol.events[at].after);
+        if let Some(&other) = waits.clone().find(|&&other| protocol.events[other].is_end()) {
+            let message =
+                format!("`{}` happens when the instance ends, and not on a packet", trees[other].name.text);
+            let at = tree.with.iter().chain(&tree.after).find(|name| name.text == trees[other].name.text);
+            diagnostics.push(
+                Diagnostic::error(codes::BAD_CLAUSE, message)
+                    .at(at.unwrap_or(&tree.name).span)
+                    .help("name an event that happens on packets"),
+            );
+        }
+    }
     // An event with `with` has the causes of the other event, and assembles nothing itself.
     for (tree, event) in trees.iter().zip(&protocol.events) {
         if event.assemble && !event.with.is_empty() {

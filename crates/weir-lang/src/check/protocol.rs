@@ -7,8 +7,8 @@ use super::scope::{BelowUse, Kind, Scope, Symbol, duplicate, sequence_bits};
 use super::{layout, lets, machine, types};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{
-    Alias, BinaryOp, Expr, FieldId, FieldType, Held, Payload, Protocol, Sequence, ShowPart, Side, Stmt, Var,
-    VarId,
+    Alias, BinaryOp, Expr, FieldId, FieldType, Held, Payload, Protocol, Sequence, ShowPart, Side, Stmt, Unit,
+    Var, VarId,
 };
 use crate::syntax::ast::{self, Clause, ClauseKind};
 use rustc_hash::FxHashMap;
@@ -299,22 +299,20 @@ impl Checker<'_> {
 
     fn var(&mut self, held: Held, name: &ast::Name, ty: &ast::Type) {
         let each_side = held == Held::Side;
-        let bits = match types::named_type(&ty.name.text) {
-            Some(FieldType::Unsigned { bits: bits @ (8 | 16 | 32 | 64), little: false })
-                if ty.length.is_none() =>
-            {
-                bits
+        let (bits, unit) = match (ty.name.text.as_str(), types::named_type(&ty.name.text)) {
+            _ if ty.length.is_some() => (0, Unit::None),
+            ("time", _) => (64, Unit::Time),
+            ("interval", _) => (64, Unit::Interval),
+            (_, Some(FieldType::Unsigned { bits: bits @ (8 | 16 | 32 | 64), little: false })) => {
+                (bits, Unit::None)
             }
-            _ => {
-                self.error(
-                    codes::UNKNOWN_TYPE,
-                    "a variable is a u8, u16, u32 or u64",
-                    ty.name.span,
-                    "write `u32`",
-                );
-                64
-            }
+            _ => (0, Unit::None),
         };
+        if bits == 0 {
+            let message = "a variable is a u8, u16, u32 or u64, a time or an interval";
+            self.error(codes::UNKNOWN_TYPE, message, ty.name.span, "write `u32`");
+        }
+        let bits = if bits == 0 { 64 } else { bits };
         if self.protocol.vars.len() >= VARS_MAX {
             let message = format!("a protocol has at most {VARS_MAX} variables");
             self.error(codes::TOO_MUCH, message, name.span, "each instance holds all of them");
@@ -338,7 +336,7 @@ impl Checker<'_> {
         } else {
             self.scope.sides.insert(name.text.clone(), id);
         }
-        self.protocol.vars.push(Var { name: name.text.clone(), held, bits, first: None });
+        self.protocol.vars.push(Var { name: name.text.clone(), held, bits, unit, first: None });
     }
 
     fn lets(&mut self, lets: &[&ast::Let], payload: Option<&Option<ast::Expr>>) {

@@ -77,7 +77,8 @@ fn is_one_sided(protocol: &Protocol) -> bool {
 }
 
 fn has_use_for_order(protocol: &Protocol) -> bool {
-    let is_of_order = |trigger: &Trigger| !matches!(trigger, Trigger::Packet | Trigger::Transition(_));
+    let is_of_order =
+        |trigger: &Trigger| !matches!(trigger, Trigger::Packet | Trigger::Transition(_) | Trigger::End);
     protocol.transitions.iter().any(|transition| transition.ordered)
         || protocol.events.iter().any(|event| event.assemble || event.triggers.iter().any(is_of_order))
 }

@@ -471,6 +471,7 @@ fn declarations(random: &mut Random) -> Graph {
         name: name.to_owned(),
         two_sided,
         observed: true,
+        ends: false,
         delivers: two_sided,
         asked: false,
         part: None,

@@ -87,6 +87,7 @@ impl Author<'_, '_> {
     /// `each side`, `vars` and `packet`.
     pub(super) fn vars(&mut self) -> Vec<String> {
         let mut clauses = vec![];
+        self.names.kept.clear();
         for word in ["each side", "vars", "packet"] {
             if word == "each side" && !self.names.two_sided || self.choices.chance(35) {
                 continue;
@@ -94,8 +95,8 @@ impl Author<'_, '_> {
             let (mut list, mut names) = (String::new(), vec![]);
             for _ in 0..1 + self.choices.below(3) {
                 let name = self.fresh("v");
-                let bits = self.choices.pick(&[8, 8, 16, 32, 64]);
-                list += &format!(" {name}: u{bits}");
+                let ty = self.choices.pick(&["u8", "u8", "u16", "u32", "u64", "time", "interval"]);
+                list += &format!(" {name}: {ty}");
                 match self.choices.below(5) {
                     0 => list += &format!(" = {}", self.choices.number()),
                     1 => list += &format!(" = {}", self.number(Place::Packet, 2)),
@@ -109,6 +110,7 @@ impl Author<'_, '_> {
                     names.push(name);
                 }
             }
+            self.names.kept.extend(names.iter().filter(|_| word != "packet").cloned());
             clauses.push((format!("{word} {{{list} }}"), names));
         }
         // Initial values must not use variables, so the names become known after all clauses.

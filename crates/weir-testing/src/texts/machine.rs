@@ -85,7 +85,25 @@ impl Author<'_, '_> {
             known.push(name);
             self.count += 1;
         }
+        if self.choices.chance(40) {
+            clauses.extend(self.end_event(!transitions.is_empty()));
+        }
         clauses
+    }
+
+    /// An event `on end`; `None` if the instance keeps nothing.
+    fn end_event(&mut self, has_states: bool) -> Option<String> {
+        let mut values = self.names.kept.clone();
+        values.extend(has_states.then(|| "state".to_string()));
+        if values.is_empty() {
+            return None;
+        }
+        let columns =
+            (0..1 + self.choices.below(3)).map(|at| format!("c{at} = {}", self.choices.pick(&values)));
+        let columns: Vec<String> = columns.collect();
+        self.count += 1;
+        let doc = self.doc();
+        Some(format!("event z{} on end {{ {} }}{doc}", self.count, columns.join(", ")))
     }
 
     fn event(

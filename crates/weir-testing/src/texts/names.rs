@@ -84,6 +84,8 @@ pub(super) struct Names {
     pub(super) two_sided: bool,
     /// Variables as written in expressions: `me.v1`, `v2`.
     pub(super) vars: Vec<String>,
+    /// Those of them that an instance keeps until its end.
+    pub(super) kept: Vec<String>,
     pub(super) states: Vec<String>,
     /// Fields that may follow `ordered.`; empty without a sequence.
     pub(super) ordered: Vec<String>,

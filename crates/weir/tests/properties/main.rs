@@ -39,6 +39,7 @@ mod claims;
 mod clock;
 mod corpus;
 mod drive;
+mod ends;
 mod engines;
 mod evasion;
 mod events;
