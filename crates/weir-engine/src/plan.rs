@@ -11,6 +11,7 @@ use crate::stream::{OverloadParams, StreamParams};
 use crate::words::Words;
 use std::sync::Arc;
 use weir_ir::abi::{Program, VERDICT_FLAGS};
+use weir_ir::slot::EngineSlot;
 use weir_packet::Value;
 use weir_sessions::{ProbeDecision, ProtocolSet, SessionRegistry};
 
@@ -115,6 +116,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Bounds on the memory of streams, per worker.
     pub overload: OverloadParams,
+    /// Questions about packets that receive each packet when it arrives: nothing that comes later decides.
+    pub at_once: QuestionSet,
     /// The policies for overlapping segments and fragments, by receiver.
     pub policies: Arc<Policies>,
     /// Counts the cycles that each stage takes.
@@ -126,7 +129,7 @@ pub struct Plan {
 pub struct Limits {
     /// Flows per table.
     pub flows_max: usize,
-    /// Packets held until their connection's verdict is known.
+    /// Packets held until their connection's verdict is known, or their datagram is complete.
     pub held_packets_max: usize,
     /// Bytes that these packets may occupy.
     pub held_bytes_max: usize,
@@ -202,9 +205,15 @@ impl Plan {
         self.probed & self.sessions.carried_by(layer)
     }
 
-    /// Whether a question receives packets depending on their connections or sessions.
+    /// Whether a question receives packets depending on their connections or sessions, or on other fragments of their
+    /// datagrams.
     pub fn holds_packets(&self) -> bool {
-        !self.packet_bits().is_subset(&self.immediate_bits())
+        self.holds_fragments() || !self.packet_bits().is_subset(&self.immediate_bits())
+    }
+
+    /// Whether a question receives fragments depending on other fragments of their datagrams.
+    pub fn holds_fragments(&self) -> bool {
+        !self.program.graph().slots_of(EngineSlot::PossibleTerms).is_empty()
     }
 
     /// Divides the memory between workers and the packets that wait for their connection, which get a quarter at
