@@ -35,5 +35,5 @@ owners! {
     streams, "Chunks of streams, and bytes that wait for their filter.";
     sessions, "Session parsers, and the first bytes of connections whose protocol is not known yet.";
     messages, "Unfinished messages in streams.";
-    held_packets, "Packets that wait until their connection is decided.";
+    held_packets, "Packets that wait until their connection is decided or their datagram is complete.";
 }

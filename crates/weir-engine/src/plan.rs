@@ -116,7 +116,7 @@ pub struct Plan {
     pub limits: Limits,
     /// Bounds on the memory of streams, per worker.
     pub overload: OverloadParams,
-    /// Questions about packets that receive each packet when it arrives: nothing that comes later decides.
+    /// Questions whose packets do not wait: they receive a fragment only if the fragment itself matches.
     pub at_once: QuestionSet,
     /// The policies for overlapping segments and fragments, by receiver.
     pub policies: Arc<Policies>,
@@ -205,10 +205,14 @@ impl Plan {
         self.probed & self.sessions.carried_by(layer)
     }
 
-    /// Whether a question receives packets depending on their connections or sessions, or on other fragments of their
-    /// datagrams.
+    /// Whether packets wait for data that comes later.
     pub fn holds_packets(&self) -> bool {
-        self.holds_fragments() || !self.packet_bits().is_subset(&self.immediate_bits())
+        self.awaits_connections() || self.holds_fragments()
+    }
+
+    /// Whether a question receives packets depending on their connections or sessions.
+    pub fn awaits_connections(&self) -> bool {
+        !self.packet_bits().is_subset(&self.immediate_bits())
     }
 
     /// Whether a question receives fragments depending on other fragments of their datagrams.
@@ -216,7 +220,7 @@ impl Plan {
         !self.program.graph().slots_of(EngineSlot::PossibleTerms).is_empty()
     }
 
-    /// Divides the memory between workers and the packets that wait for their connection, which get a quarter at
+    /// Divides the memory between workers and the packets that [wait](Self::holds_packets), which get a quarter at
     /// most. They are not counted in a worker's account, because they wait behind all workers.
     pub fn share_with_held_packets(&mut self) {
         let memory_max = self.overload.memory_max;

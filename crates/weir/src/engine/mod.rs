@@ -478,7 +478,6 @@ struct Work {
 impl Work {
     fn compile(self) -> Result<Compiled, Diagnostics> {
         let mut compiled = self.compiler.compile(&self.asks, &self.options)?;
-        // Handlers receive packets as they arrive.
         let handlers = self.make_workers.iter().enumerate().filter(|(_, make)| make.is_some());
         Arc::make_mut(&mut compiled.plan).at_once = handlers.map(|(question, _)| question).collect();
         Ok(Compiled { make_workers: self.make_workers, ..compiled })
