@@ -28,8 +28,8 @@ pub fn losses(ran: &Ran) {
     }
     if undecided > 0 {
         note!(
-            "weir: {undecided} packets were dropped before their connection was known: too many had to \
-             wait; find the flows first (weir flows), then filter by their addresses and ports"
+            "weir: {undecided} packets were dropped before their connection or their whole datagram was known: too \
+             many had to wait; find the flows first (weir flows), then filter by their addresses and ports"
         );
     }
     let shed = counters.flow.flows_shed - counters.flow.holders_shed;

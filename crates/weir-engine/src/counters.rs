@@ -41,7 +41,7 @@ counters! {
         wire_bytes, "Bytes on the wire of the packets read.";
         delivered, "Packets delivered to a question, or belonging to a connection that matches a question.";
         filtered, "Packets that were processed to their end and match no question.";
-        undecided, "Packets, counted above, whose match was given up before their connection was decided, because too many packets were held.";
+        undecided, "Packets, counted above, whose match was given up before their connection was decided or their datagram was complete, because too many packets were held.";
     }
 }
 

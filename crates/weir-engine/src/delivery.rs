@@ -5,17 +5,19 @@
 //! verdict on their flow changes. This module holds sessions and bytes of streams.
 
 use crate::counters::{Account, Counters};
-use crate::effects::{Effects, OpenSession};
+use crate::effects::{Datagram, Effects, OpenSession};
 use crate::emitted::Emitted;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::held_sessions::{HeldSession, HeldSessions, HeldSessionsMax};
-use crate::matcher::{FlowVerdict, Matcher, OpenMatch, PacketMatch, SessionMatch};
+use crate::matcher::{FlowVerdict, Matcher, PacketMatch, SessionMatch};
 use crate::plan::{Plan, SessionVerdict, Want};
 use crate::sets::{QuestionSet, RemainderSet, Terms};
 use crate::stage::Stages;
 use crate::stream::{HeldStreams, StreamBudget};
-use crate::subscriber::{Order, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate};
+use crate::subscriber::{
+    Order, PacketVerdict, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
+};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_ir::abi::OUTS_MAX;
@@ -42,7 +44,7 @@ pub(crate) struct Delivery<S> {
     pub stages: Stages,
     /// The outcomes of packets and flows.
     pub counters: Counters,
-    /// Flows with undecided packets.
+    /// Flows with undecided packets: connections, and datagrams in fragments.
     waiting: HashSet<FlowRef>,
     /// Sessions of flows whose record decides about them.
     sessions: HeldSessions,
@@ -98,18 +100,83 @@ impl<S: Subscriber> Delivery<S> {
                     self.subscriber.packet(self.order, question, &packet.seen);
                 }
             }
-            PacketMatch::Undecided(OpenMatch { flow, remainders, certain, possible }) => {
-                self.waiting.insert(flow);
-                let undecided = Undecided {
-                    flow,
-                    remainders: &remainders,
-                    certain: &certain,
-                    possible: &possible,
-                    otherwise: packet.otherwise,
-                    packet: SeenPacket { outs: &packet.seen.outs[..self.outs], ..packet.seen },
-                };
-                self.subscriber.undecided(self.order, &undecided);
+            PacketMatch::Undecided(verdict, possible) => self.hold(packet, &verdict, &possible),
+        }
+    }
+
+    /// Delivers a packet that is a fragment of these `datagrams`. If the datagram found last is incomplete, `terms` are the
+    /// fragment's certain and possible terms.
+    pub fn fragment(
+        &mut self,
+        packet: &PacketView<'_>,
+        terms: Option<[Terms<'_>; 2]>,
+        datagrams: &[Datagram],
+        flow: impl FnOnce() -> Option<(FlowRef, SessionVerdict)>,
+    ) {
+        let (mut verdict, mut possible) = self.verdict(packet.terms, flow);
+        let incomplete = datagrams.last().filter(|datagram| !datagram.is_complete);
+        if let (Some(datagram), Some(terms)) = (incomplete, terms) {
+            let [certain, of_datagram] = self.matcher.fragment(terms);
+            let open = of_datagram - &certain;
+            if !open.is_empty() {
+                possible |= &open;
+                verdict.datagram = Some((datagram.flow, open));
             }
+        }
+        self.complete_datagrams(datagrams, &verdict);
+        if !verdict.is_decided() {
+            return self.hold(packet, &verdict, &possible);
+        }
+        let delivered = !verdict.certain.is_empty();
+        self.counters.account(if delivered { Account::Delivered } else { packet.otherwise });
+        for question in &verdict.certain {
+            self.subscriber.packet(self.order, question, &packet.seen);
+        }
+    }
+
+    /// Which questions receive a packet with these terms, and which may receive it.
+    pub fn verdict(
+        &self,
+        terms: Terms<'_>,
+        flow: impl FnOnce() -> Option<(FlowRef, SessionVerdict)>,
+    ) -> (PacketVerdict, QuestionSet) {
+        match self.matcher.packet(terms, flow) {
+            PacketMatch::Decided(questions) => {
+                let certain = questions.into_owned();
+                (PacketVerdict { certain: certain.clone(), ..PacketVerdict::default() }, certain)
+            }
+            PacketMatch::Undecided(verdict, possible) => (verdict, possible),
+        }
+    }
+
+    /// Hands a packet over that is undecided.
+    fn hold(&mut self, packet: &PacketView<'_>, verdict: &PacketVerdict, possible: &QuestionSet) {
+        self.waiting.extend(verdict.flows().into_iter().flatten());
+        let undecided = Undecided {
+            verdict,
+            possible,
+            otherwise: packet.otherwise,
+            packet: SeenPacket { outs: &packet.seen.outs[..self.outs], ..packet.seen },
+        };
+        self.subscriber.undecided(self.order, &undecided);
+    }
+
+    /// Decides about the earlier fragments of the datagrams that a packet with this verdict completes.
+    pub fn complete_datagrams(&mut self, datagrams: &[Datagram], verdict: &PacketVerdict) {
+        for datagram in datagrams.iter().filter(|datagram| datagram.is_complete) {
+            if self.waiting.remove(&datagram.flow) {
+                self.subscriber.datagram(self.order, datagram.flow, Some(verdict));
+                // Another datagram may have the name of this one now.
+                self.waiting.extend(verdict.flows().into_iter().flatten());
+            }
+        }
+    }
+
+    /// Decides about the fragments of a datagram that ends incomplete.
+    #[inline]
+    pub fn lose_datagram(&mut self, datagram: FlowRef) {
+        if !self.waiting.is_empty() && self.waiting.remove(&datagram) {
+            self.subscriber.datagram(self.order, datagram, None);
         }
     }
 

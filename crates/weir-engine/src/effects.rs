@@ -1,5 +1,5 @@
 //! The effects of a packet that are applied at its end: events, bytes and sessions that layers above their connection
-//! may still decide, and flows that are over.
+//! may still decide, the datagrams that the packet is a fragment of, and flows that are over.
 //!
 //! Decided bytes of streams go to the subscriber at once, by reference, and are not kept here. Sessions are also
 //! matched at once, because the result says whether the program delivers further bytes of the same packet; decided
@@ -21,8 +21,18 @@ pub(crate) struct Effects {
     pub emitted: Emitted,
     streams: Vec<(FlowRef, HeldStreams)>,
     sessions: Vec<OpenSession>,
+    /// The datagrams that the packet is a fragment of, outermost first, if questions about packets depend on them.
+    datagrams: Vec<Datagram>,
     /// Flows that are over; this is their last packet.
     over: VecDeque<FlowRef>,
+}
+
+/// A datagram of which a packet is a fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Datagram {
+    pub flow: FlowRef,
+    /// The packet completes the datagram.
+    pub is_complete: bool,
 }
 
 /// A session that has been delivered to the questions known so far, and that more questions may receive.
@@ -66,6 +76,35 @@ impl Effects {
     /// Removes and returns the undecided sessions of one flow, or of all flows.
     pub fn take_sessions(&mut self, only: Option<FlowRef>) -> Vec<OpenSession> {
         self.sessions.extract_if(.., |session| only.is_none_or(|only| only == session.flow)).collect()
+    }
+
+    /// Records that the packet is a fragment of a datagram.
+    pub fn push_datagram(&mut self, flow: FlowRef) {
+        self.datagrams.push(Datagram { flow, is_complete: false });
+    }
+
+    /// Records that the packet completes the datagram that was found last.
+    pub fn complete_datagram(&mut self, flow: FlowRef) {
+        if let Some(last) = self.datagrams.last_mut().filter(|last| last.flow == flow) {
+            last.is_complete = true;
+        }
+    }
+
+    /// The packet is a fragment.
+    #[inline]
+    pub fn has_datagrams(&self) -> bool {
+        !self.datagrams.is_empty()
+    }
+
+    /// Removes and returns the datagrams of the packet.
+    pub fn take_datagrams(&mut self) -> Vec<Datagram> {
+        std::mem::take(&mut self.datagrams)
+    }
+
+    /// Removes a datagram that ends. Returns whether the packet has completed a datagram of this name.
+    pub fn forget_datagram(&mut self, flow: FlowRef) -> bool {
+        self.datagrams.retain(|datagram| datagram.flow != flow || datagram.is_complete);
+        self.datagrams.iter().any(|datagram| datagram.flow == flow)
     }
 
     /// Records that a flow is over: it ends when the packet is decided.
@@ -121,6 +160,19 @@ mod tests {
         assert!(effects.is_open());
         assert_eq!(taken(effects.take_streams(None)), [(2, vec![1])]);
         assert!(!effects.is_open());
+    }
+
+    #[test]
+    fn a_datagram_that_ends_is_forgotten_unless_the_packet_completes_it() {
+        let mut effects = Effects::default();
+        effects.push_datagram(flow(1));
+        effects.complete_datagram(flow(1));
+        // The datagram inside uses the place of the one around, which is over.
+        effects.push_datagram(flow(1));
+        effects.push_datagram(flow(2));
+        assert!(!effects.forget_datagram(flow(2)) && effects.forget_datagram(flow(1)));
+        assert_eq!(effects.take_datagrams(), [Datagram { flow: flow(1), is_complete: true }]);
+        assert!(!effects.has_datagrams());
     }
 
     #[test]

@@ -254,9 +254,24 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         let &FlowEnd { flow, reason, is_made } = end;
         if self.flows.is_observed(flow.table) || self.flows.reports_ends_alone(flow.table) {
             self.hand_over(flow, reason);
+        } else {
+            self.lose_datagram(flow);
         }
         // At the end of the capture the tables are released as a whole.
         self.flows.release(flow, reason != EndReason::EndOfCapture || is_made);
+    }
+
+    /// Decides about the fragments of a datagram that ends incomplete.
+    fn lose_datagram(&mut self, flow: FlowRef) {
+        let mut is_complete = self.effects.forget_datagram(flow);
+        for work in &mut self.work {
+            if let Work::Packet(packet) = work {
+                is_complete |= packet.effects.forget_datagram(flow);
+            }
+        }
+        if !is_complete {
+            self.delivery.lose_datagram(flow);
+        }
     }
 
     fn hand_over(&mut self, flow: FlowRef, reason: EndReason) {

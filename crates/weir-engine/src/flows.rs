@@ -45,6 +45,8 @@ pub(crate) struct Flows {
     outer_terms: Range<usize>,
     /// The slots of a packet's record that hold the further words of its terms.
     further_terms: Range<usize>,
+    /// The slots of a fragment's record that hold the terms certain and possible whatever the other fragments contain.
+    fragment_terms: [Range<usize>; 2],
     /// A question is about streams.
     wants_streams: bool,
     /// Flows that may hold memory besides their entry.
@@ -72,6 +74,8 @@ impl Flows {
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
         let (outer_terms, further_terms) =
             (graph.slots_of(EngineSlot::OuterTerms), graph.slots_of(EngineSlot::FurtherTerms));
+        let fragment_terms =
+            [EngineSlot::CertainTerms, EngineSlot::PossibleTerms].map(|slot| graph.slots_of(slot));
         let (expired, before) = (vec![], 0);
         Self {
             tables,
@@ -84,6 +88,7 @@ impl Flows {
             outer,
             outer_terms,
             further_terms,
+            fragment_terms,
             wants_streams,
             holders: Holders::default(),
             outer_bytes: 0,
@@ -161,6 +166,21 @@ impl Flows {
     #[inline]
     pub fn further_terms(&self) -> Range<usize> {
         self.further_terms.clone()
+    }
+
+    /// The terms of a fragment whose datagram is incomplete: those that hold whatever the other fragments contain, and
+    /// those that may hold.
+    pub fn fragment_terms<'a>(&self, k: &'a Continuation) -> [Terms<'a>; 2] {
+        self.fragment_terms.clone().map(|slots| match &k.outs[slots] {
+            [first, further @ ..] => Terms::new(*first, further),
+            [] => Terms::EMPTY,
+        })
+    }
+
+    /// Whether the flows of a table are datagrams whose fragments a question asks for.
+    #[inline]
+    pub fn holds_fragments(&self, table: Table) -> bool {
+        self.tables[table.index()].layout.holds_fragments
     }
 
     /// Hashes the key that a program requests.

@@ -121,6 +121,9 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn seq_assemble(&mut self, of: SeqSide<'_>) -> Slice {
+        if self.flow.layout.holds_fragments {
+            self.effects.complete_datagram(self.flow.flow_ref());
+        }
         self.flow.shared.sequences.assemble(of.sequence, of.flow, of.direction)
     }
 

@@ -11,7 +11,7 @@ use crate::flow_ref::FlowRef;
 use crate::plan::{Alternative, Plan, SessionVerdict, Want};
 use crate::sets::{ClassSet, ClassWords, QuestionSet, RemainderSet, Terms, of_classes};
 use crate::stream::FlowStreams;
-use crate::subscriber::EventView;
+use crate::subscriber::{EventView, PacketVerdict};
 use crate::tables::TableLayout;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -53,20 +53,8 @@ impl FlowVerdict {
 pub(crate) enum PacketMatch<'a> {
     /// The packet is for these questions.
     Decided(Cow<'a, QuestionSet>),
-    /// The packet's connection decides.
-    Undecided(OpenMatch),
-}
-
-/// Which questions a packet may be for, depending on its connection.
-#[derive(Debug, Clone)]
-pub(crate) struct OpenMatch {
-    pub flow: FlowRef,
-    /// Remainders that the packet itself fulfils.
-    pub remainders: RemainderSet,
-    /// Questions that receive the packet whatever the verdict on the flow.
-    pub certain: QuestionSet,
-    /// Questions that may receive the packet.
-    pub possible: QuestionSet,
+    /// The packet's connection decides; and the questions that may receive the packet.
+    Undecided(PacketVerdict, QuestionSet),
 }
 
 /// Which questions a session is for.
@@ -144,7 +132,18 @@ impl Matcher {
         if certain == possible {
             return PacketMatch::Decided(Cow::Owned(certain));
         }
-        PacketMatch::Undecided(OpenMatch { flow, remainders, certain, possible })
+        let connection = Some((flow, remainders));
+        PacketMatch::Undecided(PacketVerdict { certain, connection, datagram: None }, possible)
+    }
+
+    /// The questions that receive a fragment with these certain terms whatever its datagram is, and those that may
+    /// receive it because of these possible terms.
+    pub fn fragment(&self, [certain, possible]: [Terms<'_>; 2]) -> [QuestionSet; 2] {
+        let plan = &*self.plan;
+        let classes = certain.among(self.packet_classes());
+        let certain = of_classes(&self.masks.packets_of_class, classes).into_owned();
+        let possible = plan.questions_of(&(plan.remainders_of(possible) & &self.masks.packet_bits));
+        [certain, possible - &plan.at_once]
     }
 
     /// The questions that track a connection with these terms.

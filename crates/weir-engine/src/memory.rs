@@ -36,5 +36,5 @@ owners! {
     sessions, "Session parsers, and the first bytes of connections whose protocol is not known yet.";
     held_sessions, "Sessions that wait for the record of their connection.";
     messages, "Unfinished messages in streams.";
-    held_packets, "Packets that wait until their connection is decided.";
+    held_packets, "Packets that wait until their connection is decided or their datagram is complete.";
 }

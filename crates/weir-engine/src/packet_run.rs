@@ -160,7 +160,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
         if self.flows.reports_ends_alone(table) {
             self.place.reporting = Some(flow);
         }
-        if self.flows.is_observed(table) && self.place.nesting.enter(flow, self.flows.is_part(table)) {
+        if !self.flows.is_observed(table) {
+            self.note_fragment(flow);
+        } else if self.place.nesting.enter(flow, self.flows.is_part(table)) {
             self.record_outer(flow);
             if let (Some(outer), None) = (self.place.nesting.outer(), self.place.nesting.carrier()) {
                 self.flows.record_outer_terms(outer, &self.lane.k);
@@ -181,7 +183,16 @@ impl<S: Subscriber> PacketRun<'_, S> {
         if self.place.nesting.restart(flow) {
             self.record_outer(flow);
         }
+        self.note_fragment(flow);
         Ok(flow)
+    }
+
+    /// If the flow is a datagram, and a question asks for its fragments: records that the packet is one of them.
+    #[inline]
+    fn note_fragment(&mut self, flow: FlowHit) {
+        if self.flows.holds_fragments(flow.table()) {
+            self.effects.push_datagram(flow.flow());
+        }
     }
 
     fn make(&mut self) -> Result<FlowHit, Advance> {
@@ -269,6 +280,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
             self.effects.push_over(flow.flow());
         } else {
             self.flows.remove_unseen(flow.flow(), &mut self.delivery.counters.flow);
+            if !self.effects.forget_datagram(flow.flow()) {
+                self.delivery.lose_datagram(flow.flow());
+            }
         }
     }
 
@@ -308,6 +322,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
             let terms = self.lane.terms(self.flows);
             self.flows.record_terms(carrier.flow(), terms, |_, _| {});
             self.delivery.events(&mut self.effects.emitted, self.at.packet, terms);
+        }
+        if self.effects.has_datagrams() {
+            self.complete_datagrams();
         }
         self.settle_open();
         self.flows.messages.abandon();
@@ -362,6 +379,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
             Some(reason) => Account::Dropped(reason),
             None => Account::Filtered,
         };
+        if self.effects.has_datagrams() {
+            return self.decide_fragment(reason, otherwise);
+        }
         if !terms.intersects(self.delivery.matcher.packet_classes()) {
             return self.delivery.count(otherwise);
         }
@@ -369,6 +389,31 @@ impl<S: Subscriber> PacketRun<'_, S> {
         let flow = || connection.and_then(|found| flows.verdict(found));
         let seen = SeenPacket { meta: packet, block, extra: extras.get(index), outs: &self.lane.k.outs };
         self.delivery.packet(&PacketView { seen, terms, otherwise }, flow);
+    }
+
+    /// Decides which questions receive a packet that is a fragment, and the earlier fragments of the datagrams that the
+    /// packet completes.
+    #[cold]
+    fn decide_fragment(&mut self, reason: Option<DropReason>, otherwise: Account) {
+        let &PacketCtx { block, packet, extras, index, .. } = self.at;
+        let terms = self.lane.terms(self.flows);
+        let flows = &*self.flows;
+        let flow = || self.place.nesting.owner().and_then(|found| flows.verdict(found));
+        let of_fragment =
+            (reason == Some(DropReason::FragmentWaiting)).then(|| flows.fragment_terms(&self.lane.k));
+        let seen = SeenPacket { meta: packet, block, extra: extras.get(index), outs: &self.lane.k.outs };
+        let datagrams = self.effects.take_datagrams();
+        self.delivery.fragment(&PacketView { seen, terms, otherwise }, of_fragment, &datagrams, flow);
+    }
+
+    /// Decides about the earlier fragments of the datagrams that a packet completes which was delivered before.
+    #[cold]
+    fn complete_datagrams(&mut self) {
+        let flows = &*self.flows;
+        let flow = || self.place.nesting.owner().and_then(|found| flows.verdict(found));
+        let datagrams = self.effects.take_datagrams();
+        let (verdict, _) = self.delivery.verdict(self.lane.terms(flows), flow);
+        self.delivery.complete_datagrams(&datagrams, &verdict);
     }
 }
 

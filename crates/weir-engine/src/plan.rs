@@ -12,6 +12,7 @@ use crate::stream::{OverloadParams, StreamParams};
 use crate::words::Words;
 use std::sync::Arc;
 use weir_ir::abi::{Program, VERDICT_FLAGS};
+use weir_ir::slot::EngineSlot;
 use weir_packet::Value;
 use weir_sessions::{ProbeDecision, ProtocolSet, SessionRegistry};
 
@@ -118,6 +119,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Bounds on the memory of streams, per worker.
     pub overload: OverloadParams,
+    /// Questions whose packets do not wait: they receive a fragment only if the fragment itself matches.
+    pub at_once: QuestionSet,
     /// The policies for overlapping segments and fragments, by receiver.
     pub policies: Arc<Policies>,
     /// Counts the cycles that each stage takes.
@@ -129,7 +132,7 @@ pub struct Plan {
 pub struct Limits {
     /// Flows per table.
     pub flows_max: usize,
-    /// Packets held until their connection's verdict is known.
+    /// Packets held until their connection's verdict is known, or their datagram is complete.
     pub held_packets_max: usize,
     /// Bytes that these packets may occupy.
     pub held_bytes_max: usize,
@@ -205,12 +208,22 @@ impl Plan {
         self.probed & self.sessions.carried_by(layer)
     }
 
-    /// Whether a question receives packets depending on their connections or sessions.
+    /// Whether packets wait for data that comes later.
     pub fn holds_packets(&self) -> bool {
+        self.awaits_connections() || self.holds_fragments()
+    }
+
+    /// Whether a question receives packets depending on their connections or sessions.
+    pub fn awaits_connections(&self) -> bool {
         !self.packet_bits().is_subset(&self.immediate_bits())
     }
 
-    /// Divides the memory between workers and the packets that wait for their connection, which get a quarter at
+    /// Whether a question receives fragments depending on other fragments of their datagrams.
+    pub fn holds_fragments(&self) -> bool {
+        !self.program.graph().slots_of(EngineSlot::PossibleTerms).is_empty()
+    }
+
+    /// Divides the memory between workers and the packets that [wait](Self::holds_packets), which get a quarter at
     /// most. They are not counted in a worker's account, because they wait behind all workers.
     pub fn share_with_held_packets(&mut self) {
         let memory_max = self.overload.memory_max;

@@ -5,7 +5,7 @@ pub use crate::order::Order;
 use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
-use crate::plan::SessionVerdict;
+use crate::plan::{Plan, SessionVerdict};
 use crate::sets::{QuestionSet, RemainderSet};
 use crate::stream::StreamSubscriber;
 use crate::table::Header;
@@ -35,15 +35,60 @@ impl<'a> SeenPacket<'a> {
     }
 }
 
-/// A packet whose match depends on its connection or session.
+/// Which questions receive a packet, as far as that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PacketVerdict {
+    /// Questions that receive the packet whatever the verdict on its connection. For the questions that the packet's
+    /// datagram decides: those that receive the packet if the datagram stays incomplete.
+    pub certain: QuestionSet,
+    /// The connection that decides about further questions, and the remainders that the packet itself fulfils.
+    pub connection: Option<(FlowRef, RemainderSet)>,
+    /// If the packet is a fragment: its datagram, and the questions about which the datagram's other fragments decide.
+    pub datagram: Option<(FlowRef, QuestionSet)>,
+}
+
+impl PacketVerdict {
+    /// Nothing further decides about the packet.
+    #[inline]
+    pub fn is_decided(&self) -> bool {
+        self.connection.is_none() && self.datagram.is_none()
+    }
+
+    /// The flows that decide about the packet.
+    pub fn flows(&self) -> [Option<FlowRef>; 2] {
+        let connection = self.connection.as_ref().map(|(flow, _)| *flow);
+        [connection, self.datagram.as_ref().map(|(flow, _)| *flow)]
+    }
+
+    /// The questions that receive the packet whatever its connection and its datagram are.
+    pub fn settled(&self) -> Cow<'_, QuestionSet> {
+        match &self.datagram {
+            Some((_, open)) => Cow::Owned(&self.certain - open),
+            None => Cow::Borrowed(&self.certain),
+        }
+    }
+
+    /// Takes over the verdict of the packet that completes the datagram, for the `open` questions.
+    pub(crate) fn take_over(&mut self, completing: &Self, open: &QuestionSet, plan: &Plan) {
+        self.certain -= open;
+        self.certain |= &(&completing.certain & open);
+        // A question that depends on the fragment's own connection is open, too.
+        self.connection = completing.connection.as_ref().and_then(|(flow, remainders)| {
+            let remainders = remainders & &plan.bits_of_questions(&(open - &self.certain));
+            (!remainders.is_empty()).then_some((*flow, remainders))
+        });
+        self.datagram = completing.datagram.as_ref().and_then(|(flow, of_completing)| {
+            let open = of_completing & open;
+            (!open.is_empty()).then_some((*flow, open))
+        });
+    }
+}
+
+/// A packet whose match depends on its connection or session, or on other fragments of its datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Undecided<'a> {
-    /// Its flow.
-    pub flow: FlowRef,
-    /// Remainders that the packet itself fulfils.
-    pub remainders: &'a RemainderSet,
-    /// Questions that receive the packet whatever the verdict on the flow.
-    pub certain: &'a QuestionSet,
+    /// Which questions receive the packet, as far as that is known.
+    pub verdict: &'a PacketVerdict,
     /// Questions that may receive the packet.
     pub possible: &'a QuestionSet,
     /// How the packet is counted if no question receives it in the end.
@@ -128,6 +173,12 @@ pub trait Subscriber: StreamSubscriber + Send {
     /// A new verdict on a flow with undecided packets.
     fn settled(&mut self, order: Order, settled: VerdictUpdate) {
         let _ = (order, settled);
+    }
+
+    /// A datagram with undecided fragments is complete, or has ended incomplete (`None`). The fragments take over the
+    /// verdict of the packet that completes the datagram.
+    fn datagram(&mut self, order: Order, datagram: FlowRef, verdict: Option<&PacketVerdict>) {
+        let _ = (order, datagram, verdict);
     }
 
     /// A connection that has ended.

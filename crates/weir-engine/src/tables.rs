@@ -66,6 +66,9 @@ pub(crate) struct TableLayout {
     /// The table's flows are parts of connections found before them.
     pub part: bool,
     pub sequence: Option<Sequence>,
+    /// The table's flows are datagrams in fragments, and a question about packets asks for the fragments of the datagrams
+    /// that match.
+    pub holds_fragments: bool,
     /// Bytes of waiting segments are needed whatever is wanted of the flow: they are reassembled for the next layer
     /// or for messages, or compared with overlapping bytes.
     pub keeps_bytes: bool,
@@ -164,6 +167,8 @@ impl TableLayout {
             reports_ends: declared.ends,
             part: declared.part.is_some(),
             sequence,
+            holds_fragments: sequence.is_some_and(|sequence| graph.sequences[sequence.index()].retain)
+                && plan.holds_fragments(),
             keeps_bytes: sequence.is_some_and(|sequence| keeps_bytes(graph, table, sequence)),
             probed: plan.probed_over(declared.carries.as_ref().unwrap_or(&declared.name)),
         }

@@ -24,16 +24,29 @@ pub enum EngineSlot {
     /// Which of the outer connection's [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold before the
     /// inner connection is looked up: one slot for each word. Only for connections inside connections.
     OuterTerms,
+    /// Of a packet that ends with [`DropReason::FragmentWaiting`](weir_packet::DropReason): the terms that hold whatever
+    /// the other fragments of its datagram contain, one slot for each word. Only if a question about packets depends on
+    /// the contents of datagrams.
+    CertainTerms,
+    /// As [`CertainTerms`](Self::CertainTerms): the terms that may hold.
+    PossibleTerms,
 }
 
 impl EngineSlot {
-    const ALL: [EngineSlot; 2] = [EngineSlot::FurtherTerms, EngineSlot::OuterTerms];
+    const ALL: [EngineSlot; 4] = [
+        EngineSlot::FurtherTerms,
+        EngineSlot::OuterTerms,
+        EngineSlot::CertainTerms,
+        EngineSlot::PossibleTerms,
+    ];
 
     /// The name in the text form of graphs, which begins with `$`.
     pub const fn text(self) -> &'static str {
         match self {
             EngineSlot::FurtherTerms => "$further_terms",
             EngineSlot::OuterTerms => "$outer_terms",
+            EngineSlot::CertainTerms => "$certain_terms",
+            EngineSlot::PossibleTerms => "$possible_terms",
         }
     }
 }

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
-use weir_engine::plan::{ClassSet, ConnectionValue, Limits, Plan, QuestionPlan, RemainderSet, Want};
+use weir_engine::plan::{
+    ClassSet, ConnectionValue, Limits, Plan, QuestionPlan, QuestionSet, RemainderSet, Want,
+};
 use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
@@ -479,6 +481,7 @@ impl Compiler {
             overload: options.overload,
             policies: Arc::new(options.policies.clone()),
             timed: options.timed,
+            at_once: QuestionSet::EMPTY,
         };
         plan.verdicts = plan.verdict_bits();
         if plan.holds_packets() {

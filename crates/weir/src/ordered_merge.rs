@@ -9,7 +9,7 @@
 use crate::compile::Compiled;
 use crate::item::{Item, Shape};
 use crate::outcome::{Changes, Outcome};
-use crate::worker_output::{KeptPacket, Presenter, Yielded};
+use crate::worker_output::{HeldPacket, KeptPacket, Presenter, Yielded};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_engine::counters::{Account, Counters};
@@ -150,10 +150,12 @@ impl<'a> Merger<'a> {
             }
             Yielded::Item(question, item) => return self.changes.item(question, item),
             Yielded::Held(held) => {
-                let (flow, bytes) = ((worker, held.flow), held.packet.bytes());
-                hold.hold(flow, Waiting::Packet(held.packet), bytes, held.remainders, held.certain);
+                let HeldPacket { verdict, packet } = *held;
+                let bytes = packet.bytes();
+                hold.hold(worker, Waiting::Packet(packet), bytes, verdict);
             }
             Yielded::VerdictUpdate(settled) => hold.settle(worker, &settled),
+            Yielded::Datagram(datagram, verdict) => hold.complete(worker, datagram, verdict.as_deref()),
         }
         while let Some((packet, questions)) = self.hold[queue].pop() {
             self.hand_out(packet, &questions);

@@ -15,10 +15,9 @@ use weir_compile::OutValue;
 use weir_engine::FlowRef;
 use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
-use weir_engine::plan::{QuestionSet, RemainderSet};
 use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
 use weir_engine::subscriber::{
-    EventView, Order, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
+    EventView, Order, PacketVerdict, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
 };
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
@@ -34,15 +33,14 @@ pub enum Yielded {
     Held(Box<HeldPacket>),
     /// A new verdict on a flow with waiting packets.
     VerdictUpdate(VerdictUpdate),
+    /// A datagram with waiting fragments is complete, or has ended incomplete (`None`).
+    Datagram(FlowRef, Option<Box<PacketVerdict>>),
 }
 
 /// A waiting packet.
 #[derive(Debug)]
 pub struct HeldPacket {
-    pub flow: FlowRef,
-    pub remainders: RemainderSet,
-    /// Questions that receive the packet whatever the verdict.
-    pub certain: QuestionSet,
+    pub verdict: PacketVerdict,
     pub packet: KeptPacket,
 }
 
@@ -207,14 +205,26 @@ impl Subscriber for Collector {
     }
 
     fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
-        let Undecided { flow, remainders, certain, .. } = *packet;
-        let (remainders, certain) = (remainders.clone(), certain.clone());
-        let held = HeldPacket { flow, remainders, certain, packet: self.presenter.keep(packet) };
+        let seen = &packet.packet;
+        for question in &*packet.verdict.settled() {
+            // Handlers receive packets as they arrive.
+            if let Some(handler) = self.handler(question) {
+                let frame = seen.frame();
+                handler.packet(&with_frame(seen.meta, &frame), &frame);
+            }
+        }
+        let verdict = packet.verdict.clone();
+        let held = HeldPacket { verdict, packet: self.presenter.keep(packet) };
         self.yielded.push_back((order, Yielded::Held(Box::new(held))));
     }
 
     fn settled(&mut self, order: Order, settled: VerdictUpdate) {
         self.yielded.push_back((order, Yielded::VerdictUpdate(settled)));
+    }
+
+    fn datagram(&mut self, order: Order, datagram: FlowRef, verdict: Option<&PacketVerdict>) {
+        let verdict = verdict.cloned().map(Box::new);
+        self.yielded.push_back((order, Yielded::Datagram(datagram, verdict)));
     }
 
     fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {

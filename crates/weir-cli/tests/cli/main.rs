@@ -167,6 +167,25 @@ fn matching_frames_are_written_in_order_and_read_again() {
     }
 }
 
+/// HTTP inside VLAN, MPLS, GRE and VXLAN, where each tunnel and the innermost IPv6 are fragmented.
+#[test]
+fn the_frames_of_a_connection_include_all_fragments() {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/found/n2.pcap");
+    if !capture.exists() {
+        return;
+    }
+    let (capture, out) = (capture.to_str().unwrap(), scratch("n2.pcapng"));
+    let out = out.to_str().unwrap();
+    for filter in ["http.host contains \"n2\"", "tcp", "udp.port == 4789 and not arp"] {
+        for workers in ["1", "2"] {
+            answer(&["packets", "-r", capture, "-j", workers, "-w", out, filter], 0);
+            assert_eq!(answer(&["packets", "-r", out, "--count"], 0).trim(), "48", "{filter}");
+            assert_eq!(answer(&["http", "-r", out], 0), answer(&["http", "-r", capture], 0));
+        }
+    }
+    assert_eq!(answer(&["packets", "-r", capture, "--count", "not tcp"], 1).trim(), "0");
+}
+
 #[test]
 fn rows_are_the_same_whatever_the_engine_passes_and_workers() {
     let file = example();

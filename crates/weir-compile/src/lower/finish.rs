@@ -102,6 +102,9 @@ impl Lower<'_> {
             for (slot, &value) in self.further_terms.clone().zip(&terms[1..]) {
                 self.b.push(Op::Store { out: Out(slot), value });
             }
+            if reason == Some(DropReason::FragmentWaiting) {
+                self.lower_fragment_terms();
+            }
             self.b.done(terms[0], reason);
         }
     }
@@ -148,8 +151,8 @@ impl Lower<'_> {
         self.terms_where(&|_| None)
     }
 
-    /// As [`terms_value`](Self::terms_value), with assumed values for some predicates.
-    pub(super) fn terms_where(&mut self, known: &dyn Fn(usize) -> Option<bool>) -> Vec<Value> {
+    /// As [`terms_value`](Self::terms_value), with other values for some predicates.
+    pub(super) fn terms_where(&mut self, known: &dyn Fn(usize) -> Option<Value>) -> Vec<Value> {
         let none = self.b.int(0);
         let mut all = vec![none; self.trie.words()];
         self.add_terms_below(Trie::ROOT, None, &mut all, known);
@@ -162,13 +165,13 @@ impl Lower<'_> {
         node: NodeId,
         holds: Option<Value>,
         all: &mut [Value],
-        known: &dyn Fn(usize) -> Option<bool>,
+        known: &dyn Fn(usize) -> Option<Value>,
     ) {
         let Node { predicate, children, class, .. } = &self.trie.nodes[node];
         let mut holds = holds;
         if let Some(p) = *predicate {
             let value = match known(p) {
-                Some(known) => self.b.bool(known),
+                Some(known) => known,
                 None => self.predicate_value(p),
             };
             holds = Some(match holds {
@@ -207,7 +210,7 @@ impl Lower<'_> {
         nodes: &[NodeId],
         holds: Option<Value>,
         all: &mut [Value],
-        known: &dyn Fn(usize) -> Option<bool>,
+        known: &dyn Fn(usize) -> Option<Value>,
     ) {
         let words: Vec<Variable> = all.iter().map(|_| self.b.variable(Type::Int)).collect();
         words.iter().zip(&*all).for_each(|(&word, &value)| self.b.write(word, value));

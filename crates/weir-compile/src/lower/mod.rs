@@ -12,6 +12,7 @@ mod dispatch;
 mod event;
 mod expr;
 mod finish;
+mod fragment_terms;
 mod frame_test;
 mod groups;
 mod header;
@@ -155,6 +156,8 @@ struct Lower<'a> {
     outer: Option<Out>,
     /// The slots of the second and further words of terms.
     further_terms: Range<u32>,
+    /// The terms of fragments, if a question about packets needs them.
+    fragment_terms: Option<fragment_terms::FragmentTerms>,
     /// The state of messages, if the stack has any, and the layers that are messages or inside them.
     messages: Option<messages::MessageVars>,
     in_messages: FxHashSet<LayerId>,
@@ -228,6 +231,7 @@ impl<'a> Lower<'a> {
             open: vec![],
             outer: None,
             further_terms: 0..0,
+            fragment_terms: None,
             messages: None,
             in_messages: FxHashSet::default(),
             fuels: vec![],

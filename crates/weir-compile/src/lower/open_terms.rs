@@ -99,9 +99,10 @@ impl Lower<'_> {
         let open = self.open[usize::from(id.0)].clone();
         let is_open = |p| open.predicates.contains(&p) || !work_is_done && open.of_events.contains(&p);
         let trie = self.trie;
-        let terms = self.terms_where(&|p| (is_open(p) && trie.may_be_undone(p)).then_some(false));
+        let [no, yes] = [false, true].map(|value| self.b.bool(value));
+        let terms = self.terms_where(&|p| (is_open(p) && trie.may_be_undone(p)).then_some(no));
         if !open.classes.is_empty() {
-            let possible = self.terms_where(&|p| (is_open(p) && trie.may_come_to_hold(p)).then_some(true));
+            let possible = self.terms_where(&|p| (is_open(p) && trie.may_come_to_hold(p)).then_some(yes));
             for (word, possible) in possible.into_iter().enumerate() {
                 let var = self.engine_word(context.table, EngineVar::OpenTerms, word);
                 let mask = self.b.int(open.classes.word(word));

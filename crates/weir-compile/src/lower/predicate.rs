@@ -71,7 +71,8 @@ impl Lower<'_> {
         own.chain(grouped).collect()
     }
 
-    fn any(&mut self, p: usize) -> Value {
+    /// Whether the predicate held for a header that has been parsed; for `!=`, whether a value was equal.
+    pub(super) fn any(&mut self, p: usize) -> Value {
         match self.predicates[p] {
             PredicateVars::Own { any, .. } => self.b.read(any),
             PredicateVars::Grouped { group, bit } => self.bit(self.groups[group].any, bit),

@@ -477,7 +477,9 @@ struct Work {
 
 impl Work {
     fn compile(self) -> Result<Compiled, Diagnostics> {
-        let compiled = self.compiler.compile(&self.asks, &self.options)?;
+        let mut compiled = self.compiler.compile(&self.asks, &self.options)?;
+        let handlers = self.make_workers.iter().enumerate().filter(|(_, make)| make.is_some());
+        Arc::make_mut(&mut compiled.plan).at_once = handlers.map(|(question, _)| question).collect();
         Ok(Compiled { make_workers: self.make_workers, ..compiled })
     }
 }

@@ -181,6 +181,45 @@ fn a_question_that_is_taken_away_was_given_all_that_was_found() {
     }
 }
 
+/// The questions change between two fragments: what waits for the datagram does not wait forever.
+#[test]
+fn fragments_wait_while_the_questions_change() {
+    use weir_testing::frames::{V4, ethernet, ipv4, udp};
+    let datagram = udp((53, 4000), b"sixteen bytes ok");
+    let fragment = |place, bytes: &[u8]| {
+        let packet = ipv4((V4[0], V4[1]), 17, 7, place, &[], bytes);
+        [crate::io::MemoryPacket::ethernet(ethernet(0x0800, &packet))]
+    };
+    let (of_udp, other, of_ip) =
+        (("udp.port == 53", Want::Packets), ("udp.port == 54", Want::Packets), ("ip", Want::Packets));
+    let nothing = ("", Want::Nothing);
+    for (before, after, wanted) in [
+        ([of_udp, of_ip], [of_udp, of_ip], [3, 3]),
+        // The second fragment alone is not of the removed question, and nobody waits for it.
+        ([of_udp, of_ip], [nothing, of_ip], [0, 3]),
+        ([of_udp, nothing], [of_udp, of_ip], [3, 2]),
+        ([of_udp, other], [of_udp, nothing], [3, 0]),
+    ] {
+        let source = || {
+            let source = weir_io::MemorySource::new().then_packets(fragment(0x2000, &datagram[..16]));
+            source.then_packets(fragment(0, &datagram)).then_packets(fragment(2, &datagram[16..]))
+        };
+        for workers in [1, 2] {
+            let programs =
+                [compile(&before), compile(&after), compile(&after), compile(&after), compile(&after)];
+            let mut changes = Replaced { programs: &programs, every: 1, bursts: 0, rows: vec![vec![]; 2] };
+            let (compiler, first) = (Compiler::default(), programs[0].clone());
+            let outcome =
+                run_changing(&compiler, first, &mut source(), &[], workers, &mut changes, &mut |_| ());
+            assert_eq!(outcome.counters.adds_up(0), Ok(()));
+            assert_eq!(outcome.counters.packet.undecided, 0);
+            let rows: Vec<usize> = changes.rows.iter().map(Vec::len).collect();
+            // Several workers receive all three packets before they change.
+            assert!(workers > 1 || rows == wanted, "{before:?} then {after:?}: {rows:?}");
+        }
+    }
+}
+
 /// As [`replaced`], with one change: the second program runs to the end.
 fn replaced_once(programs: &[Compiled; 2], after: usize) -> (Rows, Outcome) {
     let [first, second] = programs;

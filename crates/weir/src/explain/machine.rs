@@ -20,7 +20,8 @@ pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
             true => "packets are decided one by one: no connection is looked up",
             false => "packets are decided one by one, with what was remembered of those before",
         };
-        return vec![("none", states.into())];
+        let hold = hold_of(plan).map(|text| ("hold", text));
+        return [("none", states.into())].into_iter().chain(hold).collect();
     }
     let mut states = vec![];
     let carriers = carriers(plan, graph);
@@ -50,10 +51,7 @@ pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
     if !plan.probed.is_empty() || is_streamed {
         states.push(("over", "no byte is put in order any more; packets are looked up and counted".into()));
     }
-    if plan.holds_packets() {
-        states
-            .push(("hold", "packets wait until their connection is decided → delivered, or dropped".into()));
-    }
+    states.extend(hold_of(plan).map(|text| ("hold", text)));
     if plan.records {
         let of = tables.join(", ");
         states.push(("track", format!("the record of each connection ({of}), until it is over → delivered")));
@@ -62,6 +60,19 @@ pub fn machine(compiled: &Compiled) -> Vec<(&'static str, String)> {
         states.push(("track", format!("connections ({}), for what packets say of them", tables.join(", "))));
     }
     states
+}
+
+/// What packets wait for, if they do.
+fn hold_of(plan: &Plan) -> Option<String> {
+    let what = match (plan.awaits_connections(), plan.holds_fragments()) {
+        (false, false) => return None,
+        (true, false) => "packets wait until their connection is decided",
+        (false, true) => "fragments wait until their datagram is complete",
+        (true, true) => {
+            "packets wait until their connection is decided, fragments until their datagram is complete"
+        }
+    };
+    Some(format!("{what} → delivered, or dropped"))
 }
 
 /// Names of protocols.

@@ -23,6 +23,7 @@
 //! * `many`: stacks of many layers and many events.
 //! * `memory`: packet memory that is returned to its source with each burst.
 //! * `layers`: `engines` for damaged packets of every layer that has a capture.
+//! * `fragments`: all fragments of a datagram that matches are delivered.
 //! * `hostile`: malicious traffic: no panics, bounded memory.
 //! * `keys`: flows keyed by something other than addresses and ports.
 //! * `texts`: randomly generated protocols give the same results in every engine.
@@ -43,6 +44,7 @@ mod ends;
 mod engines;
 mod evasion;
 mod events;
+mod fragments;
 mod hostile;
 mod idle;
 mod keys;
