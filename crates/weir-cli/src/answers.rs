@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir::io::outlet::{Load, Refused};
 use weir::io::{CaptureFormat, Findings, Format, Outlet, RowBatch};
-use weir::packet::Value;
+use weir::packet::{Column, Value};
 use weir::{Item, Next, RunEnd, TakeItems};
 
 /// Size of a batch in bytes: the answer that reaches it ends the batch.
@@ -100,6 +100,8 @@ pub struct Answers {
     form: Form,
     rows: Box<dyn Rows>,
     view: View,
+    /// The index of the question whose DNS answers name hosts, and the columns of its rows.
+    naming: Option<(usize, Vec<Column>)>,
     counted: Counted,
     output: QuestionOutput,
     has_failed: Arc<AtomicBool>,
@@ -151,6 +153,7 @@ impl Answers {
             form,
             rows,
             view,
+            naming: None,
             counted,
             output: QuestionOutput { outlet, destination, totals },
             has_failed,
@@ -162,6 +165,11 @@ impl Answers {
             count: 0,
             lost: 0,
         }
+    }
+
+    /// DNS answers, the items of the question with this index, name hosts; `columns` are the columns of their rows.
+    pub fn with_naming(self, question: usize, columns: Vec<Column>) -> Self {
+        Self { naming: Some((question, columns)), ..self }
     }
 
     /// The output, for those who wait for it.
@@ -289,7 +297,13 @@ impl Answers {
 }
 
 impl TakeItems for Answers {
-    fn take(&mut self, _question: usize, item: Item) -> Next {
+    fn take(&mut self, question: usize, item: Item) -> Next {
+        if let (Some((naming, columns)), Item::Session(_, row)) = (&self.naming, &item)
+            && *naming == question
+        {
+            self.view.learn(columns, row);
+            return Next::Go;
+        }
         if !self.has_failed() {
             self.take_item(item);
         }

@@ -97,6 +97,10 @@ pub struct Program {
     /// between the two directions, each direction becomes a connection
     #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Advanced")]
     pub add_context: Vec<String>,
+    /// Take connections with a port for a session protocol, whatever their bytes are: 'tcp.port == 8443: tls'. May be given
+    /// several times; the first match applies
+    #[arg(long, value_name = "FILTER:PROTOCOL", help_heading = "Input")]
+    pub decode_as: Vec<String>,
     /// Execution engine: auto, native, interpreter
     #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = ["auto", "native", "interpreter"], help_heading = "Advanced")]
     pub engine: String,
@@ -142,6 +146,10 @@ pub struct View {
     /// Sort rows by a column; -COLUMN: largest first
     #[arg(long, value_name = "[-]COLUMN", allow_hyphen_values = true, help_heading = "Output")]
     pub sort: Option<String>,
+    /// Add names of hosts: from a file in the form of hosts(5), from /etc/hosts (`hosts`), or from the DNS answers in the
+    /// captures (`dns`). Nothing is looked up on the network. May be given several times
+    #[arg(long, value_name = "FILE|hosts|dns", help_heading = "Output")]
+    pub names: Vec<String>,
     /// Show all columns in a table
     #[arg(long, help_heading = "Output")]
     pub wide: bool,
@@ -153,8 +161,8 @@ pub struct View {
 impl View {
     /// Adds these options to the question.
     pub fn put_into(self, spec: QuestionSpec) -> QuestionSpec {
-        let Self { columns, limit, sort, wide, local } = self;
-        QuestionSpec { columns, limit, sort, wide, local, ..spec }
+        let Self { columns, limit, sort, names, wide, local } = self;
+        QuestionSpec { columns, limit, sort, names, wide, local, ..spec }
     }
 }
 

@@ -118,6 +118,7 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
         },
         without_passes: program.without.clone(),
         bpf: program.bpf,
+        decode_as: program.decode_as.clone(),
         context: ContextChanges {
             ignored: program.ignore_context.clone(),
             added: program.add_context.clone(),

@@ -33,6 +33,7 @@ mod failure;
 mod file_options;
 mod form;
 mod grep;
+mod host_names;
 mod input;
 mod memory;
 mod merged_logs;

@@ -16,7 +16,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use weir::io::{Findings, Options, Partitions};
-use weir::{Compiler, Question, Subscription};
+use weir::packet::Column;
+use weir::{Compiler, Log, Need, Question, Subscription, Want};
 
 /// The code of an unknown field in a filter.
 const UNKNOWN_FIELD: &str = "W0106";
@@ -161,8 +162,18 @@ impl QuestionSet {
         Ok(view)
     }
 
+    /// Adds a question for all DNS answers. Returns its index, and the columns of its rows.
+    fn naming(&self, questions: &mut Vec<Question>) -> Option<(usize, Vec<Column>)> {
+        let log = Log::of(self.compiler.sessions(), "dns")?;
+        let ask =
+            weir::Ask { filter: String::new(), need: Need::default(), want: Want::Sessions(log.asked()) };
+        questions.push(Question::new(ask, log.shape()));
+        Some((questions.len() - 1, log.columns()))
+    }
+
     fn prepare(&self, spec: &QuestionSpec, mut resolved: Resolved, view: View, form: Form) -> Prepared {
-        let (questions, note) = (std::mem::take(&mut resolved.questions), resolved.note.take());
+        let (mut questions, note) = (std::mem::take(&mut resolved.questions), resolved.note.take());
+        let naming = view.learns_names().then(|| self.naming(&mut questions)).flatten();
         let lost_bytes = resolved.lost_bytes;
         let run = RunParts {
             stdout: self.stdout,
@@ -171,6 +182,10 @@ impl QuestionSet {
             outlets: &self.outlets,
         };
         let answers = Answers::new(spec, resolved, view, form, &run);
+        let answers = match naming {
+            Some((question, columns)) => answers.with_naming(question, columns),
+            None => answers,
+        };
         Prepared { questions, output: answers.output(), answers, note, lost_bytes }
     }
 

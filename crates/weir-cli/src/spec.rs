@@ -89,6 +89,9 @@ pub struct QuestionSpec {
     /// The column by which the rows are sorted, descending with `-` before its name.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sort: Option<String>,
+    /// Where names of hosts come from: files in the form of hosts(5), `hosts`, `dns`.
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
+    pub names: Vec<String>,
     /// In a table: all columns.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wide: bool,

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::host_names::{HostNames, NAMED as NAMES};
 use crate::sorter::{SortKey, Sorter};
 use crate::spec::QuestionSpec;
 use std::borrow::Cow;
@@ -25,7 +26,7 @@ enum Shown {
     /// The value of a column.
     Column(usize),
     /// The address and the port of one end of a connection.
-    End { host: usize, port: usize },
+    End { host: usize, port: usize, name: Option<usize> },
 }
 
 /// The view of a question's rows.
@@ -37,6 +38,7 @@ pub struct View {
     /// Maximum number of answers.
     pub limit: u64,
     sorter: Option<Sorter>,
+    names: Option<HostNames>,
 }
 
 impl View {
@@ -52,6 +54,11 @@ impl View {
         memory_max: usize,
     ) -> Result<Self, Failure> {
         let is_table = form.is(Format::Table);
+        let mut names = HostNames::of(&spec.names, memory_max)?;
+        let all = &*match &mut names {
+            Some(names) => names.columns(all),
+            None => all.to_vec(),
+        };
         let has_rows = matches!(form, Form::Rows(_));
         let refused = [
             ("--columns", !spec.columns.is_empty() && !has_rows),
@@ -62,13 +69,13 @@ impl View {
             let with = if form == Form::Count { "--count" } else { "this form of output" };
             return Err(Failure::new(format!("{option} cannot be used with {with}")));
         }
-        let names: Vec<Cow<'_, str>> = match spec.columns.is_empty() {
+        let wanted: Vec<Cow<'_, str>> = match spec.columns.is_empty() {
             false => spec.columns.iter().map(|name| Cow::Borrowed(name.as_str())).collect(),
             true if is_table && !spec.wide => brief.to_vec(),
             true => vec![],
         };
         let chosen: Vec<(Shown, Column)> =
-            names.iter().map(|name| choose(all, name, is_table)).collect::<Result<_, _>>()?;
+            wanted.iter().map(|name| choose(all, name, is_table)).collect::<Result<_, _>>()?;
         let sorter = |text: &str| -> Result<Sorter, Failure> {
             let (name, is_descending) = match text.strip_prefix('-') {
                 Some(name) => (name, true),
@@ -77,7 +84,7 @@ impl View {
             let (shown, _) = choose(all, name, is_table)?;
             let columns = match shown {
                 Shown::Column(at) => vec![at],
-                Shown::End { host, port } => vec![host, port],
+                Shown::End { host, port, .. } => vec![host, port],
             };
             Ok(Sorter::new(SortKey { columns, is_descending }, spec.limit, memory_max))
         };
@@ -90,7 +97,7 @@ impl View {
             }
         };
         let limit = spec.limit.unwrap_or(u64::MAX);
-        Ok(Self { columns, shown, limit, sorter })
+        Ok(Self { columns, shown, limit, sorter, names })
     }
 
     /// Whether no row can be shown before all rows are known.
@@ -107,10 +114,28 @@ impl View {
         values: &[Value<'_>],
         next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>,
     ) -> io::Result<()> {
+        let named: Vec<Value<'_>>;
+        let values = match &self.names {
+            Some(names) => {
+                named = values.iter().map(Value::borrowed).chain(names.of_row(values)).collect();
+                &named
+            }
+            None => values,
+        };
         match &mut self.sorter {
             Some(sorter) => sorter.push(values),
             None => project(self.shown.as_deref(), values, next),
         }
+    }
+
+    /// Whether DNS answers add names.
+    pub fn learns_names(&self) -> bool {
+        self.names.as_ref().is_some_and(|names| names.learns)
+    }
+
+    /// Learns the names in a row of `dns.log`; `columns` are its columns.
+    pub fn learn(&mut self, columns: &[Column], row: &[Value<'_>]) {
+        self.names.iter_mut().for_each(|names| names.learn(columns, row));
     }
 
     /// Passes the rows that were kept to `next`.
@@ -135,7 +160,10 @@ fn project(
         .iter()
         .map(|shown| match *shown {
             Shown::Column(at) => values.get(at).map_or(Value::Absent, Value::borrowed),
-            Shown::End { host, port } => end_of(values.get(host), values.get(port)),
+            Shown::End { host, port, name } => {
+                let name = name.and_then(|name| values.get(name)).filter(|name| **name != Value::Absent);
+                end_of(name.or(values.get(host)), values.get(port))
+            }
         })
         .collect();
     next(&row)
@@ -151,6 +179,9 @@ fn end_of<'a>(host: Option<&'a Value<'a>>, port: Option<&'a Value<'a>>) -> Value
         (Value::Address(IpAddr::V6(host)), Value::Unsigned(port)) if *port > 0 => {
             Value::Text(format!("[{host}]:{port}").into())
         }
+        (Value::Text(name), Value::Unsigned(port)) if *port > 0 => {
+            Value::Text(format!("{name}:{port}").into())
+        }
         (host, _) => host.borrowed(),
     }
 }
@@ -163,13 +194,18 @@ fn choose(all: &[Column], name: &str, is_table: bool) -> Result<(Shown, Column),
         return Ok((Shown::Column(index), all[index].clone()));
     }
     let ends = ENDS.iter().find(|(names, ..)| names.contains(&name));
-    if let Some(&(_, title, host, port)) = ends
-        && let (Some(host), Some(port)) = (at(host), at(port))
+    if let Some(&(_, title, host_name, port)) = ends
+        && let (Some(host), Some(port)) = (at(host_name), at(port))
     {
         let value_type = if is_table { ValueType::Address } else { ValueType::Text };
         let name = if is_table { title.to_string() } else { name.to_string() };
         let doc = "address and port".into();
-        return Ok((Shown::End { host, port }, Column { name: name.into(), value_type, doc }));
+        let of_host = NAMES.iter().find(|(of, _)| *of == host_name);
+        let host_name = of_host.and_then(|(_, name)| at(name));
+        return Ok((
+            Shown::End { host, port, name: host_name },
+            Column { name: name.into(), value_type, doc },
+        ));
     }
     let known: Vec<&str> = all.iter().map(|column| &*column.name).collect();
     let near = suggest(name, known.iter().copied());

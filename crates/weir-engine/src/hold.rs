@@ -287,6 +287,7 @@ mod tests {
             records: false,
             timed: false,
             at_once: QuestionSet::EMPTY,
+            forced: vec![],
             limits: Limits { held_packets_max, ..Limits::default() },
             overload: crate::stream::OverloadParams::default(),
             policies: Arc::default(),

@@ -238,7 +238,8 @@ fn deliver_to_sessions<S: Subscriber>(
     let from = next.side;
     let ports = Direction::BOTH.map(|side| port(&flow.layout.ends, flow.header, side) as u16);
     let is_datagram = flow.layout.sequence.is_none();
-    let carrier = Carrier { plan, probed: &flow.layout.probed, ports, is_datagram };
+    let forced = plan.forced(flow.table, ports);
+    let carrier = Carrier { plan, probed: &flow.layout.probed, ports, forced, is_datagram };
     let before_bytes = sessions.held_bytes();
     sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);
     let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };

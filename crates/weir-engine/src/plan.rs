@@ -12,6 +12,7 @@ use crate::stream::{OverloadParams, StreamParams};
 use crate::words::Words;
 use std::sync::Arc;
 use weir_ir::abi::{Program, VERDICT_FLAGS};
+use weir_ir::graph::Table;
 use weir_ir::slot::EngineSlot;
 use weir_packet::Value;
 use weir_sessions::{ProbeDecision, ProtocolSet, SessionRegistry};
@@ -97,6 +98,8 @@ pub struct Plan {
     pub verdicts: RemainderSet,
     /// Every session protocol, by number.
     pub sessions: Arc<SessionRegistry>,
+    /// Connections whose protocol is given, and not recognised from their bytes.
+    pub forced: Vec<ForcedProtocol>,
     /// The probes of all protocols, compiled into one decision.
     pub probes: Arc<ProbeDecision>,
     /// Protocols to recognise.
@@ -125,6 +128,33 @@ pub struct Plan {
     pub policies: Arc<Policies>,
     /// Counts the cycles that each stage takes.
     pub timed: bool,
+}
+
+/// The protocol of the connections of a layer that have a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForcedProtocol {
+    /// The layer's name: `tcp`.
+    pub layer: String,
+    /// The first and the last port.
+    pub ports: (u64, u64),
+    /// The session protocol.
+    pub protocol: usize,
+}
+
+impl Plan {
+    /// The protocol that the connections of a table have with these ports, if it is given.
+    pub(crate) fn forced(&self, table: Table, ports: [u16; 2]) -> Option<usize> {
+        if self.forced.is_empty() {
+            return None;
+        }
+        let declared = &self.program.graph().tables[table.index()];
+        let layer = declared.carries.as_ref().unwrap_or(&declared.name);
+        let is_one = |forced: &&ForcedProtocol| {
+            let (first, last) = forced.ports;
+            forced.layer == **layer && ports.iter().any(|port| (first..=last).contains(&u64::from(*port)))
+        };
+        self.forced.iter().find(is_one).map(|forced| forced.protocol)
+    }
 }
 
 /// Bounds on the memory of a worker, and on packets held behind all workers. Losses at each bound are counted.

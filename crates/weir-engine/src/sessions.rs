@@ -17,6 +17,8 @@ pub(crate) struct Carrier<'a> {
     pub probed: &'a ProtocolSet,
     /// Ports of originator and responder.
     pub ports: [u16; 2],
+    /// The first protocol of the flow, if it is given.
+    pub forced: Option<usize>,
     /// The bytes arrive in datagrams.
     pub is_datagram: bool,
 }
@@ -123,7 +125,11 @@ impl FlowSessions {
             FlowSessions::Over(_) => {}
             FlowSessions::Fresh(before, others) => {
                 let (before, others) = (*before, *others);
-                *self = match probe(carrier, carrier.probed, opening(carrier, data)) {
+                let probed = match carrier.forced.filter(|_| before.is_empty()) {
+                    Some(protocol) => Probed::Certain(protocol),
+                    None => probe(carrier, carrier.probed, opening(carrier, data)),
+                };
+                *self = match probed {
                     Probed::Certain(protocol) => certain(carrier.plan, before, protocol),
                     Probed::Nothing if carrier.is_datagram && others < others_max(before) => {
                         FlowSessions::Fresh(before, others + 1)
@@ -447,7 +453,7 @@ impl Tunnel {
     fn take_inner(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
         let mut pieces = vec![];
         self.parser.parser.take_inner(&mut pieces);
-        let carrier = Carrier { is_datagram: false, probed: &self.probed, ..*carrier };
+        let carrier = Carrier { is_datagram: false, probed: &self.probed, forced: None, ..*carrier };
         for InnerPiece { from, time, gap_bytes, bytes } in pieces {
             self.inner.gap(&carrier, (from, gap_bytes), out, counters);
             let data = Data { from, time, bytes: &bytes, is_datagram: false };

@@ -16,14 +16,14 @@ use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
 use weir_engine::plan::{
-    ClassSet, ConnectionValue, Limits, Plan, QuestionPlan, QuestionSet, RemainderSet, Want,
+    ClassSet, ConnectionValue, ForcedProtocol, Limits, Plan, QuestionPlan, QuestionSet, RemainderSet, Want,
 };
 use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
 use weir_ir::graph::{Graph, Table};
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
-use weir_lang::filter::{self, Catalog, Filter, Predicate};
+use weir_lang::filter::{self, Catalog, Filter, Literal, Op, Predicate};
 use weir_lang::model::Stack;
 use weir_lang::{ContextChanges, Library};
 use weir_sessions::{ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting};
@@ -45,6 +45,8 @@ pub struct Options {
     pub overload: OverloadParams,
     /// The policies for overlapping segments and fragments, by receiver.
     pub policies: Policies,
+    /// Protocols that are given: `tcp.port == 8443: tls`, a filter that names ports, and a session protocol.
+    pub decode_as: Vec<String>,
     /// Whether to count the cycles that each stage takes.
     pub timed: bool,
     /// The order in which a run over several workers delivers items.
@@ -417,6 +419,44 @@ impl Compiler {
         refuse_late(&ask, &checked, catalog)
     }
 
+    /// The protocols that are given.
+    fn forced(&self, texts: &[String]) -> Result<Vec<ForcedProtocol>, Diagnostics> {
+        let catalog = self.catalog();
+        let mut all = vec![];
+        for text in texts {
+            let wrong = |message: String| {
+                let help = "for instance `tcp.port == 8443: tls`: ports of a layer, and a session protocol (`weir --help` \
+                            lists them)";
+                without_source(
+                    Diagnostic::error("W0199", format!("--decode-as `{text}`: {message}")).help(help),
+                )
+            };
+            let (filter, name) = text.rsplit_once(':').ok_or_else(|| wrong("there is no `:`".into()))?;
+            let protocol = self.sessions.number_of(name.trim());
+            let protocol =
+                protocol.ok_or_else(|| wrong(format!("there is no session protocol `{}`", name.trim())))?;
+            let filter = self.filter(filter.trim(), false)?;
+            let refused = || wrong("only ports can be named, as in `tcp.port in {8443, 9443}`".into());
+            for term in &filter.terms {
+                let [predicate] = &term.predicates[..] else { return Err(refused()) };
+                let predicate = &filter.predicates[*predicate];
+                let name = &catalog.fields()[predicate.field].name;
+                let is_equal = matches!(predicate.op, Op::Eq | Op::In) && !predicate.negated;
+                let (layer, "port") = name.split_once('.').ok_or_else(refused)? else {
+                    return Err(refused());
+                };
+                if !is_equal || predicate.mask.is_some() || predicate.slice.is_some() {
+                    return Err(refused());
+                }
+                for literal in &predicate.literals {
+                    let Literal::Numbers(first, last) = *literal else { return Err(refused()) };
+                    all.push(ForcedProtocol { layer: layer.to_string(), ports: (first, last), protocol });
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// Compiles questions to a program.
     ///
     /// # Errors
@@ -425,6 +465,7 @@ impl Compiler {
         let catalog = self.catalog();
         let start = Instant::now();
         let (questions, mut warnings) = self.check(asks, catalog, options)?;
+        let forced = self.forced(&options.decode_as)?;
         let parsed = Instant::now();
         let changed = match options.context.is_empty() {
             true => None,
@@ -468,6 +509,7 @@ impl Compiler {
             classes: trie.classes.iter().map(|class| class.iter().copied().collect()).collect(),
             verdicts: RemainderSet::EMPTY,
             sessions: Arc::clone(&self.sessions),
+            forced,
             probes: self.sessions.probes(),
             probed,
             parsed: wanted | self.sessions.carriers_of(probed),

@@ -1,0 +1,114 @@
+//! Names of hosts, from files and from DNS answers in the captures. Nothing is looked up on the network.
+
+use crate::failure::Failure;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::Path;
+use weir::packet::{Column, Value, ValueType};
+
+/// The word for the system's file of hosts, and the word for DNS answers.
+const HOSTS: &str = "hosts";
+const DNS: &str = "dns";
+/// The system's file of hosts.
+const HOSTS_FILE: &str = "/etc/hosts";
+
+/// Bytes of an entry: the table while it grows, and the name.
+const ENTRY_BYTES: usize = 3 * size_of::<(IpAddr, String)>() + 48;
+
+/// The columns with addresses, and the columns with their names.
+pub const NAMED: &[(&str, &str)] =
+    &[("id.orig_h", "orig_name"), ("id.resp_h", "resp_name"), ("src_h", "src_name"), ("dst_h", "dst_name")];
+
+/// The names of hosts by their addresses.
+#[derive(Debug, Default)]
+pub struct HostNames {
+    names: HashMap<IpAddr, String>,
+    entries_max: usize,
+    /// DNS answers add names.
+    pub learns: bool,
+    /// Indices of the columns with addresses.
+    places: Vec<usize>,
+}
+
+impl HostNames {
+    /// The names from these sources: files in the form of hosts(5), `hosts` for the system's, `dns` for DNS answers.
+    /// `None` without sources.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a line is wrong.
+    pub fn of(sources: &[String], memory_max: usize) -> Result<Option<Self>, Failure> {
+        if sources.is_empty() {
+            return Ok(None);
+        }
+        let mut all = Self { entries_max: memory_max / ENTRY_BYTES, ..Self::default() };
+        for source in sources {
+            match source.as_str() {
+                DNS => all.learns = true,
+                HOSTS => all.read(Path::new(HOSTS_FILE))?,
+                file => all.read(Path::new(file))?,
+            }
+        }
+        Ok(Some(all))
+    }
+
+    fn read(&mut self, path: &Path) -> Result<(), Failure> {
+        let text =
+            std::fs::read_to_string(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default();
+            let mut words = line.split_whitespace();
+            let Some(address) = words.next() else { continue };
+            let wrong = |what: &str| {
+                Failure::new(format!("{}:{}: {what}: write `192.0.2.1 name`", path.display(), number + 1))
+            };
+            // Addresses of an interface (`fe80::1%lo0`) name no host.
+            let Ok(address) = address.parse() else {
+                if address.contains('%') {
+                    continue;
+                }
+                return Err(wrong(&format!("`{address}` is no address")));
+            };
+            let name = words.next().ok_or_else(|| wrong("there is no name"))?;
+            self.add(address, name);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, address: IpAddr, name: &str) {
+        if self.names.len() < self.entries_max || self.names.contains_key(&address) {
+            self.names.insert(address, name.to_string());
+        }
+    }
+
+    /// Learns the names in a row of `dns.log`; `columns` are its columns.
+    pub fn learn(&mut self, columns: &[Column], row: &[Value<'_>]) {
+        let value =
+            |name: &str| columns.iter().position(|column| column.name == name).and_then(|at| row.get(at));
+        if let (Some(Value::Text(query)), Some(Value::Texts(answers))) = (value("query"), value("answers")) {
+            for address in answers.iter().filter_map(|answer| answer.parse().ok()) {
+                self.add(address, query);
+            }
+        }
+    }
+
+    /// The columns of rows with names: after these columns, a name for each address of an end.
+    pub fn columns(&mut self, columns: &[Column]) -> Vec<Column> {
+        let at = |name: &str| columns.iter().position(|column| column.name == name);
+        let named: Vec<(usize, &str)> =
+            NAMED.iter().filter_map(|(of, name)| Some((at(of)?, *name))).collect();
+        self.places = named.iter().map(|(at, _)| *at).collect();
+        let more = named.iter().map(|(_, name)| Column::new(name, ValueType::Text, "name of the host"));
+        columns.iter().cloned().chain(more).collect()
+    }
+
+    /// The names of a row's addresses, which follow its values.
+    pub fn of_row<'a>(&'a self, values: &'a [Value<'a>]) -> impl Iterator<Item = Value<'a>> {
+        self.places.iter().map(|&place| match values.get(place) {
+            Some(Value::Address(address)) => match self.names.get(address) {
+                Some(name) => Value::Text(name.as_str().into()),
+                None => Value::Absent,
+            },
+            _ => Value::Absent,
+        })
+    }
+}
