@@ -42,6 +42,9 @@ pub struct Input {
     /// merged by time
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., help_heading = "Input")]
     pub read: Vec<OsString>,
+    /// Read on as the last file grows, or is replaced by another one (as tail -F), until a signal
+    #[arg(long, help_heading = "Input")]
+    pub follow: bool,
     #[command(flatten)]
     pub program: Program,
     /// Number of workers. The order of rows does not depend on it. With more than one, a connection whose

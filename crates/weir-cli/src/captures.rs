@@ -66,6 +66,7 @@ impl Captures {
         }
         let is_live = output::is_live(input);
         let reader = CaptureReader::open(&input.read).with_findings(findings.clone());
+        let reader = if input.follow { reader.following() } else { reader };
         let reader = match is_live || is_attended {
             true => {
                 let attended = Attended::start(reader).map_err(Failure::new)?;

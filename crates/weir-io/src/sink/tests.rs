@@ -200,14 +200,14 @@ fn a_table_is_aligned_and_sends_no_escapes() {
     let rows = [row(7, "\x1b]0;x\x07\n\u{202e}"), row(65_535, "日本"), vec![Value::Absent; 3]];
     let got = written(Format::Table, Options::default(), &columns, &rows);
     let expected = "\
-ts                           port  host
-2026-11-21 02:00:01.123456      7  \\x1b]0;x\\x07\\n\\u{202e}
-2026-11-21 02:00:01.123456  65535  日本
--                               -  -
+ts (UTC)                  port  host
+2026-11-21 02:00:01.123      7  \\x1b]0;x\\x07\\n\\u{202e}
+2026-11-21 02:00:01.123  65535  日本
+-                            -  -
 ";
     assert_eq!(got, expected);
     let bold = written(Format::Table, Options { color: true, ..Options::default() }, &columns, &[]);
-    assert_eq!(bold, "\x1b[1mts  port  host\x1b[0m\n");
+    assert_eq!(bold, "\x1b[1mts (UTC)  port  host\x1b[0m\n");
 }
 
 #[test]

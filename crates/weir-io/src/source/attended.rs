@@ -301,4 +301,42 @@ mod tests {
         assert!(matches!(&fault.place, SourcePlace::Capture { file, .. } if file == "cut"), "{fault}");
         while source.poll(&mut burst) != END {}
     }
+
+    #[test]
+    fn a_growing_file_is_read_on_and_its_successor_too() {
+        let dir = std::env::temp_dir().join(format!("weir-growing-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let path = dir.join("x.pcap");
+        let whole = craft::plain_pcap(&[3]);
+        let append = |bytes: &[u8]| {
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+            std::io::Write::write_all(&mut file.expect("the file"), bytes).expect("room");
+        };
+        append(&whole);
+        let mut source = Attended::start(CaptureReader::open(&[&path]).following()).expect("a thread");
+        let mut burst = Burst::default();
+        let mut numbers = vec![];
+        let mut wait_for = |count: usize| {
+            while numbers.len() < count {
+                match source.poll(&mut burst).expect("the captures are whole") {
+                    Poll::End => panic!("a growing file has no end"),
+                    _ => numbers.extend(burst.packets.iter().map(|packet| packet.number)),
+                }
+            }
+        };
+        wait_for(1);
+        // A record in two parts, and the next file.
+        let (head, tail) = whole[24..].split_at(7);
+        append(head);
+        append(tail);
+        wait_for(2);
+        std::fs::rename(&path, dir.join("x.pcap.1")).expect("a rename");
+        append(&craft::plain_pcap(&[3, 3]));
+        wait_for(4);
+        // The file is emptied and written anew.
+        std::fs::write(&path, &whole).expect("room");
+        wait_for(5);
+        assert_eq!(numbers, [1, 2, 3, 4, 5]);
+        drop(std::fs::remove_dir_all(&dir));
+    }
 }

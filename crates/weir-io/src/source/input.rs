@@ -1,5 +1,6 @@
 //! Opens inputs: files, standard input; detects their compression, and explains input that cannot be read.
 
+use super::growing::Growing;
 use super::inflate::{Compression, Ring, TooDense, TrailingGarbage};
 use super::walk::Fault;
 use super::window::Feed;
@@ -19,6 +20,8 @@ pub(crate) struct Pending {
     pub path: PathBuf,
     /// The reader, if there is one already.
     pub reader: Option<Box<dyn Read + Send>>,
+    /// The file is still written: reads wait for more.
+    pub grows: bool,
 }
 
 impl Pending {
@@ -51,6 +54,9 @@ impl Pending {
         let inner = match self.reader {
             Some(reader) => reader,
             None if self.is_stdin() => open_stdin()?,
+            None if self.grows => {
+                Box::new(Growing::open(&self.path).map_err(|e| Fault::io(format!("cannot be opened: {e}")))?)
+            }
             None => open_file(&self.path)?,
         };
         Ok(Box::new(Counted { inner, bytes: Arc::clone(read_bytes) }))

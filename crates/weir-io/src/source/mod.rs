@@ -5,6 +5,7 @@
 //! - `window.rs`: bytes into blocks; the tail of one block is carried to the next
 //! - `pcap.rs`, `pcapng.rs`: packets in the bytes (`walk.rs`: common parts)
 //! - `file.rs`: an open file; `order.rs`: the order of files
+//! - `growing.rs`: a file that is still written
 //! - `interface.rs`: interfaces of captures; `options.rs`: options of pcapng
 //! - `findings.rs`: metadata besides packets, shared with writers and reports
 //! - `attended.rs`: a reader on a thread of its own, for runs that must not wait for packets
@@ -20,6 +21,7 @@ mod carry_tests;
 mod craft;
 mod file;
 mod findings;
+mod growing;
 mod inflate;
 mod input;
 mod interface;
@@ -42,7 +44,7 @@ use file::OpenFile;
 use input::Pending;
 use order::Waiting;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use walk::Run;
@@ -78,6 +80,8 @@ pub struct CaptureReader {
     packets: u64,
     read_bytes: Arc<AtomicU64>,
     total_bytes: Option<u64>,
+    /// The last file, if it is followed.
+    followed: Option<PathBuf>,
 }
 
 impl CaptureReader {
@@ -87,12 +91,17 @@ impl CaptureReader {
     /// with the others. Costs a query of each file's size; with several files, the first burst also reads each file's
     /// first packet.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
-        Self::of(paths.iter().map(|path| Pending { path: path.as_ref().to_owned(), reader: None }).collect())
+        Self::of(
+            paths
+                .iter()
+                .map(|path| Pending { path: path.as_ref().to_owned(), reader: None, grows: false })
+                .collect(),
+        )
     }
 
     /// Reads one capture from `reader`, called `name` in errors.
     pub fn from_reader(name: impl Into<String>, reader: Box<dyn Read + Send>) -> Self {
-        Self::of(vec![Pending { path: name.into().into(), reader: Some(reader) }])
+        Self::of(vec![Pending { path: name.into().into(), reader: Some(reader), grows: false }])
     }
 
     fn of(files: Vec<Pending>) -> Self {
@@ -106,6 +115,7 @@ impl CaptureReader {
             told: [0; 5],
             packets: 0,
             read_bytes: Arc::default(),
+            followed: None,
         }
     }
 
@@ -114,6 +124,15 @@ impl CaptureReader {
     #[must_use]
     pub fn with_block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = bytes.max(64);
+        self
+    }
+
+    /// Reads on as the last file grows, and then reads the file that takes its name. [`poll`](Source::poll) waits, and never
+    /// returns the end of the captures.
+    #[must_use]
+    pub fn following(mut self) -> Self {
+        self.followed = self.waiting.follow_last();
+        self.total_bytes = None;
         self
     }
 
@@ -215,6 +234,11 @@ impl CaptureReader {
             return Ok(is_alone && file.is_before(burst, self.waiting.turn()));
         }
         self.spare = Some(self.open.remove(index).into_window());
+        let is_last = self.open.is_empty() && self.waiting.turn().is_none();
+        // A damaged file is not read again.
+        if let (Some(path), Ok(false), true) = (&self.followed, &found, is_last) {
+            self.waiting.add(Pending { path: path.clone(), reader: None, grows: true });
+        }
         found
     }
 

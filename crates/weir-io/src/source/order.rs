@@ -6,6 +6,7 @@
 use super::CaptureReader;
 use super::input::Pending;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use weir_packet::{Burst, Source, Timestamp};
 
 /// The turn of a file: the time of its next packet; at equal times, the file named first.
@@ -36,6 +37,21 @@ impl Waiting {
         }
     }
 
+    /// Lets the last file grow. Returns its path; `None` if it is no file.
+    pub fn follow_last(&mut self) -> Option<PathBuf> {
+        let (_, last) = self.files.back_mut()?;
+        if last.reader.is_some() || last.path.as_os_str() == "-" {
+            return None;
+        }
+        last.grows = true;
+        Some(last.path.clone())
+    }
+
+    /// Adds a file behind all others.
+    pub fn add(&mut self, pending: Pending) {
+        self.files.push_back(((Timestamp(i64::MIN), usize::MAX), pending));
+    }
+
     /// Sorts the files by their first packets. Files that cannot be read twice (pipes), and files without packets,
     /// come first. Only the first call has an effect, and only with several files.
     pub fn sort(&mut self) {
@@ -43,8 +59,11 @@ impl Waiting {
             return;
         }
         for ((time, _), pending) in &mut self.files {
-            if let Some(first) = first_time(pending) {
-                *time = first;
+            match first_time(pending) {
+                // The end of a growing file is not known, so it comes last.
+                _ if pending.grows => *time = Timestamp(i64::MAX),
+                Some(first) => *time = first,
+                None => {}
             }
         }
         self.files.make_contiguous().sort_by_key(|(turn, _)| *turn);
@@ -74,7 +93,7 @@ impl Waiting {
 
 /// The time of a file's first packet. Errors of the file are reported when it is read.
 fn first_time(pending: &Pending) -> Option<Timestamp> {
-    if !pending.is_file() {
+    if !pending.is_file() || pending.grows {
         return None;
     }
     let mut burst = Burst::default();
