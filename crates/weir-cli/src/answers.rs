@@ -135,8 +135,20 @@ impl Answers {
         };
         let csv_safe = spec.csv_safe;
         let pulse = outlets.patience().is_limited().then(|| outlet.pulse());
-        let opening =
-            Opening { form, log, columns, lines, findings, stdout, csv_safe, local, precise, publish, pulse };
+        let opening = Opening {
+            form,
+            log,
+            columns,
+            lines,
+            findings,
+            stdout,
+            csv_safe,
+            local,
+            precise,
+            is_wide: spec.wide,
+            publish,
+            pulse,
+        };
         let name = (stdout == Stdout::Shared).then(|| spec.name.clone());
         let (totals, has_failed) = (totals.clone(), Arc::<AtomicBool>::default());
         let destination = Destination::new(

@@ -45,6 +45,8 @@ pub struct Opening {
     /// A table shows local times; a table shows microseconds.
     pub local: bool,
     pub precise: bool,
+    /// A table need not fit the terminal.
+    pub is_wide: bool,
     /// When a temporary file replaces the output, if it is a file.
     pub publish: Publish,
     /// For reports of progress, if a blocked output is not waited for.
@@ -162,8 +164,10 @@ impl Destination {
             return Ok(Writer::Count);
         }
         let options = output::options(self.opening.log, self.output.as_deref(), self.opening.stdout);
-        let Opening { csv_safe, local, precise, .. } = self.opening;
-        let options = sink::Options { csv_safe, local, precise, ..options };
+        let Opening { csv_safe, local, precise, is_wide, .. } = self.opening;
+        // A table of all columns is as wide as they are.
+        let width = options.width.filter(|_| !is_wide);
+        let options = sink::Options { csv_safe, local, precise, width, ..options };
         let writer = match self.opening.form {
             Form::Rows(format) => Writer::Rows(self.rows(format, &options)?),
             Form::Lines { color } => {

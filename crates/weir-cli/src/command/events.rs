@@ -17,7 +17,7 @@ struct Args {
     /// Only these events, named as in filters: `layer.event`, `event` if the name is unique, or `layer` for
     /// all its events. Default: all events with columns
     #[arg(short = 'e', long = "event", value_name = "NAME", value_delimiter = ',')]
-    names: Vec<String>,
+    events: Vec<String>,
     #[command(flatten)]
     ask: Ask,
 }
@@ -37,8 +37,8 @@ pub fn command() -> Subcommand {
 }
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let Args { names, ask: mut args } = args;
-    let spec = QuestionSpec { events: names, ..args.spec("events")? };
+    let Args { events, ask: mut args } = args;
+    let spec = QuestionSpec { events, ..args.spec("events")? };
     ask::answer_one(&args.input, &spec, args.output.stats, all)
 }
 

@@ -13,8 +13,8 @@ use weir::packet::{Column, Value, ValueType};
 /// Arguments of `fields`.
 #[derive(ClapArgs)]
 struct Args {
-    /// Only fields with this word in their name or meaning
-    word: Option<String>,
+    /// Only fields with all these words in their name, other names, or meaning
+    words: Vec<String>,
     /// Name of a stack, or a .weir file with one. Of several, the last stack is used, and must include the
     /// others
     #[arg(long, value_name = "NAME|FILE.weir")]
@@ -51,15 +51,17 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
     let catalog = compiler.catalog();
     let mut sink = output::listing(args.format.as_deref())?;
-    let word = args.word.as_deref().unwrap_or("").to_lowercase();
+    let wanted = args.words.join(" ").to_lowercase();
     let mut found = 0;
-    sink.begin(COLUMNS)?;
     let of_parts: Vec<_> =
         Log::of_parts(compiler.sessions()).flat_map(|log| log.filter_fields(&compiler)).collect();
     for field in catalog.fields().iter().chain(&of_parts) {
-        let has = |text: &String| text.to_lowercase().contains(&word);
-        if !has(&field.name) && !has(&field.doc) && !field.aliases.iter().any(has) {
+        let text = format!("{} {} {}", field.name, field.aliases.join(" "), field.doc).to_lowercase();
+        if !wanted.split_whitespace().all(|word| text.contains(word)) {
             continue;
+        }
+        if found == 0 {
+            sink.begin(COLUMNS)?;
         }
         found += 1;
         let kind = match field.value_type {
@@ -74,11 +76,11 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             Value::Text(field.doc.as_str().into()),
         ])?;
     }
-    sink.end()?;
     if found == 0 {
         return Err(Failure::new(format!(
-            "no field has `{word}` in its name or meaning; `weir fields` lists all fields"
+            "no field has `{wanted}` in its name or meaning; `weir fields` lists all fields"
         )));
     }
+    sink.end()?;
     Ok(ExitCode::SUCCESS)
 }
