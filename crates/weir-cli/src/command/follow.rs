@@ -7,12 +7,12 @@ use crate::failure::Failure;
 use crate::rows::WriteRow;
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
-use crate::terminal;
 use crate::words::Words;
+use crate::{stream_questions, terminal};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
 use weir::packet::{Column, Value, ValueType};
-use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams};
+use weir::stream::{Chunk, EndReason, Stream, StreamHandler};
 use weir::{Item, Question};
 
 /// Arguments of `follow`.
@@ -48,7 +48,7 @@ pub fn command() -> Subcommand {
     let about =
         "The bytes of connections, both directions interleaved: of a uid, or of those that a filter selects";
     let kind = QuestionKind {
-        options: &["color", "uid", "look"],
+        options: &["color", "uid", "look", "cutoff", "priority", "chunk", "overlap", "flush"],
         own_format: Some(OWN_FORMAT),
         ..QuestionKind::new(resolve)
     };
@@ -88,7 +88,8 @@ impl StreamHandler for Follower {
     }
 
     fn data(&mut self, (): &mut (), stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
-        let row = row(stream, chunk.offset, chunk.gap_bytes, chunk.bytes);
+        let row =
+            row(stream, chunk.offset + chunk.overlap as u64, chunk.gap_bytes, &chunk.bytes[chunk.overlap..]);
         stream.emit(row);
     }
 
@@ -159,14 +160,17 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     let uid = spec.uid.clone();
-    let question =
-        Question::of_streams(&spec.filter, StreamParams::default(), move || Follower { uid: uid.clone() });
+    let question = |(filter, params): &(String, _)| {
+        let uid = uid.clone();
+        Question::of_streams(filter, *params, move || Follower { uid: uid.clone() })
+    };
+    let questions = stream_questions::classes(spec, context)?.iter().map(question).collect();
     let rows =
         |item: &Item, row: WriteRow<'_>| if let Item::Stream(values) = item { row(values) } else { Ok(()) };
     let (look, memory_max) = (spec.look.unwrap_or(Look::Text), context.memory_max / MEMORY_PART);
     let lines: MakeLines =
         Box::new(move |out, color| Box::new(Conversations::new(out, look, color, memory_max)));
-    let resolved = Resolved::new(vec![question], "", COLUMNS.to_vec(), rows);
+    let resolved = Resolved::new(questions, "", COLUMNS.to_vec(), rows);
     Ok(Resolved { lines: Some(lines), lost_bytes: true, ..resolved })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::args::{Input, StreamBounds, View, formats};
 use crate::ask::{self, Asked};
+use crate::conversation_lines::{Look, OWN_FORMAT};
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::rows::{Rows, WriteRow};
@@ -31,8 +32,8 @@ struct Args {
     #[arg(long, value_name = "DIGEST", value_parser = ["sha256"])]
     digest: Option<String>,
     /// Write each stream's bytes to a file in this directory, with tcpflow's file names; missing bytes are
-    /// zeros in the file (digests omit them)
-    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    /// zeros in the file (digests omit them). `-`: the bytes alone, to standard output, one connection after the other
+    #[arg(short = 'o', long = "output", value_name = "DIR|-")]
     output: Option<PathBuf>,
     /// Format of rows. Default: table on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
@@ -221,6 +222,9 @@ fn hex(bytes: &[u8]) -> String {
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let filter = args.words.settle(&mut args.input)?;
+    if args.output.as_deref().is_some_and(|output| output.as_os_str() == "-") {
+        return write_bytes(&args, filter, all);
+    }
     let spec = QuestionSpec {
         ask: "streams".to_string(),
         filter,
@@ -235,6 +239,19 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let asked = Asked::one(&args.input, &spec, args.stats);
     let answered = ask::answer(asked, all)?;
     Ok(if args.count { answered.status_of_search() } else { answered.ran.status })
+}
+
+/// Writes the bytes of the streams to standard output, one connection after the other, as `weir follow --as raw` does.
+fn write_bytes(args: &Args, filter: String, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    if args.digest.is_some() || args.count || args.format.is_some() {
+        return Err(Failure::new(
+            "-o - writes bytes: leave out --digest, --count and --format, or name a directory",
+        ));
+    }
+    let (format, look) = (Some(OWN_FORMAT.to_string()), Some(Look::Raw));
+    let spec = QuestionSpec { ask: "follow".to_string(), filter, format, look, ..QuestionSpec::default() };
+    let spec = args.view.clone().put_into(args.bounds.clone().put_into(spec));
+    Ok(ask::answer(Asked::one(&args.input, &spec, args.stats), all)?.ran.status)
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {

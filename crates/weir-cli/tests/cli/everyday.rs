@@ -131,6 +131,9 @@ fn the_name_of_an_output_selects_its_format() {
     answer(&["packets", capture, "-w", "/dev/null"], 0);
     let rows = answer(&["flows", capture, "-o", "-", "--format", "json"], 0);
     assert_eq!(rows, answer(&["flows", "-r", capture, "--format", "json"], 0));
+    let bytes = answer(&["streams", capture, "tcp.port == 110", "--limit", "1000", "-o", "-"], 0);
+    assert_eq!(bytes, answer(&["follow", capture, "tcp.port == 110", "--as", "raw"], 0));
+    assert!(bytes.starts_with("+OK Dovecot"), "{bytes}");
     assert!(!Path::new("-").exists());
 }
 
