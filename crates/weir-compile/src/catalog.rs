@@ -5,7 +5,8 @@ use crate::columns::{CONNECTION_COLUMNS, connection_columns, end_columns};
 use crate::events::{StackEvent, events};
 use rustc_hash::{FxHashMap, FxHashSet};
 use weir_ir::graph::Meta;
-use weir_lang::filter::{Catalog, FieldInfo, Stage};
+use weir_lang::diag::Span;
+use weir_lang::filter::{Catalog, Expr, FieldInfo, Filter, Literal, Predicate, Stage};
 use weir_lang::model::{FieldId, FieldType, LayerId, LetId, PresenceId, Protocol, Stack};
 use weir_packet::{Column, ValueType};
 use weir_sessions::{Field, ProtocolSet, SessionProtocol, SessionRegistry};
@@ -100,7 +101,35 @@ impl Catalog for StackCatalog {
     }
 }
 
+/// The field for the time since the first packet. Filters are [rewritten](StackCatalog::with_first_time) before they are lowered.
+pub const RELATIVE_TIME: &str = "frame.time_relative";
+
 impl StackCatalog {
+    /// Rewrites comparisons of [`RELATIVE_TIME`] to comparisons of `frame.time`, given the time of the first packet in
+    /// nanoseconds since 1970. Returns the span of such a comparison if that time is not known.
+    ///
+    /// # Errors
+    /// The span of the first comparison, if `first` is `None`.
+    pub fn with_first_time(&self, filter: &mut Filter, first: Option<i64>) -> Result<(), Span> {
+        let at = |name| self.fields().iter().position(|field| field.name == name);
+        let (Some(relative), Some(absolute)) = (at(RELATIVE_TIME), at("frame.time")) else { return Ok(()) };
+        let rewrite = |predicate: &mut Predicate| {
+            if predicate.field != relative {
+                return Ok(());
+            }
+            let first = u64::try_from(first.ok_or(predicate.span)?).unwrap_or(0);
+            predicate.field = absolute;
+            for literal in &mut predicate.literals {
+                if let Literal::Numbers(from, to) = literal {
+                    (*from, *to) = (from.saturating_add(first), to.saturating_add(first));
+                }
+            }
+            Ok(())
+        };
+        filter.predicates.iter_mut().try_for_each(&rewrite)?;
+        rewrite_all(&mut filter.expr, &rewrite)
+    }
+
     /// The fields of `stack`, of connections and of every session protocol of the registry.
     pub fn of(stack: &Stack, sessions: &SessionRegistry) -> Self {
         Self::new(stack, &connection_columns(stack), sessions.protocols())
@@ -306,7 +335,7 @@ impl StackCatalog {
     }
 
     fn add_frame(&mut self) {
-        use ValueType::{Bool, Bytes, Time, Unsigned};
+        use ValueType::{Bool, Bytes, Interval, Time, Unsigned};
         let packet = Stage::Packet;
         self.add(FieldKey::Frame, "frame".into(), Bytes, 0, "the captured bytes", packet);
         self.last().is_frame = true;
@@ -315,11 +344,17 @@ impl StackCatalog {
             ("frame.cap_len", Meta::CapturedBytes, Unsigned, "bytes captured"),
             ("frame.number", Meta::Number, Unsigned, "number of the packet in the run, from 1"),
             ("frame.time", Meta::Time, Time, "time of capture"),
+            (
+                RELATIVE_TIME,
+                Meta::Time,
+                Interval,
+                "time since the first packet of the captures; only of files",
+            ),
             ("frame.interface_id", Meta::Interface, Unsigned, "interface, numbered from 0"),
             ("frame.link", Meta::Link, Unsigned, "LINKTYPE_ number of the interface"),
         ] {
             self.add(FieldKey::Meta(meta), name.into(), value_type, 64, doc, packet);
-            if meta == Meta::Time {
+            if meta == Meta::Time && value_type == Time {
                 // Wireshark's name for seconds since 1970, which constants may be.
                 self.last().aliases.push("frame.time_epoch".into());
             }
@@ -412,5 +447,16 @@ pub fn field_value_type(ty: &FieldType) -> (ValueType, u32) {
         FieldType::Bytes(_) => (ValueType::Bytes, 0),
         FieldType::Text(_) => (ValueType::Text, 0),
         FieldType::Counted(_) => (ValueType::Unsigned, 64),
+    }
+}
+
+/// Rewrites every predicate of an expression.
+fn rewrite_all(expr: &mut Expr, rewrite: &impl Fn(&mut Predicate) -> Result<(), Span>) -> Result<(), Span> {
+    match expr {
+        Expr::True => Ok(()),
+        Expr::Predicate(predicate) => rewrite(predicate),
+        Expr::And(parts) | Expr::Or(parts) => {
+            parts.iter_mut().try_for_each(|part| rewrite_all(part, rewrite))
+        }
     }
 }

@@ -24,5 +24,5 @@ pub use sink::{
 };
 pub use source::{
     Attended, CaptureReader, Description, Findings, Following, Found, Interface, MemoryPacket, MemorySource,
-    TimeResolution,
+    TimeResolution, first_time,
 };

@@ -26,6 +26,7 @@ use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::{self, Catalog, Filter, Literal, Op, Predicate};
 use weir_lang::model::Stack;
 use weir_lang::{ContextChanges, Library};
+use weir_packet::Timestamp;
 use weir_sessions::{ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting};
 
 /// Options of the compilation and of the run.
@@ -45,6 +46,8 @@ pub struct Options {
     pub overload: OverloadParams,
     /// The policies for overlapping segments and fragments, by receiver.
     pub policies: Policies,
+    /// The time of the first packet of the captures, which `frame.time_relative` refers to.
+    pub first_time: Option<Timestamp>,
     /// Protocols that are given: `tcp.port == 8443: tls`, a filter that names ports, and a session protocol.
     pub decode_as: Vec<String>,
     /// Whether to count the cycles that each stage takes.
@@ -305,6 +308,13 @@ impl Compiler {
                 continue;
             }
             let mut filter = self.filter(&ask.filter, options.bpf)?;
+            let first = options.first_time.map(|time| time.0);
+            catalog.with_first_time(&mut filter, first).map_err(|span| {
+                let message = "the time of the first packet is not known: the input is no file";
+                let help = "compare the time of day: `frame.time >= \"2026-11-21 02:00:00\"`";
+                let list = vec![Diagnostic::error("W0199", message).at(span).help(help)];
+                Diagnostics { sources: sources_of(&ask.filter), list }
+            })?;
             match ask.want {
                 Want::Events => {
                     filter.warnings.extend(never_told(&filter, ask.need.events, (catalog, self.stack())));

@@ -183,3 +183,24 @@ fn a_word_that_may_be_a_file_and_a_filter_is_refused() {
     assert_eq!(weir(&["flows", capture, "./http"]).0, Some(0));
     assert_eq!(weir(&["flows", "-r", "http"]).0, Some(0), "the only input is a file");
 }
+
+#[test]
+fn times_relate_to_the_first_packet_of_all_files() {
+    let file = |name: &str| root().join("examples").join(name).to_string_lossy().into_owned();
+    let (early, late) = (file("first-light.pcap"), file("sessions.pcap"));
+    let count = |files: &[&str], filter: &str| {
+        let args = [&["packets"], files, &["--count", filter]].concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().expect("weir runs");
+        String::from_utf8_lossy(&output.stdout).trim().parse::<u64>().expect("a number")
+    };
+    let first = answer(&["packets", &late, "--limit", "1", "--format", "csv", "--columns", "ts"], 0);
+    let first: f64 = first.lines().nth(1).and_then(|line| line.parse().ok()).expect("a time");
+    for seconds in [0.5, 3.0, 30.0] {
+        let absolute = format!("frame.time_epoch < {:.6}", first + seconds);
+        let alone = count(&[&late], &format!("frame.time_relative < {seconds}s"));
+        assert_eq!(alone, count(&[&late], &absolute));
+        assert!(alone > 0);
+    }
+    assert_eq!(count(&[&late, &early], "frame.time_relative == 0s"), 1, "the first packet of both");
+    assert_eq!(count(&[&late, &early], "frame.time_relative == 0s and frame.number == 1"), 1);
+}

@@ -39,6 +39,7 @@ pub use attended::Attended;
 pub use findings::{Findings, Following, Found};
 pub use interface::{Description, Interface, TimeResolution};
 pub use memory::{MemoryPacket, MemorySource};
+pub use order::first_time;
 
 use file::OpenFile;
 use input::Pending;

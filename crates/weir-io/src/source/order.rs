@@ -6,7 +6,7 @@
 use super::CaptureReader;
 use super::input::Pending;
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_packet::{Burst, Source, Timestamp};
 
 /// The turn of a file: the time of its next packet; at equal times, the file named first.
@@ -59,7 +59,7 @@ impl Waiting {
             return;
         }
         for ((time, _), pending) in &mut self.files {
-            match first_time(pending) {
+            match first_time_of(pending) {
                 // The end of a growing file is not known, so it comes last.
                 _ if pending.grows => *time = Timestamp(i64::MAX),
                 Some(first) => *time = first,
@@ -92,11 +92,19 @@ impl Waiting {
 }
 
 /// The time of a file's first packet. Errors of the file are reported when it is read.
-fn first_time(pending: &Pending) -> Option<Timestamp> {
+fn first_time_of(pending: &Pending) -> Option<Timestamp> {
     if !pending.is_file() || pending.grows {
         return None;
     }
     let mut burst = Burst::default();
     let found = CaptureReader::open(&[&pending.path]).with_block_bytes(LOOK_BYTES).poll(&mut burst);
     found.ok().and_then(|_| burst.packets.first().map(|packet| packet.time))
+}
+
+/// The time of the earliest first packet of these files. `None` if an input is no file, or no file has packets.
+pub fn first_time<P: AsRef<Path>>(paths: &[P]) -> Option<Timestamp> {
+    let pending = |path: &P| Pending { path: path.as_ref().to_owned(), reader: None, grows: false };
+    let pending: Vec<Pending> = paths.iter().map(pending).collect();
+    let are_files = pending.iter().all(Pending::is_file);
+    if are_files { pending.iter().filter_map(first_time_of).min() } else { None }
 }

@@ -4,6 +4,15 @@ use super::ast::{Catalog, FieldInfo};
 use super::report::{self, Report};
 use crate::diag::{Span, suggest};
 
+/// Names of other tools without a field here, and what to write instead.
+const FOREIGN: &[(&str, &str)] = &[
+    ("tcp.stream", STREAM_NUMBER),
+    ("udp.stream", STREAM_NUMBER),
+    ("tcp.analysis.retransmission", "did you mean `tcp.retransmission`?"),
+];
+const STREAM_NUMBER: &str = "connections have no numbers but a uid, which is the same in every run: `weir follow FILE UID`, or a \
+                             filter by their addresses and ports";
+
 /// A catalogue's fields.
 pub(super) struct Names<'c> {
     pub fields: &'c [FieldInfo],
@@ -33,7 +42,9 @@ impl<'c> Names<'c> {
 
     /// Reports the unknown name `name`.
     pub fn report_unknown(&self, name: &str, span: Span, report: &mut Report) {
+        let foreign = FOREIGN.iter().find(|(foreign, _)| *foreign == name);
         let help = match (self.nearest(name), self.protocol_of(name)) {
+            _ if foreign.is_some() => foreign.map(|(_, help)| (*help).to_string()).unwrap_or_default(),
             (Some(near), _) => format!("did you mean `{near}`?{}", self.listing(name)),
             (None, Some(_)) => self.listing(name).trim_start().to_string(),
             (None, None) => "`weir fields` lists all names".to_string(),
