@@ -16,7 +16,7 @@
 #[path = "support/limits.rs"]
 mod limits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use weir::io::CaptureReader;
@@ -242,6 +242,17 @@ fn captures() -> Vec<(PathBuf, String)> {
     captures
 }
 
+/// The numbers of the packets that a filter selects.
+fn packets_of(compiler: &Compiler, pcap: &Path, filter: &str) -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    let asked = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Packets };
+    ask(compiler, pcap, asked, |item| {
+        let Item::Packet { meta, .. } = item else { panic!("{item:?} instead of a packet") };
+        found.insert(meta.number);
+    });
+    found
+}
+
 #[test]
 fn packets_on_which_an_event_happened_are_those_that_are_told_of() {
     let mut told = 0;
@@ -249,7 +260,7 @@ fn packets_on_which_an_event_happened_are_those_that_are_told_of() {
         let mut compiler = Compiler::default();
         compiler.use_stack(&stack).unwrap();
         let rows = weir::EventRows::of_set(compiler.stack(), weir::EventSet::FULL);
-        let mut packets: BTreeMap<String, std::collections::BTreeSet<u64>> = BTreeMap::new();
+        let mut packets: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
         let need = Need { events: rows.asked, ..Need::default() };
         let all = Ask { filter: String::new(), need, want: Want::Events };
         ask(&compiler, &pcap, all, |item| {
@@ -259,17 +270,20 @@ fn packets_on_which_an_event_happened_are_those_that_are_told_of() {
             };
             packets.entry(name.to_string()).or_default().insert(*number);
         });
+        let fragments = packets_of(
+            &compiler,
+            &pcap,
+            "ip.flags.mf == 1 or ip.frag_offset > 0 or ipv6.fraghdr.more == 1 or ipv6.fraghdr.offset > 0",
+        );
         for (name, numbers) in packets {
             let event = rows.events.iter().find(|event| event.name == name).unwrap();
             // A field of the same name may hide the event.
-            let mut found = std::collections::BTreeSet::new();
             let filter = event.name.clone();
-            let asked = Ask { filter: filter.clone(), need: Need::default(), want: Want::Packets };
-            ask(&compiler, &pcap, asked, |item| {
-                let Item::Packet { meta, .. } = item else { panic!("{item:?} instead of a packet") };
-                found.insert(meta.number);
-            });
-            assert_eq!(found, numbers, "{}: {filter}", pcap.display());
+            let found = packets_of(&compiler, &pcap, &filter);
+            // The earlier fragments of a datagram on which the event happened are selected, too.
+            let more: BTreeSet<u64> = found.difference(&numbers).copied().collect();
+            assert!(found.is_superset(&numbers), "{}: {filter}", pcap.display());
+            assert!(more.is_subset(&fragments), "{}: {filter}: {more:?}", pcap.display());
             told += 1;
         }
     }

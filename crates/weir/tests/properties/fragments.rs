@@ -41,7 +41,7 @@ fn cut(random: &mut Random, ip: &[u8], id: u32, cuts: &mut Cuts) -> Vec<Vec<u8>>
             let mut out = ip[..header].to_vec();
             out[2..4].copy_from_slice(&((header + bytes.len()) as u16).to_be_bytes());
             out[4..6].copy_from_slice(&(id as u16).to_be_bytes());
-            out[6..8].copy_from_slice(&(at / 8 | if more { 0x2000 } else { 0 }).to_be_bytes());
+            out[6..8].copy_from_slice(&((at / 8) | if more { 0x2000 } else { 0 }).to_be_bytes());
             [&out, bytes].concat()
         } else {
             let mut out = ip[..40].to_vec();
@@ -276,7 +276,7 @@ fn is_alone(parts: &Parts, number: usize) -> bool {
 
 /// A fragment of a UDP datagram between the first two addresses.
 fn fragment(id: u16, at: u16, more: bool, bytes: &[u8]) -> MemoryPacket {
-    let place = at / 8 | if more { 0x2000 } else { 0 };
+    let place = (at / 8) | if more { 0x2000 } else { 0 };
     MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 17, id, place, &[], bytes)))
 }
 
