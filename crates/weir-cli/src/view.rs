@@ -42,7 +42,8 @@ pub struct View {
 }
 
 impl View {
-    /// The view that a question's options describe. `brief`: the columns that a table shows without options; none: all.
+    /// The view that a question's options describe. `brief`: the columns that a table shows without options, as far as there are
+    /// such columns; none: all.
     ///
     /// # Errors
     /// There is no such column; the options do not go together.
@@ -71,7 +72,9 @@ impl View {
         }
         let wanted: Vec<Cow<'_, str>> = match spec.columns.is_empty() {
             false => spec.columns.iter().map(|name| Cow::Borrowed(name.as_str())).collect(),
-            true if is_table && !spec.wide => brief.to_vec(),
+            true if is_table && !spec.wide => {
+                brief.iter().filter(|name| choose(all, name, true).is_ok()).cloned().collect()
+            }
             true => vec![],
         };
         let chosen: Vec<(Shown, Column)> =

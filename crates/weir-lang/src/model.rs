@@ -49,6 +49,9 @@ pub struct Protocol {
     pub admit: Option<Expr>,
     /// Statements that run on every admitted packet, before sequence and states.
     pub prepare: Vec<Stmt>,
+    /// Statements that run on an admitted packet if this happens to it: [`Trigger::Retransmission`] or
+    /// [`Trigger::OutOfWindow`].
+    pub on: Vec<(Trigger, Vec<Stmt>)>,
     /// The sequence of an instance (one per direction if the instance is two-sided).
     pub sequence: Option<Sequence>,
     /// States, the start first; empty without a state machine.
@@ -325,6 +328,8 @@ pub enum Stmt {
     History {
         /// An upper-case letter.
         letter: char,
+        /// `history S again`: appends the letter each time.
+        again: bool,
         /// The condition.
         condition: Expr,
     },

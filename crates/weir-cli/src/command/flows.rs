@@ -29,8 +29,20 @@ pub fn command() -> Subcommand {
 }
 
 /// The columns of a table.
-const BRIEF: &[&str] =
-    &["ts", "orig", "resp", "proto", "service", "duration", "orig_bytes", "resp_bytes", "conn_state"];
+const BRIEF: &[&str] = &[
+    "ts",
+    "orig",
+    "resp",
+    "proto",
+    "service",
+    "duration",
+    "orig_bytes",
+    "resp_bytes",
+    "conn_state",
+    "rtt",
+    "orig_retrans",
+    "resp_retrans",
+];
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     let count_only = *context.form == Form::Count;

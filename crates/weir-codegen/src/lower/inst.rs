@@ -25,7 +25,11 @@ impl Lowering<'_> {
             }
             Op::Append { flow, var, letter } => {
                 let letter = self.one(*letter);
-                self.append(*flow, *var, letter);
+                self.append(*flow, *var, letter, false);
+            }
+            Op::AppendAgain { flow, var, letter } => {
+                let letter = self.one(*letter);
+                self.append(*flow, *var, letter, true);
             }
             Op::Store { out, value } => {
                 let value = self.word(*value);
@@ -349,7 +353,7 @@ impl Lowering<'_> {
     }
 
     /// Compares the letter with each letter present, in a loop; there are few.
-    fn append(&mut self, flow: Value, var: Var, letter: ir::Value) {
+    fn append(&mut self, flow: Value, var: Var, letter: ir::Value, again: bool) {
         let VarKind::Letters(max) = self.graph.vars[var.index()].kind else {
             unreachable!("{var} has letters")
         };
@@ -365,7 +369,10 @@ impl Lowering<'_> {
         let [next, look, end, write, out] = [(); 5].map(|()| self.b.create_block());
         let at = self.b.append_block_param(next, types::I64);
         let zero = self.b.ins().iconst(types::I64, 0);
-        self.b.ins().jump(next, &[zero.into()]);
+        match again {
+            true => self.b.ins().jump(end, &[]),
+            false => self.b.ins().jump(next, &[zero.into()]),
+        };
 
         self.b.switch_to_block(next);
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, at, count);

@@ -187,7 +187,7 @@ impl Lower<'_> {
         for (at, var) in protocol.vars.iter().enumerate().filter(|(_, var)| var.held != Held::Packet) {
             let is_set = || {
                 let id = VarId(at as u16);
-                var.first.is_some() || [&protocol.count, &protocol.prepare].iter().any(|s| self.sets(s, id))
+                var.first.is_some() || statements(protocol).any(|list| self.sets(list, id))
             };
             let is_read = |value: &model::EndValue| matches!(value, model::EndValue::Var(read, _) if *read == VarId(at as u16));
             let in_row = connections && RecordVar::has(&var.name) || end_values.iter().any(is_read);
@@ -216,7 +216,7 @@ impl Lower<'_> {
         if !protocol.states.is_empty() {
             declare(EngineVar::State, 0, connections || end_values.contains(&model::EndValue::State));
         }
-        let letters = history_letters([&protocol.count, &protocol.prepare]) * 2;
+        let letters = history_letters(protocol) * 2;
         if letters > 0 {
             let kind = VarKind::Letters(letters.min(HISTORY_LETTERS_MAX));
             vars.push(VarDecl { kind, ..EngineVar::History.declare(table, connections) });
@@ -483,14 +483,18 @@ impl Lower<'_> {
                         },
                     );
                 }
-                Stmt::History { letter, condition } => {
+                Stmt::History { letter, again, condition } => {
                     let condition = self.truth(id, condition);
                     let context = self.context();
                     let var = self.engine_var(context.table, EngineVar::History);
                     let upper = self.b.int(u64::from(*letter as u32));
                     let lower = self.b.int(u64::from(letter.to_ascii_lowercase() as u32));
                     let letter = self.b.one(Op::Select(context.responder, lower, upper));
-                    let append = Op::Append { flow: context.flow, var, letter };
+                    let flow = context.flow;
+                    let append = match again {
+                        true => Op::AppendAgain { flow, var, letter },
+                        false => Op::Append { flow, var, letter },
+                    };
                     self.lower_either(condition, move |l| drop(l.b.push(append)), |_| {});
                 }
             }
@@ -641,12 +645,22 @@ fn duration_ms(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Maximum number of different letters that one direction may add to a history.
-fn history_letters(blocks: [&[Stmt]; 2]) -> u8 {
-    fn collect(statements: &[Stmt], letters: &mut Vec<char>) {
+/// The blocks of statements of a protocol.
+fn statements(protocol: &model::Protocol) -> impl Iterator<Item = &[Stmt]> {
+    let on = protocol.on.iter().map(|(_, list)| list.as_slice());
+    [protocol.count.as_slice(), &protocol.prepare].into_iter().chain(on)
+}
+
+/// Number of letters that one direction may add to a history: of a letter that is appended again and again, as many as
+/// a connection can be expected to have.
+fn history_letters(protocol: &model::Protocol) -> u8 {
+    const AGAIN: usize = 4;
+    fn collect(statements: &[Stmt], letters: &mut Vec<(char, bool)>) {
         for statement in statements {
             match statement {
-                Stmt::History { letter, .. } if !letters.contains(letter) => letters.push(*letter),
+                Stmt::History { letter, again, .. } if !letters.contains(&(*letter, *again)) => {
+                    letters.push((*letter, *again));
+                }
                 Stmt::If { then, otherwise, .. } => {
                     collect(then, letters);
                     collect(otherwise, letters);
@@ -656,6 +670,7 @@ fn history_letters(blocks: [&[Stmt]; 2]) -> u8 {
         }
     }
     let mut letters = vec![];
-    blocks.iter().for_each(|statements| collect(statements, &mut letters));
-    letters.len() as u8
+    statements(protocol).for_each(|list| collect(list, &mut letters));
+    let count: usize = letters.iter().map(|(_, again)| if *again { AGAIN } else { 1 }).sum();
+    count.min(usize::from(HISTORY_LETTERS_MAX)) as u8
 }

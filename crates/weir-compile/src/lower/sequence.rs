@@ -469,12 +469,23 @@ impl Lower<'_> {
         code: u64,
         trigger: Trigger,
     ) {
-        if !self.layer(id).protocol.events.iter().any(|e| e.triggers.contains(&trigger)) {
+        let protocol = &self.layer(id).protocol;
+        let mut statements =
+            protocol.on.iter().filter(|(on, _)| *on == trigger).map(|(_, list)| list).peekable();
+        let has_event = protocol.events.iter().any(|e| e.triggers.contains(&trigger));
+        if !has_event && statements.peek().is_none() {
             return;
         }
         let code = self.b.int(code);
         let is = self.b.compare(CompareOp::Eq, status, code);
-        self.lower_either(is, |l| l.lower_events(id, &context.telling, trigger), |_| {});
+        self.lower_either(
+            is,
+            |l| {
+                statements.for_each(|list| l.lower_statements(id, list));
+                l.lower_events(id, &context.telling, trigger);
+            },
+            |_| {},
+        );
     }
 }
 

@@ -157,6 +157,17 @@ macro_rules! operations {
                 letter: Value as Int,
             } -> () updates(var);
 
+            /// Appends a letter to a variable of kind `letters`, even if the letter is present, unless the variable is
+            /// full.
+            AppendAgain "append_again" {
+                /// The flow.
+                flow: Value as Flow,
+                /// The variable: its first byte is the count, the letters follow.
+                var: Var,
+                /// The letter.
+                letter: Value as Int,
+            } -> () updates(var);
+
             /// Inserts bytes into a sequence. The results are a status ([`crate::abi::SEQ_QUEUED`] …) and the number of
             /// leading bytes received before.
             SeqInsert "seq_insert" {

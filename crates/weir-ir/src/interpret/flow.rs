@@ -22,7 +22,8 @@ impl<'t> Run<'_, 't> {
                 self.set(inst.results[0], word);
             }
             Op::Set { var, side, value, .. } => self.set_var(*var, *side, self.int(*value)),
-            Op::Append { var, letter, .. } => self.append(*var, self.int(*letter) as u8),
+            Op::Append { var, letter, .. } => self.append(*var, self.int(*letter) as u8, false),
+            Op::AppendAgain { var, letter, .. } => self.append(*var, self.int(*letter) as u8, true),
             Op::SeqInsert { .. } => self.seq_insert(inst),
             Op::SeqAcknowledge { sequence, side, at, .. } => {
                 let (direction, at) = (self.direction(*side), self.int(*at));
@@ -122,14 +123,14 @@ impl<'t> Run<'_, 't> {
         }
     }
 
-    fn append(&mut self, var: Var, letter: u8) {
+    fn append(&mut self, var: Var, letter: u8, again: bool) {
         let (at, kind) = self.place(var, None);
         let VarKind::Letters(max) = kind else { unreachable!("the verifier: {var} holds letters") };
         let (count, letters) = self.tail().flow.data[at..][..usize::from(max) + 1]
             .split_first_mut()
             .expect("a count stands before the letters");
         let used = usize::from(*count);
-        if used < letters.len() && !letters[..used].contains(&letter) {
+        if used < letters.len() && (again || !letters[..used].contains(&letter)) {
             letters[used] = letter;
             *count += 1;
         }

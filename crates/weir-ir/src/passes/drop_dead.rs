@@ -113,7 +113,9 @@ impl<'a> Needs<'a> {
             count += data.insts.len() as u32;
             for (at, inst) in data.insts.iter().enumerate() {
                 match inst.op {
-                    Op::Set { var, .. } | Op::Append { var, .. } => writes.push((var, block, at as u32)),
+                    Op::Set { var, .. } | Op::Append { var, .. } | Op::AppendAgain { var, .. } => {
+                        writes.push((var, block, at as u32))
+                    }
                     Op::SeqInsert { sequence, .. }
                     | Op::SeqAcknowledge { sequence, .. }
                     | Op::SeqBegin { sequence, .. }

@@ -143,7 +143,9 @@ impl Scope<'_, '_> {
             Op::Get { flow, var, side } | Op::Set { flow, var, side, .. } => {
                 self.check_var(*flow, *var, *side, false);
             }
-            Op::Append { flow, var, .. } => self.check_var(*flow, *var, None, true),
+            Op::Append { flow, var, .. } | Op::AppendAgain { flow, var, .. } => {
+                self.check_var(*flow, *var, None, true)
+            }
             Op::SeqInsert { sequence, flow, metas, .. } => {
                 self.check_sequence(*sequence, *flow, Some(metas.len()));
             }

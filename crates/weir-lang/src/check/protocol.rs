@@ -7,8 +7,8 @@ use super::scope::{BelowUse, Kind, Scope, Symbol, duplicate, sequence_bits};
 use super::{layout, lets, machine, types};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{
-    Alias, BinaryOp, Expr, FieldId, FieldType, Held, Payload, Protocol, Sequence, ShowPart, Side, Stmt, Unit,
-    Var, VarId,
+    Alias, BinaryOp, Expr, FieldId, FieldType, Held, Payload, Protocol, Sequence, ShowPart, Side, Stmt,
+    Trigger, Unit, Var, VarId,
 };
 use crate::syntax::ast::{self, Clause, ClauseKind};
 use rustc_hash::FxHashMap;
@@ -76,6 +76,7 @@ pub(super) fn check(
     checker.protocol.count = checker.blocks("count", &clauses.counts);
     checker.protocol.admit = checker.admit(&clauses.admits);
     checker.protocol.prepare = checker.blocks("prepare", &clauses.prepares);
+    checker.on(&clauses.ons, clauses.sequence.is_some_and(|(_, sequence)| sequence.window.is_some()));
     checker.sequence(clauses.sequence);
     checker.acknowledge(clauses.acknowledge);
     checker.confirm(clauses.confirm);
@@ -113,6 +114,7 @@ fn empty(tree: &ast::Protocol) -> Protocol {
         count: Vec::new(),
         admit: None,
         prepare: Vec::new(),
+        on: Vec::new(),
         sequence: None,
         states: Vec::new(),
         transitions: Vec::new(),
@@ -147,6 +149,7 @@ pub(super) struct Clauses<'a> {
     counts: Vec<BlockTree<'a>>,
     admits: Vec<(Span, &'a ast::Expr)>,
     prepares: Vec<BlockTree<'a>>,
+    ons: Vec<(&'a ast::Name, &'a [ast::Stmt])>,
     sequence: Option<(Span, &'a ast::Sequence)>,
     acknowledge: Option<NumberTree<'a>>,
     confirm: Option<NumberTree<'a>>,
@@ -203,6 +206,7 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Count(stmts) => sorted.counts.push((span, stmts)),
                 ClauseKind::Admit(condition) => sorted.admits.push((span, condition)),
                 ClauseKind::Prepare(stmts) => sorted.prepares.push((span, stmts)),
+                ClauseKind::On(trigger, stmts) => sorted.ons.push((trigger, stmts)),
                 ClauseKind::Sequence(sequence) => sorted.sequence = Some((span, sequence)),
                 ClauseKind::Acknowledge(at, condition) => {
                     sorted.acknowledge = Some((span, at, condition.as_ref()));
@@ -409,13 +413,15 @@ impl Checker<'_> {
                 let condition = self.resolver(Place::Instance).condition(condition).expr;
                 Some(Stmt::If { condition, then: self.stmts(then), otherwise: self.stmts(otherwise) })
             }
-            ast::Stmt::History { letter, condition } => {
+            ast::Stmt::History { letter, again, condition } => {
                 let condition = condition.as_ref().map_or(Expr::Number(1), |condition| {
                     self.resolver(Place::Instance).condition(condition).expr
                 });
                 let mut letters = letter.text.chars();
                 match (letters.next(), letters.next()) {
-                    (Some(letter @ 'A'..='Z'), None) => Some(Stmt::History { letter, condition }),
+                    (Some(letter @ 'A'..='Z'), None) => {
+                        Some(Stmt::History { letter, again: *again, condition })
+                    }
                     _ => {
                         let help = "the responder's letters are lower case";
                         self.error(codes::BAD_CLAUSE, "a history is of letters A to Z", letter.span, help);
@@ -449,6 +455,33 @@ impl Checker<'_> {
             all.append(&mut self.stmts(stmts));
         }
         all
+    }
+
+    /// Statements that depend on what the sequence finds. `has_window`: the sequence has a window.
+    fn on(&mut self, blocks: &[(&ast::Name, &[ast::Stmt])], has_window: bool) {
+        for &(name, stmts) in blocks {
+            let stmts = self.stmts(stmts);
+            let trigger = match name.text.as_str() {
+                "retransmission" => Trigger::Retransmission,
+                "out_of_window" => Trigger::OutOfWindow,
+                other => {
+                    let message = format!("no statements can run on `{other}`");
+                    let diagnostic = Diagnostic::error(codes::UNKNOWN_TRIGGER, message).at(name.span);
+                    let help = "statements run on `retransmission` and `out_of_window`; a transition is `on name: from -> to`";
+                    self.diagnostics
+                        .push(diagnostic.help(help).did_you_mean(other, ["retransmission", "out_of_window"]));
+                    continue;
+                }
+            };
+            if !self.scope.has_sequence {
+                let message = format!("`{}` needs a sequence", name.text);
+                self.error(codes::MISSING_CLAUSE, message, name.span, "add `sequence at … of payload`");
+            } else if trigger == Trigger::OutOfWindow && !has_window {
+                let help = "add `window low .. low + length` to the sequence";
+                self.error(codes::MISSING_CLAUSE, "`out_of_window` needs a window", name.span, help);
+            }
+            self.protocol.on.push((trigger, stmts));
+        }
     }
 
     /// The conjunction of all `admit` clauses.

@@ -80,6 +80,7 @@ fn has_use_for_order(protocol: &Protocol) -> bool {
     let is_of_order =
         |trigger: &Trigger| !matches!(trigger, Trigger::Packet | Trigger::Transition(_) | Trigger::End);
     protocol.transitions.iter().any(|transition| transition.ordered)
+        || !protocol.on.is_empty()
         || protocol.events.iter().any(|event| event.assemble || event.triggers.iter().any(is_of_order))
 }
 
@@ -94,7 +95,7 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
             keys.chain(condition).chain(reversed).for_each(visit);
         }
         ClauseKind::Vars { vars, .. } => vars.iter().filter_map(|var| var.first.as_ref()).for_each(visit),
-        ClauseKind::Count(list) | ClauseKind::Prepare(list) => stmts(list, visit),
+        ClauseKind::Count(list) | ClauseKind::Prepare(list) | ClauseKind::On(_, list) => stmts(list, visit),
         ClauseKind::Sequence(one) => {
             let window = one.window.iter().flat_map(|(low, high)| [low, high]);
             let wholes = one.wholes.iter().flat_map(|(first, last, _)| [first, last]);

@@ -171,6 +171,8 @@ pub enum ClauseKind {
     Confirm(Expr, Option<Expr>),
     /// `end when EXPR`
     End(Expr),
+    /// `on NAME { … }`
+    On(Name, Vec<Stmt>),
     /// `prepare { … }`
     Prepare(Vec<Stmt>),
     /// `sequence at EXPR of payload …`
@@ -316,10 +318,12 @@ pub enum Stmt {
         /// The statements otherwise.
         otherwise: Vec<Stmt>,
     },
-    /// `history LETTER [when EXPR]`
+    /// `history LETTER [again] [when EXPR]`
     History {
         /// One letter.
         letter: Name,
+        /// The letter is appended each time.
+        again: bool,
         /// The condition; always if absent.
         condition: Option<Expr>,
     },

@@ -84,6 +84,10 @@ impl Parser<'_> {
                 ClauseKind::End(self.condition()?)
             }
             "states" => self.states()?,
+            "on" if self.peek_at(1) == TokenKind::BraceOpen => {
+                let trigger = self.name()?;
+                ClauseKind::On(trigger, self.stmts()?)
+            }
             "on" => self.transition()?,
             "timeout" => self.timeout()?,
             "event" => self.event()?,
@@ -222,6 +226,8 @@ impl Parser<'_> {
         if self.word() == "history" && self.peek_at(1) == TokenKind::Name {
             self.bump();
             let letter = self.name()?;
+            let is_target = matches!(self.peek_at(1), TokenKind::Assign | TokenKind::AddAssign);
+            let again = !is_target && self.eat_word("again");
             let condition = match self.word() == "when" {
                 true => {
                     self.bump();
@@ -229,7 +235,7 @@ impl Parser<'_> {
                 }
                 false => None,
             };
-            return Some(Stmt::History { letter, condition });
+            return Some(Stmt::History { letter, again, condition });
         }
         let target = self.name()?;
         let add = self.peek() == TokenKind::AddAssign;

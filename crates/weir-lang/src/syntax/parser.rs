@@ -21,6 +21,7 @@
 //!                                             | "headers" "only" | "when" expr }
 //!           | ("acknowledge" | "confirm") expr ["when" expr]  | "end" "when" expr
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
+//!           | "on" NAME block
 //!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["idle" DURATION]
 //!                                                             from `any`, to `restart`
 //!           | "timeout" { DURATION ["in" NAME { "," NAME } | "otherwise"] }
@@ -36,7 +37,7 @@
 //! tagged    = NAME ["as" NAME] "=" (N | "_") ["stop"] ["{" { item } "}"]
 //! type      = "u1" … "u64" | "u16le" | "u32le" | "u64le" | "macaddr" | "ipv4addr" | "ipv6addr"
 //!           | ("bytes" | "text" | "uint") "[" expr "]"
-//! stmt      = NAME ("=" | "+=") expr | "if" expr block ["else" (block | if)] | "history" LETTER ["when" expr]
+//! stmt      = NAME ("=" | "+=") expr | "if" expr block ["else" (block | if)] | "history" LETTER ["again"] ["when" expr]
 //! stack     = "stack" NAME ["extends" NAME] "{" { part } "}"
 //! part      = "layer" NAME ["as" NAME] ":" NAME               one protocol at several places
 //!           | "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }

@@ -94,7 +94,7 @@ impl Parser<'_> {
             "each" => next == T::Name && after == T::BraceOpen,
             "admit" | "end" => resembles(self.word_at(1), "when"),
             "sequence" => resembles(self.word_at(1), "at"),
-            "on" => next == T::Name && after == T::Colon,
+            "on" => next == T::Name && matches!(after, T::Colon | T::BraceOpen),
             "timeout" => matches!(next, T::Duration(_)),
             "event" => {
                 let order = self.word_at(2);

@@ -385,7 +385,10 @@ impl Maker<'_> {
         let side = decl.each_side.then_some(side);
         if let VarKind::Letters(_) = decl.kind {
             let letter = self.int();
-            self.builder.push(Op::Append { flow, var, letter });
+            self.builder.push(match self.random.once_in(3) {
+                true => Op::AppendAgain { flow, var, letter },
+                false => Op::Append { flow, var, letter },
+            });
             return;
         }
         if self.random.once_in(2) {

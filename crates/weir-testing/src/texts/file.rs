@@ -180,6 +180,9 @@ impl Author<'_, '_> {
             }
             clauses.push(sequence);
             keeps_bytes = !headers_only;
+            if self.choices.chance(30) {
+                clauses.push(self.block("on retransmission"));
+            }
         }
         let mut transitions = vec![];
         if has_states {

@@ -160,7 +160,8 @@ impl Author<'_, '_> {
                 } else {
                     String::new()
                 };
-                format!("history {letter}{when}")
+                let again = self.choices.pick(&["", "", " again"]);
+                format!("history {letter}{again}{when}")
             }
         }
     }

@@ -56,6 +56,7 @@ mod messages;
 mod pacing;
 mod packets;
 mod probing;
+mod quality;
 mod registry;
 mod shipped;
 mod streams;

@@ -21,9 +21,10 @@ pub(super) fn drop_unused(graph: &mut Graph) -> bool {
     let [vars, sequences, sets, patterns] = all.map(|used| numbers(used));
     for inst in graph.blocks.iter_mut().flat_map(|block| &mut block.insts) {
         match &mut inst.op {
-            Op::Get { var, .. } | Op::Set { var, .. } | Op::Append { var, .. } => {
-                *var = Var(vars[var.index()])
-            }
+            Op::Get { var, .. }
+            | Op::Set { var, .. }
+            | Op::Append { var, .. }
+            | Op::AppendAgain { var, .. } => *var = Var(vars[var.index()]),
             Op::SeqInsert { sequence, .. }
             | Op::SeqAcknowledge { sequence, .. }
             | Op::SeqBegin { sequence, .. }
@@ -58,7 +59,10 @@ impl Used {
         for block in &graph.blocks {
             for inst in &block.insts {
                 match inst.op {
-                    Op::Get { var, .. } | Op::Set { var, .. } | Op::Append { var, .. } => {
+                    Op::Get { var, .. }
+                    | Op::Set { var, .. }
+                    | Op::Append { var, .. }
+                    | Op::AppendAgain { var, .. } => {
                         used.vars[var.index()] = true;
                     }
                     Op::SeqInsert { sequence, .. }
