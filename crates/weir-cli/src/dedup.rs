@@ -7,6 +7,9 @@ use weir::packet::{Timestamp, Value};
 /// Maximum number of values remembered, as in Zeek; at the limit, all are forgotten.
 const KNOWN_MAX: usize = 1_000_000;
 
+/// Bytes of a value: the table while it grows, and a digest as text.
+const VALUE_BYTES: usize = 3 * size_of::<(String, Timestamp)>() + 64;
+
 /// A value is shown again after this time.
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 
@@ -18,12 +21,13 @@ pub struct Known {
     seen: HashMap<String, Timestamp>,
     /// How often the limit was reached and all values were forgotten.
     forgotten: u64,
+    max: usize,
 }
 
 impl Known {
-    /// An empty set for this log.
-    pub fn of(log: &Log) -> Self {
-        Self { column: log.known_by(), ..Self::default() }
+    /// An empty set for this log, which uses about `memory_max` bytes.
+    pub fn of(log: &Log, memory_max: usize) -> Self {
+        Self { column: log.known_by(), max: KNOWN_MAX.min(memory_max / VALUE_BYTES), ..Self::default() }
     }
 
     /// Whether the log suppresses repeated rows.
@@ -42,7 +46,7 @@ impl Known {
             }
             return is_old;
         }
-        if self.seen.len() >= KNOWN_MAX {
+        if self.seen.len() >= self.max {
             self.seen.clear();
             self.forgotten += 1;
         }
@@ -53,9 +57,9 @@ impl Known {
     /// Reports how often the limit was reached.
     pub fn report(&self) {
         if self.forgotten > 0 {
-            let times = self.forgotten;
+            let (times, max) = (self.forgotten, self.max);
             note!(
-                "weir: more than {KNOWN_MAX} certificates: {times} times all were forgotten and may be shown again"
+                "weir: more than {max} certificates: {times} times all were forgotten and may be shown again"
             );
         }
     }
@@ -68,14 +72,16 @@ mod tests {
 
     #[test]
     fn a_certificate_is_new_once_a_day() {
-        let mut known = Known::of(&Log::of(SessionRegistry::builtin(), "x509").expect("there is one"));
+        let mut known =
+            Known::of(&Log::of(SessionRegistry::builtin(), "x509").expect("there is one"), usize::MAX);
         let mut is_new = |print: &'static str, seconds| {
             known.is_new(&[Value::Time(Timestamp::from_parts(seconds, 0)), Value::Text(print.into())])
         };
         let asked = [("a", 0), ("b", 1), ("a", 2), ("a", 86_399), ("a", 86_400), ("a", 86_401), ("b", 5)];
         let answers = asked.map(|(print, seconds)| is_new(print, seconds));
         assert_eq!(answers, [true, true, false, false, true, false, false]);
-        let mut none = Known::of(&Log::of(SessionRegistry::builtin(), "files").expect("there is one"));
+        let mut none =
+            Known::of(&Log::of(SessionRegistry::builtin(), "files").expect("there is one"), usize::MAX);
         assert!(none.is_new(&[]) && none.is_new(&[]), "files have no such column");
     }
 }

@@ -93,13 +93,16 @@ fn rows_of_others(name: &str) -> Option<String> {
     })
 }
 
+/// The part of a worker's memory for the rows that are known.
+const KNOWN_PART: usize = 8;
+
 /// The rows of one log.
 fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     let log = Log::of(context.compiler.sessions(), &spec.ask).expect("commands are made of the registries");
     let log = if context.form.is(Format::Eve) { log.with_carrier() } else { log };
     let split = log.split_filter(context.compiler, &spec.filter, context.bpf).map_err(Failure::from);
     let (filter, asked) = split.map_err(|wrong| name_carriers(&spec.ask, wrong))?;
-    let known = Known::of(&log);
+    let known = Known::of(&log, context.memory_max / KNOWN_PART);
     // If rows are deduplicated or filtered, they must be made before they can be counted.
     let is_matched = !known.is_any() && asked.is_none();
     let count_only = *context.form == Form::Count && is_matched;
