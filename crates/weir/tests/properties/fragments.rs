@@ -193,7 +193,7 @@ fn frames_of(parts: &Parts) -> Vec<MemoryPacket> {
 fn all_fragments_of_the_datagrams_that_match_are_delivered() {
     let shipped = read_capture(FIRST_LIGHT);
     let (mut cuts, mut asked, mut some, mut distributed) = (Cuts::default(), 0, 0, 0);
-    for seed in seeds(0..24) {
+    for seed in seeds(0..14) {
         let mut random = Random::new(seed);
         cuts.in_order = seed % 2 == 0;
         let start = random.below(shipped.len() as u64 - 250) as usize;
@@ -210,9 +210,9 @@ fn all_fragments_of_the_datagrams_that_match_are_delivered() {
         }
         distributed += usize::from(is_distributed(&frames));
     }
-    assert!(cuts.cut > 2000 && cuts.nested > 200 && cuts.shuffled > 500, "{cuts:?}");
+    assert!(cuts.cut > 1000 && cuts.nested > 100 && cuts.shuffled > 250, "{cuts:?}");
     assert!(
-        asked > 80 && some > 40 && distributed > 5,
+        asked > 45 && some > 20 && distributed > 3,
         "{asked} asked, {some} selected a part, {distributed}"
     );
 }
