@@ -293,7 +293,18 @@ impl Answers {
             Ok(())
         };
         let ended = self.rows.end(end, &mut |values| view.row(values, &mut push));
-        let ended = ended.and_then(|()| view.finish(&mut push));
+        let kept = self.view.take_kept();
+        let sorted = kept.map_or(Ok(()), |kept| {
+            kept.each(&mut |values| {
+                self.count += 1;
+                self.waiting_rows.push(values);
+                if self.load().bytes >= BATCH_BYTES {
+                    self.send(false);
+                }
+                Ok(())
+            })
+        });
+        let ended = ended.and(sorted);
         if let Err(error) = ended {
             self.fail(Failure::from(error));
         }

@@ -81,7 +81,8 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let options = input::options(&input.program, Some(input))?;
     let stats = stats || terminal::is_verbose();
     // Only such a filter needs to know; reading the first packets of all files takes time.
-    let asks_for_first = specs.iter().any(|spec| spec.filter.contains("frame.time_relative"));
+    let asks_for_first =
+        socket.is_some() || specs.iter().any(|spec| spec.filter.contains("frame.time_relative"));
     let first_time = if asks_for_first { weir::io::first_time(&input.read) } else { None };
     let options = weir::Options { timed: stats, first_time, ..options };
     let compiler = input::compiler(&input.program.stack)?;

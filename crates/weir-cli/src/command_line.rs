@@ -47,7 +47,8 @@ fn list(subcommands: &[Subcommand]) -> String {
             let about = match command.about.char_indices().nth(room) {
                 // The last word that fits.
                 Some((at, _)) => {
-                    let end = command.about[..at - 1].rfind(' ').unwrap_or(at - 1);
+                    let head = &command.about[..at];
+                    let end = head.rfind(' ').unwrap_or(at);
                     format!("{}…", command.about[..end].trim_end_matches([',', ':', ';', '(']))
                 }
                 None => command.about.to_string(),
@@ -83,7 +84,7 @@ pub fn whole(subcommands: &[Subcommand]) -> clap::Command {
 
 /// Runs the subcommand of this process's command line; returns its exit status.
 pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let words = with_overview(std::env::args_os().collect());
+    let words = with_overview(std::env::args_os().collect(), subcommands);
     let matches = whole(subcommands).get_matches_from(words);
     terminal::set_verbosity(matches.get_flag("quiet"), matches.get_flag("verbose"));
     let (name, arguments) = matches.subcommand().unwrap_or_else(|| unreachable!("a subcommand is required"));
@@ -94,10 +95,14 @@ pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
     subcommand.run(arguments, subcommands)
 }
 
-/// The words of the command line. If the first one is a capture file, the command is `overview`.
-fn with_overview(mut words: Vec<OsString>) -> Vec<OsString> {
-    if words.get(1).is_some_and(|word| names_file(word)) {
-        words.insert(1, "overview".into());
+/// The words of the command line. If the first one that is no option is a capture file and no command, the command is `overview`.
+fn with_overview(mut words: Vec<OsString>, commands: &[Subcommand]) -> Vec<OsString> {
+    let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-') && word != "-");
+    let first = words.iter().skip(1).position(|word| !is_option(word)).map(|place| place + 1);
+    let is_command =
+        |word: &OsString| commands.iter().any(|command| *word == *command.name) || word == "help";
+    if let Some(first) = first.filter(|&first| !is_command(&words[first]) && names_file(&words[first])) {
+        words.insert(first, "overview".into());
     }
     words
 }

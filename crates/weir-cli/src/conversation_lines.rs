@@ -1,11 +1,11 @@
 //! Prints the rows of `weir follow`: one connection after the other, its two directions interleaved and in two colours.
 //!
 //! The connection that began first is printed as its bytes arrive; the bytes of others wait until it ends. If too many wait,
-//! the waiting connection with the most bytes is printed in part, under a header of its own.
+//! the waiting bytes of all connections are printed, in parts with a header each.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 use weir::io::human;
@@ -56,8 +56,9 @@ pub struct Conversations {
     look: Look,
     color: bool,
     memory_max: usize,
-    /// The first one is printed now.
-    open: VecDeque<Conversation>,
+    open: HashMap<String, Conversation>,
+    /// The open connections in the order of their begins; the first one is printed now. Some have been printed and closed.
+    order: VecDeque<String>,
     bytes: usize,
     /// The direction and the last byte that were printed last.
     last: Option<(bool, u8)>,
@@ -74,26 +75,35 @@ impl Conversations {
     pub fn new(out: Box<dyn Write + Send>, look: Look, color: bool, memory_max: usize) -> Self {
         let out = BufWriter::with_capacity(1 << 16, out);
         let color = color && look != Look::Raw;
-        Self { out, look, color, memory_max, open: VecDeque::new(), bytes: 0, last: None, is_first: true }
+        Self {
+            out,
+            look,
+            color,
+            memory_max,
+            open: HashMap::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            last: None,
+            is_first: true,
+        }
     }
 
-    /// Prints the waiting bytes of a connection.
-    fn print(&mut self, at: usize) -> io::Result<()> {
-        let Some(conversation) = self.open.get_mut(at) else { return Ok(()) };
+    /// Prints the waiting bytes of a connection; closes the connection if it has ended.
+    fn print(&mut self, uid: &str) -> io::Result<()> {
+        let Some(conversation) = self.open.get_mut(uid) else { return Ok(()) };
         let pieces = std::mem::take(&mut conversation.pieces);
         self.bytes -= std::mem::take(&mut conversation.bytes);
-        if pieces.is_empty() {
-            return Ok(());
-        }
-        if !std::mem::replace(&mut conversation.is_begun, true) {
+        let is_over = conversation.ended == 2;
+        if !pieces.is_empty() && !std::mem::replace(&mut conversation.is_begun, true) {
             let header = header(conversation, pieces.front().map(|piece| piece.time));
             conversation.is_continued = true;
             self.head(&header)?;
         }
-        for piece in pieces {
-            self.piece(&piece)?;
+        if is_over {
+            self.open.remove(uid);
+            self.bytes -= ENTRY_BYTES;
         }
-        Ok(())
+        pieces.iter().try_for_each(|piece| self.piece(piece))
     }
 
     fn head(&mut self, header: &str) -> io::Result<()> {
@@ -132,7 +142,7 @@ impl Conversations {
                 if self.last.is_some_and(|(is_orig, _)| is_orig != piece.is_orig) {
                     self.end_line()?;
                 }
-                printable(&piece.data)
+                text_of(&piece.data)
             }
         };
         self.last = text.as_bytes().last().map(|&byte| (piece.is_orig, byte));
@@ -144,23 +154,27 @@ impl Conversations {
 
     /// Prints what can be printed now.
     fn advance(&mut self) -> io::Result<()> {
-        while let Some(first) = self.open.front() {
-            let is_over = first.ended == 2;
-            self.print(0)?;
-            if !is_over {
+        while let Some(uid) = self.order.front().cloned() {
+            self.print(&uid)?;
+            if self.open.contains_key(&uid) {
                 break;
             }
-            self.open.pop_front();
+            self.order.pop_front();
         }
-        while self.bytes > self.memory_max {
-            let largest = (0..self.open.len()).max_by_key(|&at| self.open[at].bytes).unwrap_or(0);
-            self.print(largest)?;
+        if self.bytes > self.memory_max.max(self.open.len() * 2 * ENTRY_BYTES) {
+            for uid in self.order.clone() {
+                self.print(&uid)?;
+            }
+            self.order.retain(|uid| self.open.contains_key(uid));
             // The next bytes of any connection need a header.
-            self.open.iter_mut().for_each(|conversation| conversation.is_begun = false);
+            self.open.values_mut().for_each(|conversation| conversation.is_begun = false);
         }
         Ok(())
     }
 }
+
+/// The memory of an open connection without its bytes.
+const ENTRY_BYTES: usize = 2 * size_of::<Conversation>() + 256;
 
 fn header(conversation: &Conversation, time: Option<Timestamp>) -> String {
     let [orig, resp, proto] = &conversation.ends;
@@ -171,13 +185,14 @@ fn header(conversation: &Conversation, time: Option<Timestamp>) -> String {
 
 /// Text for a terminal: unprintable bytes are dots, except line breaks and tabs. Carriage returns before line breaks are left
 /// out.
-fn printable(bytes: &[u8]) -> String {
+fn text_of(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
+        let mut chars = chunk.valid().chars().peekable();
+        while let Some(c) = chars.next() {
             match c {
                 '\n' | '\t' => text.push(c),
-                '\r' => {}
+                '\r' if chars.peek().is_none_or(|next| *next == '\n') => {}
                 c if weir::packet::is_hidden(c) => text.push('.'),
                 c => text.push(c),
             }
@@ -251,24 +266,23 @@ impl RowSink for Conversations {
         else {
             return Err(io::Error::other("these are no bytes of connections"));
         };
-        let at = match self.open.iter().position(|open| open.uid == *uid) {
-            Some(at) => at,
-            None => {
-                let (src, dst) = (end(src_h, src_p), end(dst_h, dst_p));
-                let [orig, resp] = if *is_orig { [src, dst] } else { [dst, src] };
-                self.open.push_back(Conversation {
-                    uid: uid.to_string(),
-                    ends: [orig, resp, proto.to_string()],
-                    pieces: VecDeque::new(),
-                    bytes: 0,
-                    ended: 0,
-                    is_continued: false,
-                    is_begun: false,
-                });
-                self.open.len() - 1
-            }
-        };
-        let conversation = &mut self.open[at];
+        if !self.open.contains_key(&**uid) {
+            let (src, dst) = (end(src_h, src_p), end(dst_h, dst_p));
+            let [orig, resp] = if *is_orig { [src, dst] } else { [dst, src] };
+            let conversation = Conversation {
+                uid: uid.to_string(),
+                ends: [orig, resp, proto.to_string()],
+                pieces: VecDeque::new(),
+                bytes: 0,
+                ended: 0,
+                is_continued: false,
+                is_begun: false,
+            };
+            self.open.insert(uid.to_string(), conversation);
+            self.order.push_back(uid.to_string());
+            self.bytes += ENTRY_BYTES;
+        }
+        let Some(conversation) = self.open.get_mut(&**uid) else { return Ok(()) };
         match data.is_empty() {
             true => conversation.ended += 1,
             false => {
@@ -287,9 +301,8 @@ impl RowSink for Conversations {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        while !self.open.is_empty() {
-            self.print(0)?;
-            self.open.pop_front();
+        for uid in std::mem::take(&mut self.order) {
+            self.print(&uid)?;
         }
         if self.look == Look::Text {
             self.end_line()?;
@@ -304,7 +317,7 @@ mod tests {
 
     #[test]
     fn text_sends_no_escapes_and_keeps_letters() {
-        assert_eq!(printable(b"GET /\r\n\x1b[2J\xff\xc3\xa9\t\xe2\x80\xae"), "GET /\n.[2J.é\t.");
+        assert_eq!(text_of(b"GET /\r\n\x1b[2J\xff\xc3\xa9\t\xe2\x80\xaea\rb"), "GET /\n.[2J.é\t.a.b");
     }
 
     #[test]

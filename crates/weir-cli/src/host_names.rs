@@ -13,7 +13,10 @@ const DNS: &str = "dns";
 const HOSTS_FILE: &str = "/etc/hosts";
 
 /// Bytes of an entry: the table while it grows, and the name.
-const ENTRY_BYTES: usize = 3 * size_of::<(IpAddr, String)>() + 48;
+const ENTRY_BYTES: usize = 3 * size_of::<(IpAddr, String)>() + NAME_BYTES_MAX;
+
+/// Longer names are left out; DNS has none (RFC 1035, section 2.3.4).
+const NAME_BYTES_MAX: usize = 255;
 
 /// The columns with addresses, and the columns with their names.
 pub const NAMED: &[(&str, &str)] =
@@ -75,8 +78,9 @@ impl HostNames {
     }
 
     fn add(&mut self, address: IpAddr, name: &str) {
-        if self.names.len() < self.entries_max || self.names.contains_key(&address) {
-            self.names.insert(address, name.to_string());
+        if self.names.len() < self.entries_max && name.len() <= NAME_BYTES_MAX {
+            // What the user's files say is not replaced by what the traffic says.
+            self.names.entry(address).or_insert_with(|| name.to_string());
         }
     }
 

@@ -12,7 +12,7 @@ use crate::subcommand::{Context, QuestionKinds, Resolved, Subcommand};
 use crate::totals::RunTotals;
 use crate::view::View;
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use weir::io::{Findings, Options, Partitions};
@@ -249,6 +249,9 @@ impl QuestionSet {
 
 /// Checks that the format can hold the question's rows, and that it is allowed for the output.
 fn check_rows(spec: &QuestionSpec, resolved: &Resolved, view: &View, form: Form) -> Result<(), Failure> {
+    if matches!(form, Form::Capture(_)) && spec.output.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::new("a capture cannot be printed on a terminal: use -w FILE, or a pipe"));
+    }
     let Form::Rows(format) = form else { return Ok(()) };
     if let Some(directory) = spec.output.as_deref().filter(|path| output::is_directory(path)) {
         Partitions::new(directory, format, &Options::default()).map_err(Failure::new)?;

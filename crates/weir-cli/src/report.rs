@@ -24,10 +24,10 @@ pub fn losses(ran: &Ran) {
     let counters = &ran.outcome.counters;
     let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);
     if flows > 0 {
-        note!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
+        say!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
     }
     if undecided > 0 {
-        note!(
+        say!(
             "weir: {undecided} packets were dropped before their connection or their whole datagram was known: too \
              many had to wait; find the flows first (weir flows), then filter by their addresses and ports"
         );

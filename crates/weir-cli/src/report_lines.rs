@@ -85,30 +85,43 @@ struct Line {
     count: Option<u64>,
 }
 
+/// How the same traffic is read again.
+pub struct Again {
+    /// The captures, as words for a shell.
+    pub files: String,
+    /// The filter.
+    pub filter: String,
+}
+
 /// Collects the rows, and writes the report at the end.
 pub struct ReportLines {
     out: Box<dyn Write + Send>,
     color: bool,
-    /// Of an overview: the file, for the commands to try next.
-    overview_of: Option<String>,
+    is_overview: bool,
+    /// For commands to try next.
+    again: Option<Again>,
     sections: BTreeMap<String, Vec<Line>>,
 }
 
 impl ReportLines {
     /// The report with all sections.
     pub fn whole(out: Box<dyn Write + Send>, color: bool) -> Box<dyn RowSink + Send> {
-        Box::new(Self { out, color, overview_of: None, sections: BTreeMap::new() })
+        Box::new(Self { out, color, is_overview: false, again: None, sections: BTreeMap::new() })
     }
 
     /// The report with the first lines of the most important sections, and commands to go on with.
-    pub fn overview(out: Box<dyn Write + Send>, color: bool, file: String) -> Box<dyn RowSink + Send> {
-        Box::new(Self { out, color, overview_of: Some(file), sections: BTreeMap::new() })
+    pub fn overview(
+        out: Box<dyn Write + Send>,
+        color: bool,
+        again: Option<Again>,
+    ) -> Box<dyn RowSink + Send> {
+        Box::new(Self { out, color, is_overview: true, again, sections: BTreeMap::new() })
     }
 
     fn text(&self) -> String {
         let mut text = String::new();
         for &(section, title, kind) in SECTIONS {
-            let most = match self.overview_of.is_some() {
+            let most = match self.is_overview {
                 true => OVERVIEW.iter().find(|(name, _)| *name == section).map_or(0, |(_, most)| *most),
                 false => usize::MAX,
             };
@@ -123,8 +136,8 @@ impl ReportLines {
             let cells: Vec<Vec<String>> = lines.iter().map(|line| cells(kind, section, line)).collect();
             push_block(&mut text, &self.styled(title), titles(kind), &cells);
         }
-        if let Some(file) = &self.overview_of {
-            self.push_next(&mut text, file);
+        if let Some(again) = &self.again {
+            self.push_next(&mut text, again);
         }
         text
     }
@@ -134,7 +147,14 @@ impl ReportLines {
     }
 
     /// Commands to try next, for what the capture contains.
-    fn push_next(&self, text: &mut String, file: &str) {
+    fn push_next(&self, text: &mut String, again: &Again) {
+        let Again { files: file, filter } = again;
+        let with = |more: &str| match (filter.trim(), more) {
+            ("", "") => String::new(),
+            ("", more) => format!(" '{more}'"),
+            (filter, "") => format!(" '{filter}'"),
+            (filter, more) => format!(" '({filter}) and {more}'"),
+        };
         let has = |section: &str, word: &str| {
             self.sections
                 .get(section)
@@ -148,21 +168,21 @@ impl ReportLines {
             ("smtp", "smtp", "mails"),
             ("ssh", "ssh", "SSH connections"),
         ];
-        let mut next = vec![(format!("flows {file}"), "every connection".to_string())];
+        let mut next = vec![(format!("flows {file}{}", with("")), "every connection".to_string())];
         let found = services.iter().filter(|(service, ..)| has("service", service)).take(3);
-        next.extend(found.map(|(_, command, what)| (format!("{command} {file}"), (*what).to_string())));
+        next.extend(
+            found.map(|(_, command, what)| (format!("{command} {file}{}", with("")), (*what).to_string())),
+        );
         if let Some(top) = self.sections.get("talker").and_then(|lines| lines.first()) {
-            next.push((
-                format!(
-                    "flows {file} '{} == {}'",
-                    if top.name.contains(':') { "ipv6.addr" } else { "ip.addr" },
-                    top.name
-                ),
-                "the connections of a host".into(),
-            ));
+            let field = if top.name.contains(':') { "ipv6.addr" } else { "ip.addr" };
+            let of_host = with(&format!("{field} == {}", top.name));
+            next.push((format!("flows {file}{of_host}"), "the connections of a host".into()));
         }
         if self.sections.contains_key("stopped") {
-            next.push((format!("stats {file}"), "all counts, also why packets were not parsed".into()));
+            next.push((
+                format!("stats {file}{}", with("")),
+                "all counts, also why packets were not parsed".into(),
+            ));
         }
         let width = next.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
         text.push('\n');

@@ -25,7 +25,9 @@ type Row = Vec<Value<'static>>;
 
 impl SortKey {
     fn compare(&self, one: &Row, other: &Row) -> Ordering {
-        let of_column = |&at: &usize| match (&one[at], &other[at]) {
+        let absent = Value::Absent;
+        let of_column = |&at: &usize| match (one.get(at).unwrap_or(&absent), other.get(at).unwrap_or(&absent))
+        {
             (Value::Absent, Value::Absent) => Ordering::Equal,
             (Value::Absent, _) => Ordering::Greater,
             (_, Value::Absent) => Ordering::Less,
@@ -111,7 +113,7 @@ impl Sorter {
             let rows = std::mem::take(&mut self.rows).into_iter().map(Ok);
             self.bytes = 0;
             self.parts.push_back(Part::written(rows)?);
-            self.merge_oldest()?;
+            self.merge_parts()?;
         }
         Ok(())
     }
@@ -125,7 +127,7 @@ impl Sorter {
     }
 
     /// Merges all parts into one, if there are too many.
-    fn merge_oldest(&mut self) -> io::Result<()> {
+    fn merge_parts(&mut self) -> io::Result<()> {
         if self.parts.len() < PARTS_MAX {
             return Ok(());
         }

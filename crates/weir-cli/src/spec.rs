@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::{Path, PathBuf};
+use weir::io::Format;
 use weir::patterns::EngineChoice;
 
 /// The statement of a question.
@@ -220,7 +221,8 @@ impl QuestionSpec {
 
     /// Whether a file that is written beside the output replaces the output.
     pub fn is_replaced(&self) -> bool {
-        self.drops_empty || self.format.as_deref() == Some("parquet")
+        let by_name = self.output.as_deref().and_then(Format::of_path).map(Format::label);
+        self.drops_empty || self.format.as_deref().or(by_name) == Some(Format::Parquet.label())
     }
 
     /// Whether the output is a capture file.

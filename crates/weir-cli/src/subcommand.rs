@@ -156,7 +156,8 @@ impl QuestionKind {
 
     /// The form of the answers.
     pub fn form(&self, spec: &QuestionSpec, stdout: Stdout) -> Result<Form, Failure> {
-        if spec.csv_safe && spec.format.as_deref() != Some(Format::Csv.label()) {
+        let by_name = spec.output.as_deref().and_then(Format::of_path).map(Format::label);
+        if spec.csv_safe && spec.format.as_deref().or(by_name) != Some(Format::Csv.label()) {
             return Err(Failure::new("--csv-safe needs --format csv"));
         }
         if spec.is_capture() && spec.count {

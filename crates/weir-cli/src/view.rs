@@ -64,6 +64,7 @@ impl View {
         let refused = [
             ("--columns", !spec.columns.is_empty() && !has_rows),
             ("--sort", spec.sort.is_some() && !has_rows),
+            ("--names", !spec.names.is_empty() && !has_rows),
             ("--limit", spec.limit.is_some() && form == Form::Count),
         ];
         if let Some((option, _)) = refused.iter().find(|(_, is_refused)| *is_refused) {
@@ -79,6 +80,13 @@ impl View {
         };
         let chosen: Vec<(Shown, Column)> =
             wanted.iter().map(|name| choose(all, name, is_table)).collect::<Result<_, _>>()?;
+        if let Some((at, _)) = chosen
+            .iter()
+            .enumerate()
+            .find(|(at, (shown, _))| chosen[..*at].iter().any(|(other, _)| other == shown))
+        {
+            return Err(Failure::new(format!("column `{}` is named twice", wanted[at])));
+        }
         let sorter = |text: &str| -> Result<Sorter, Failure> {
             let (name, is_descending) = match text.strip_prefix('-') {
                 Some(name) => (name, true),
@@ -108,7 +116,7 @@ impl View {
         self.sorter.is_some()
     }
 
-    /// Takes a row: passes what is shown of the row to `next`, or keeps the row until [`finish`](Self::finish).
+    /// Takes a row: passes what is shown of the row to `next`, or [keeps](Self::take_kept) the row until all are known.
     ///
     /// # Errors
     /// Those of `next`, and of the temporary file of a long sorted list.
@@ -141,14 +149,27 @@ impl View {
         self.names.iter_mut().for_each(|names| names.learn(columns, row));
     }
 
-    /// Passes the rows that were kept to `next`.
+    /// Removes and returns the rows that were kept.
+    pub fn take_kept(&mut self) -> Option<Kept> {
+        let sorter = self.sorter.take()?;
+        Some(Kept { sorter, shown: self.shown.take() })
+    }
+}
+
+/// Rows that are sorted, after all of them are known.
+pub struct Kept {
+    sorter: Sorter,
+    shown: Option<Vec<Shown>>,
+}
+
+impl Kept {
+    /// Passes what is shown of the rows to `next`, sorted.
     ///
     /// # Errors
-    /// As [`row`](Self::row).
-    pub fn finish(&mut self, next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>) -> io::Result<()> {
-        let Some(sorter) = self.sorter.take() else { return Ok(()) };
+    /// As [`View::row`].
+    pub fn each(self, next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>) -> io::Result<()> {
         let shown = self.shown.as_deref();
-        sorter.finish(&mut |values| project(shown, values, next))
+        self.sorter.finish(&mut |values| project(shown, values, next))
     }
 }
 
@@ -200,17 +221,21 @@ fn choose(all: &[Column], name: &str, is_table: bool) -> Result<(Shown, Column),
     if let Some(&(_, title, host_name, port)) = ends
         && let (Some(host), Some(port)) = (at(host_name), at(port))
     {
-        let value_type = if is_table { ValueType::Address } else { ValueType::Text };
-        let name = if is_table { title.to_string() } else { name.to_string() };
-        let doc = "address and port".into();
         let of_host = NAMES.iter().find(|(of, _)| *of == host_name);
         let host_name = of_host.and_then(|(_, name)| at(name));
+        // An address is never cut, a name may be.
+        let is_whole = is_table && host_name.is_none();
+        let value_type = if is_whole { ValueType::Address } else { ValueType::Text };
+        let name = if is_table { title.to_string() } else { name.to_string() };
+        let doc = "address and port".into();
         return Ok((
             Shown::End { host, port, name: host_name },
             Column { name: name.into(), value_type, doc },
         ));
     }
-    let known: Vec<&str> = all.iter().map(|column| &*column.name).collect();
+    let joined = ENDS.iter().filter(|(_, _, host, port)| at(host).and(at(port)).is_some());
+    let joined = joined.flat_map(|(names, ..)| names.iter().copied());
+    let known: Vec<&str> = all.iter().map(|column| &*column.name).chain(joined).collect();
     let near = suggest(name, known.iter().copied());
     let hint = match near {
         Some(near) => format!("is `{near}` meant?"),

@@ -52,7 +52,9 @@ impl Words {
             }
             (several, None) => {
                 let joined = several.join(" ");
-                return Err(Failure::new(format!("a filter is one argument: quote it, as in '{joined}'")));
+                return Err(Failure::new(format!(
+                    "a filter is one argument: quote it, as in '{joined}'. (No file has the name of one of these words.)"
+                )));
             }
         }
         if filter.is_none()
@@ -72,7 +74,7 @@ impl Words {
 pub fn names_file(word: &OsStr) -> bool {
     let path = Path::new(word);
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    word == "-" || path.exists() || CAPTURE_ENDINGS.contains(&ending)
+    word == "-" || path.exists() && !path.is_dir() || CAPTURE_ENDINGS.contains(&ending)
 }
 
 /// Whether the name of a file could also be a whole filter: `http`, `tcp.syn`.

@@ -8,7 +8,7 @@ use crate::messages::{self, MessageCarrier};
 use crate::packet_ctx::PacketCtx;
 use crate::recognised::Recognised;
 use crate::sequence::{FrameRef, Inserted, KeptFrame, Passed, Segment, waiting_cost};
-use crate::sessions::{Carrier, Yielded};
+use crate::sessions::{Carrier, FlowSessions, Yielded};
 use crate::sets::Terms;
 use crate::stage::Stage;
 use crate::stream::{CarrierPacket, InOrder, Moment};
@@ -238,7 +238,8 @@ fn deliver_to_sessions<S: Subscriber>(
     let from = next.side;
     let ports = Direction::BOTH.map(|side| port(&flow.layout.ends, flow.header, side) as u16);
     let is_datagram = flow.layout.sequence.is_none();
-    let forced = plan.forced(flow.table, ports);
+    let is_fresh = matches!(sessions, FlowSessions::Fresh(..));
+    let forced = if is_fresh { plan.forced(flow.table, ports) } else { None };
     let carrier = Carrier { plan, probed: &flow.layout.probed, ports, forced, is_datagram };
     let before_bytes = sessions.held_bytes();
     sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);

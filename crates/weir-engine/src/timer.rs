@@ -177,7 +177,7 @@ impl TimerWheel {
 
     /// A flow whose deadline is among the earliest, to the precision of a slot: of those the one that was scheduled
     /// first. `deadline_of` returns a flow's real deadline, and `rank_of` the rank of its priority: a flow of a rank above 0
-    /// is spared if the search finds one of a lower rank in the same slot, and moves to the end of the slot. If the first [`FIRST_VISITS_MAX`] flows all have later deadlines
+    /// is spared if one of the first [`FIRST_VISITS_MAX`] flows has a lower rank. If these flows all have later deadlines
     /// than scheduled, the earliest one of these; they move to their slots, so a later call finds earlier ones. `None` if
     /// no flow is scheduled.
     pub fn first(
@@ -187,16 +187,29 @@ impl TimerWheel {
     ) -> Option<FlowId> {
         let mut moved: Option<(i64, FlowId)> = None;
         let mut spared: Option<(usize, FlowId)> = None;
-        for _ in 0..FIRST_VISITS_MAX {
-            let Some(level) = self.occupied.iter().position(|slots| *slots != 0) else { break };
-            let slot = level * SLOTS + self.occupied[level].trailing_zeros() as usize;
-            let id = FlowId(self.heads[slot]);
-            let Some(deadline) = deadline_of(id) else {
-                self.unlink(id);
+        let mut visits = FIRST_VISITS_MAX;
+        for slot in 0..LEVELS * SLOTS {
+            if self.heads[slot] == NONE {
                 continue;
-            };
-            let own = self.slot_of(deadline);
-            if usize::from(own) <= slot {
+            }
+            let mut next = self.heads[slot];
+            while next != NONE && visits > 0 {
+                visits -= 1;
+                let id = FlowId(next);
+                next = self.nodes[next as usize].next;
+                let Some(deadline) = deadline_of(id) else {
+                    self.unlink(id);
+                    continue;
+                };
+                let own = self.slot_of(deadline);
+                if usize::from(own) > slot {
+                    self.unlink(id);
+                    self.link(id, own);
+                    if moved.is_none_or(|(earliest, _)| deadline < earliest) {
+                        moved = Some((deadline, id));
+                    }
+                    continue;
+                }
                 let rank = rank_of(id);
                 if rank == 0 {
                     return Some(id);
@@ -204,14 +217,9 @@ impl TimerWheel {
                 if spared.is_none_or(|(lowest, _)| rank < lowest) {
                     spared = Some((rank, id));
                 }
-                self.unlink(id);
-                self.link(id, slot as u16);
-                continue;
             }
-            self.unlink(id);
-            self.link(id, own);
-            if moved.is_none_or(|(earliest, _)| deadline < earliest) {
-                moved = Some((deadline, id));
+            if visits == 0 {
+                break;
             }
         }
         spared.map(|(_, id)| id).or(moved.map(|(_, id)| id))
@@ -353,13 +361,14 @@ mod tests {
     }
 
     #[test]
-    fn flows_of_a_higher_rank_are_spared_if_their_slot_has_others() {
+    fn flows_of_a_higher_rank_are_spared_if_there_are_others() {
         let mut wheel = TimerWheel::default();
         advance(&mut wheel, START, &BTreeMap::new());
-        (0..6).for_each(|id| wheel.schedule(FlowId(id), START + 300 * SECOND));
+        let deadline = |id: FlowId| START + (5 + 100 * i64::from(id.0 % 3)) * SECOND;
+        (0..6).for_each(|id| wheel.schedule(FlowId(id), deadline(FlowId(id))));
         let rank = |id: FlowId| [2, 1, 0, 2, 0, 1][id.0 as usize];
         let order = std::iter::from_fn(|| {
-            let first = wheel.first(|_| Some(START + 300 * SECOND), rank);
+            let first = wheel.first(|id| Some(deadline(id)), rank);
             first.into_iter().for_each(|id| wheel.cancel(id));
             first.map(rank)
         });

@@ -310,7 +310,8 @@ impl Compiler {
             let mut filter = self.filter(&ask.filter, options.bpf)?;
             let first = options.first_time.map(|time| time.0);
             catalog.with_first_time(&mut filter, first).map_err(|span| {
-                let message = "the time of the first packet is not known: the input is no file";
+                let message =
+                    "the time of the first packet is not known: the input is no file, or has no packets";
                 let help = "compare the time of day: `frame.time >= \"2026-11-21 02:00:00\"`";
                 let list = vec![Diagnostic::error("W0199", message).at(span).help(help)];
                 Diagnostics { sources: sources_of(&ask.filter), list }

@@ -10,6 +10,7 @@ use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subco
 use crate::words::Words;
 use crate::{stream_questions, terminal};
 use clap::Args as ClapArgs;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use weir::packet::{Column, Value, ValueType};
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler};
@@ -132,6 +133,9 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         return Err(Failure::new(
             "which connection? Give its uid (weir flows FILE --wide), or a filter that selects connections",
         ));
+    }
+    if args.look == Look::Raw && io::stdout().is_terminal() {
+        return Err(Failure::new("raw bytes may control the terminal: use --as text or hex, or a pipe"));
     }
     let spec = QuestionSpec {
         ask: "follow".to_string(),

@@ -3,10 +3,12 @@
 use crate::args::Ask;
 use crate::ask;
 use crate::failure::Failure;
-use crate::report_lines::{self, ReportLines};
+use crate::form::Form;
+use crate::report_lines::{self, Again, ReportLines};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, MakeLines, QuestionKind, Resolved, Subcommand};
 use crate::summary::{self, COLUMNS, MEMORY_PART, SummaryRows, name_column};
+use weir::packet::printable;
 use weir::sessions::ProtocolSet;
 use weir::{Need, Question, Shape, Stats, Want};
 
@@ -40,7 +42,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         (0..registry.protocols().len()).map(|number| name_column(registry, number)).collect();
     let named = names.iter().enumerate().filter(|(_, column)| column.is_some());
     let named = named.fold(ProtocolSet::EMPTY, |all, (number, _)| all | ProtocolSet::of(number));
-    let questions = summary::asks(&spec.filter).map(|ask| Question::new(ask, Shape::default()));
+    let shape = Shape { count_only: *context.form == Form::Count, ..Shape::default() };
+    let questions = summary::asks(&spec.filter).map(|ask| Question::new(ask, shape));
     let mut questions = questions.to_vec();
     let ask = weir::Ask { filter: spec.filter.clone(), need: Need::default(), want: Want::Sessions(named) };
     questions.push(Question::new(ask, Shape { rows: Some(named), ..Shape::default() }));
@@ -48,8 +51,11 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let stats = Stats::new(context.memory_max / MEMORY_PART);
     let resolved =
         Resolved::new(questions, "", COLUMNS.to_vec(), SummaryRows { stats, stack, findings, names });
-    let file = context.captures.first().map_or("FILE".into(), |file| quoted(&file.to_string_lossy()));
-    let lines = Some(Box::new(|out, color| ReportLines::overview(out, color, file)) as MakeLines);
+    // Standard input cannot be read again.
+    let is_repeatable = context.captures.iter().all(|file| file != "-");
+    let files: Vec<String> = context.captures.iter().map(|file| quoted(&file.to_string_lossy())).collect();
+    let again = is_repeatable.then(|| Again { files: files.join(" "), filter: spec.filter.clone() });
+    let lines = Some(Box::new(|out, color| ReportLines::overview(out, color, again)) as MakeLines);
     Ok(Resolved { counted: Counted::Matched, lines, ..resolved })
 }
 
@@ -57,5 +63,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
 fn quoted(word: &str) -> String {
     let is_plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_' | '-' | '+' | ':' | ',' | '@');
-    if word.chars().all(is_plain) { word.to_string() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    // The word is shown on a terminal, so it must not control the terminal.
+    let word = printable(word, &[]);
+    if word.chars().all(is_plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

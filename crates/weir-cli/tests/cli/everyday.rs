@@ -33,7 +33,7 @@ const TASKS: &[(&str, &str)] = &[
     ("match", "match examples/sessions.pcap -e 'User-Agent: [^\\r]*' 'tcp.port == 80'"),
     ("events", "events examples/first-light.pcap -e tcp.retransmission --limit 3"),
     ("stats", "stats examples/sessions.pcap"),
-    ("follow", "follow examples/sessions.pcap 'tcp.port == 21' --limit 20"),
+    ("follow", "follow examples/sessions.pcap 'tcp.port == 21'"),
     ("follow-hex", "follow examples/sessions.pcap 'tcp.port == 110' --as hex"),
     ("fields", "fields 'server name'"),
     ("wrong-option", "flows -r examples/sessions.pcap --colums ts"),

@@ -148,10 +148,17 @@ impl Table {
         let times = rows.flatten().filter(|(column, cell)| is_time(column) && *cell != "-");
         let mut dates = times.map(|(_, cell)| cell.get(..DATE).unwrap_or_default());
         let Some(date) = dates.next().filter(|date| dates.all(|other| other == *date)) else { return };
-        self.date = Some(date.to_string());
+        let date = date.to_string();
+        // The year is left out of the title, as it mostly is known.
+        let day = date.get(5..DATE - 1).unwrap_or_default();
         for column in self.columns.iter_mut().filter(|column| is_time(column)) {
+            column.name = column
+                .name
+                .replace(" (UTC)", &format!(" (UTC {day})"))
+                .replace(" (local)", &format!(" (local {day})"));
             column.width = column.width.saturating_sub(DATE).max(width_of(&column.name));
         }
+        self.date = Some(date);
     }
 
     fn write_header(&mut self) {

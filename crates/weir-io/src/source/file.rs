@@ -186,9 +186,14 @@ fn start(
     read_bytes: &Arc<AtomicU64>,
 ) -> Result<(Feed, Walker), Fault> {
     let nobodys = &mut Burst::default();
+    let grows = pending.grows;
     let mut feed = Feed::Plain(pending.open(read_bytes)?);
     fill_window(window, &mut feed, MAGIC_BYTES, nobodys)?;
     if let Some(compression) = Compression::of(window.unread()) {
+        if grows {
+            // The end of what was written can be in the middle of a compressed block.
+            return Err(Fault::unsupported("compressed captures cannot be followed as they grow"));
+        }
         let Feed::Plain(reader) = feed else { unreachable!("opened as such") };
         feed = input::inflate(compression, window.unread(), reader, window.geometry())?;
         window.reset();

@@ -49,7 +49,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use walk::Run;
-use weir_packet::{Burst, Poll, Source, SourceError};
+use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind};
 use window::Window;
 
 /// Limit of files that are open at the same time because they overlap in time. Each needs a descriptor and a block or
@@ -236,8 +236,13 @@ impl CaptureReader {
         }
         self.spare = Some(self.open.remove(index).into_window());
         let is_last = self.open.is_empty() && self.waiting.turn().is_none();
-        // A damaged file is not read again.
-        if let (Some(path), Ok(false), true) = (&self.followed, &found, is_last) {
+        // A growing file ends only if another one has taken its place, also if a record was not completed. A damaged file
+        // would be damaged again.
+        let is_complete = match &found {
+            Ok(_) => true,
+            Err(error) => error.kind == SourceErrorKind::Truncated,
+        };
+        if let (Some(path), true, true) = (&self.followed, is_complete, is_last) {
             self.waiting.add(Pending { path: path.clone(), reader: None, grows: true });
         }
         found

@@ -40,7 +40,7 @@ impl Waiting {
     /// Lets the last file grow. Returns its path; `None` if it is no file.
     pub fn follow_last(&mut self) -> Option<PathBuf> {
         let (_, last) = self.files.back_mut()?;
-        if last.reader.is_some() || last.path.as_os_str() == "-" {
+        if !last.is_file() {
             return None;
         }
         last.grows = true;
