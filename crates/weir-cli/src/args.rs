@@ -28,7 +28,7 @@ impl Ask {
     /// # Errors
     /// It is not clear which word is the filter.
     pub fn spec(&mut self, ask: &str) -> Result<QuestionSpec, Failure> {
-        let filter = self.words.settle(&mut self.input)?;
+        let filter = self.words.settle(&mut self.input.read)?;
         let Output { format, output, view, csv_safe, count, .. } = self.output.clone();
         let spec = QuestionSpec { ask: ask.to_string(), filter, count, csv_safe, ..QuestionSpec::default() };
         Ok(view.put_into(QuestionSpec { format, output: file_named(output), ..spec }))

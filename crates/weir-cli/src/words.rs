@@ -1,6 +1,5 @@
 //! The words of a command line that are no options: capture files, and a filter.
 
-use crate::args::Input;
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use std::ffi::{OsStr, OsString};
@@ -21,24 +20,24 @@ pub struct Words {
 }
 
 impl Words {
-    /// Adds the files to the input, and returns the filter.
+    /// Adds the files to those of `-r`, and returns the filter.
     ///
     /// # Errors
     /// Several words may be the filter, or a word may be a file and the filter.
-    pub fn settle(&self, input: &mut Input) -> Result<String, Failure> {
+    pub fn settle(&self, files: &mut Vec<OsString>) -> Result<String, Failure> {
         let mut filter = self.filter.clone();
         let mut filters: Vec<&OsString> = vec![];
         for word in &self.words {
             match names_file(word) {
-                true => input.read.push(word.clone()),
+                true => files.push(word.clone()),
                 false => filters.push(word),
             }
         }
         // `-r` takes all following words, so in `-r a.pcap b.pcap tcp` it also takes the filter.
-        let read = input.read.clone();
+        let read = files.clone();
         if filters.is_empty() && filter.is_none() && read.len() > 1 {
             let place = read.iter().rposition(|word| !names_file(word));
-            place.iter().for_each(|&place| drop(input.read.remove(place)));
+            place.iter().for_each(|&place| drop(files.remove(place)));
             filters.extend(place.map(|place| &read[place]));
         }
         let words: Vec<String> = filters.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -58,9 +57,9 @@ impl Words {
             }
         }
         if filter.is_none()
-            && input.read.len() > 1
+            && files.len() > 1
             && let Some(word) =
-                input.read.iter().filter_map(|word| word.to_str()).find(|word| is_like_filter(word))
+                files.iter().filter_map(|word| word.to_str()).find(|word| is_like_filter(word))
         {
             return Err(Failure::new(format!(
                 "`{word}` is a file, and may be a filter: write ./{word} for the file, or --filter {word}"

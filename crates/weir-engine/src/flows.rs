@@ -270,7 +270,9 @@ impl Flows {
         let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };
         let Ok(id) = state.flows.insert(k.key(), k.hash, birth) else {
             let ranks = Ranks::new(matcher, overload.priorities());
-            let victim = state.nearest_to_timeout(packet.time.0, &ranks).map(|id| FlowRef::new(table, id));
+            let victim = state
+                .nearest_to_timeout(packet.time.0, |layout, data, streams| ranks.of(layout, data, streams))
+                .map(|id| FlowRef::new(table, id));
             counters.flows_refused += u64::from(victim.is_none());
             return Err(victim);
         };

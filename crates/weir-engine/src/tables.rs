@@ -6,7 +6,6 @@ use crate::flow_ref::FlowRef;
 use crate::holders::Holders;
 use crate::messages::Messages;
 use crate::plan::{Plan, SessionVerdict};
-use crate::ranks::Ranks;
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
 use crate::sets::ClassSet;
@@ -77,11 +76,16 @@ pub(crate) struct TableLayout {
 }
 
 impl TableState {
-    /// The live flow nearest to its time-out; of several, one of low priority. `None` if that flow has a packet at `time`, or if no flow has a time-out.
-    pub(crate) fn nearest_to_timeout(&mut self, time: i64, ranks: &Ranks<'_>) -> Option<FlowId> {
+    /// The live flow nearest to its time-out; of several, one of low priority. `rank_of` returns a flow's rank, from its
+    /// record and its streams. `None` if that flow has a packet at `time`, or if no flow has a time-out.
+    pub(crate) fn nearest_to_timeout(
+        &mut self,
+        time: i64,
+        rank_of: impl Fn(&TableLayout, &[u8], Option<&FlowStreams>) -> usize,
+    ) -> Option<FlowId> {
         let Self { flows, wheel, streams, layout, .. } = self;
         let timeouts = layout.timeouts;
-        let rank_of = |id| ranks.of(layout, flows.entry(id).1, streams.get(id));
+        let rank_of = |id| rank_of(layout, flows.entry(id).1, streams.get(id));
         let id = wheel.first(
             |id| {
                 let (header, data) = flows.is_live(id).then(|| flows.entry(id))?;

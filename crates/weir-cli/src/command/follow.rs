@@ -127,7 +127,7 @@ fn is_uid(word: &str) -> bool {
 }
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let word = args.words.settle(&mut args.input)?;
+    let word = args.words.settle(&mut args.input.read)?;
     let (uid, filter) = if is_uid(&word) { (Some(word), String::new()) } else { (None, word) };
     if uid.is_none() && filter.is_empty() {
         return Err(Failure::new(

@@ -330,7 +330,7 @@ fn explained(wrong: &PatternError, texts: &[String]) -> String {
 const CONTEXT_BYTES: u16 = 24;
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let filter = args.words.settle(&mut args.input)?;
+    let filter = args.words.settle(&mut args.input.read)?;
     if args.expressions.is_empty() && args.files.is_empty() && !filter.is_empty() {
         return Err(Failure::new(format!(
             "no pattern: `{filter}` is taken for the filter. A pattern follows -e: -e '{filter}'"

@@ -221,7 +221,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let filter = args.words.settle(&mut args.input)?;
+    let filter = args.words.settle(&mut args.input.read)?;
     if args.output.as_deref().is_some_and(|output| output.as_os_str() == "-") {
         return write_bytes(&args, filter, all);
     }

@@ -48,7 +48,7 @@ pub fn command() -> Subcommand {
 }
 
 fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let filter = args.words.settle(&mut args.input)?;
+    let filter = args.words.settle(&mut args.input.read)?;
     let dir = &args.dir;
     // All logs share one filter: report a mistake in it once.
     let program = &args.input.program;

@@ -152,7 +152,8 @@ fn a_limit_ends_the_run_and_sorted_rows_are_all_rows() {
     let numbers: Vec<_> = sorted.iter().map(number).collect();
     assert!(numbers.is_sorted_by(|a, b| a >= b), "{numbers:?}: absent values are last");
     let mut same = sorted.clone();
-    (all.sort(), same.sort());
+    all.sort();
+    same.sort();
     assert_eq!(all, same);
     let first =
         answer(&["flows", capture, "--format", "csv", "--columns", "orig_bytes,uid", "--limit", "3"], 0);

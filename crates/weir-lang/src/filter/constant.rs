@@ -348,7 +348,7 @@ fn report_type(site: &Site, constant: &Constant, report: &mut Report) {
 
 /// The field with the names of a field's numbers: `dns.rcode_name` of `dns.rcode`.
 fn name_field(site: &Site) -> Option<String> {
-    let field = site.names.lookup(&site.subject.to_string()).map(|index| &site.names.fields[index])?;
+    let field = site.names.lookup(site.subject).map(|index| &site.names.fields[index])?;
     let all = std::iter::once(&field.name).chain(&field.aliases);
     let mut candidates = all.map(|name| format!("{name}_name"));
     candidates.find(|name| {
