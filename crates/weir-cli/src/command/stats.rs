@@ -41,6 +41,6 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let stats = Stats::new(context.memory_max / MEMORY_PART);
     let rows = SummaryRows { stats, stack, findings, names: vec![] };
     let resolved = Resolved::new(questions, "", COLUMNS.to_vec(), rows);
-    let lines = Some(Box::new(|out, color| ReportLines::whole(out, color)) as MakeLines);
+    let lines = Some(Box::new(ReportLines::whole) as MakeLines);
     Ok(Resolved { counted: Counted::Matched, lines, ..resolved })
 }
