@@ -377,7 +377,7 @@ fn columns_of_connections_have_one_name_each() {
 fn filters_name_ends_where_they_mean_something() {
     let compiler = compiler();
     let wrong = |asked: Ask| {
-        let wrong = compiler.compile(&[asked], &Options::default()).err().expect("it is refused");
+        let wrong = compiler.compile(&[asked], &Options::default()).expect_err("it is refused");
         wrong.list.iter().map(|one| one.code).collect::<Vec<_>>()
     };
     assert_eq!(wrong(ask("host.left.packets > 1", Want::Connections)), ["W0197"]);
