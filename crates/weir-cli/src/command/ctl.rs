@@ -41,7 +41,7 @@ enum RequestArgs {
 struct AddArgs {
     /// Name of the question
     name: String,
-    /// Type of data: flows, packets, streams, match, events, sessions, stats, a session protocol, files, x509
+    /// Type of data: flows, packets, streams, follow, match, events, sessions, stats, overview, a session protocol, files, x509
     ask: String,
     /// Filter. Default: all traffic
     filter: Option<String>,
@@ -75,9 +75,9 @@ impl AddArgs {
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
-    ("ctl --help", "the actions"),
-    ("ctl add --help", "options of a new question"),
-    ("ctl list --help", "the questions of a run"),
+    ("ctl /tmp/weir.sock add names tls 'tls.sni contains \"example\"' -o names.json", "adds a question"),
+    ("ctl /tmp/weir.sock list", "the questions of the run"),
+    ("ctl /tmp/weir.sock remove names", "removes it and completes its file"),
 ];
 
 /// The subcommand.

@@ -74,16 +74,19 @@ A file of questions:
   format = \"json\"                        # {}
   output = \"com.json\"                    # default: standard output
 
-ask is flows, packets, streams, match, events, sessions, stats, files, x509 or a session
-protocol. The output of packets may be a capture file (.pcap, .pcapng). Further options, as on the
+ask is flows, packets, streams, follow, match, events, sessions, stats, overview, files, x509 or a
+session protocol. Without `format`, the name of the output selects the format (.parquet, .csv …). The output of packets may be a capture file (.pcap, .pcapng). Further options, as on the
 command line, cutoff to flush for streams, too; `weir ctl` and `weir explain` take them as --set:
-  all        count = true (only their number, to the output), csv_safe = true (CSV without formulas)
+  all        count = true (only their number, to the output), csv_safe = true (CSV without formulas),
+             columns = [\"ts\", \"client\"], limit = 100, sort = \"-orig_bytes\", names = [\"dns\"];
+             of tables: wide = true, local = true
   match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,
              fixed_strings = true, color = true (format = \"grep\"),
              matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\"),
              cutoff = [\"dns:1k\", \"10k\"], priority = \"dns:9\", chunk = \"4k\", overlap = \"100\",
              flush = 1.5 (seconds)
   streams    digest = \"sha256\", files = \"DIR/\"
+  follow     uid = \"CAbc…\", look = \"hex\" (text, hex, raw; format = \"follow\")
   events     events = [\"tcp.retransmission\"]",
         Format::labels()
     )
