@@ -194,8 +194,15 @@ fn captures() -> Vec<PathBuf> {
     found
 }
 
-/// Digests of complete contents that tshark exports and weir does not, with the reason: see docs/conformance.md.
-const NOT_OURS: &[(&str, &str)] = &[];
+/// Captures in which tshark exports other objects, with the reason; docs/conformance.md lists these, too.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("ExamplesTest__pcap_examples__http-packets.pcap", "tshark exports single segments of bodies"),
+    ("http-evader__http-evader-297.pcap", "invalid header: tshark exports the message itself"),
+    ("http-evader__http-evader-437.pcap", "invalid chunks: tshark exports them"),
+    ("http-evader__http-evader-487.pcap", "invalid header: tshark exports the message itself"),
+    ("http-event-chunk.pcap", "tshark stops at a chunk size that a blank follows"),
+    ("http2-continuation.pcap", "tshark exports the preface of HTTP/2"),
+];
 
 #[test]
 fn contents_of_http_are_those_that_tshark_exports() {
@@ -217,17 +224,23 @@ fn contents_of_http_are_those_that_tshark_exports() {
         let rows = rows.lines().map(|row| serde_json::from_str::<Json>(row).expect("a JSON line"));
         let complete: BTreeSet<String> =
             rows.filter_map(|row| row["sha256"].as_str().map(str::to_string)).collect();
+        let mut different = vec![];
         for object in listing(&theirs) {
             let of = digest(&object);
             compared += 1;
-            let is_known = NOT_OURS.iter().any(|(known, _)| of.starts_with(known));
-            if fs::metadata(&object).unwrap().len() > 0 && !complete.contains(&of) && !is_known {
-                wrong.push(format!("{path}: {} {of}", object.display()));
+            if fs::metadata(&object).unwrap().len() > 0 && !complete.contains(&of) {
+                different.push(format!("{path}: {} {of}", object.display()));
             }
+        }
+        match DIFFERENT.iter().find(|(known, _)| path.ends_with(known)) {
+            Some((known, why)) if different.is_empty() => wrong.push(format!("{known} no longer differs: {why}")),
+            Some(_) => {}
+            None => wrong.append(&mut different),
         }
     }
     assert!(compared > 0, "nothing was compared");
     assert!(wrong.is_empty(), "of {compared} objects {} differ:\n{}", wrong.len(), wrong.join("\n"));
+    eprintln!("{compared} objects were compared");
 }
 
 #[test]
