@@ -87,7 +87,9 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let options = weir::Options { timed: stats, first_time, ..options };
     let compiler = input::compiler(&input.program.stack)?;
     input::check_files(input, &compiler)?;
-    let set = Arc::new(QuestionSet::new(input.clone(), compiler, commands, stdout));
+    let mut set = QuestionSet::new(input.clone(), compiler, commands, stdout);
+    set.extract(specs)?;
+    let set = Arc::new(set);
     let stated: Vec<Stated> = specs.iter().cloned().map(Stated::new).collect();
     let mut prepared = vec![];
     for (index, own) in stated.iter().enumerate() {

@@ -2,12 +2,15 @@
 
 use crate::answers::{Answers, QuestionOutput, RunParts};
 use crate::args::Input;
+use crate::extraction::{Extraction, Store};
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::memory;
 use crate::outlets::Outlets;
 use crate::output::{self, FileId};
+use crate::quantity;
 use crate::spec::{QuestionSpec, Stdout};
+use crate::stream_files::Files;
 use crate::subcommand::{Context, QuestionKinds, Resolved, Subcommand};
 use crate::totals::RunTotals;
 use crate::view::View;
@@ -39,6 +42,8 @@ pub struct QuestionSet {
     pub totals: RunTotals,
     /// The threads of the outputs.
     pub outlets: Arc<Outlets>,
+    /// The extraction, and the name of the question that states it.
+    extraction: Option<(String, Arc<Extraction>)>,
     kinds: QuestionKinds,
     stdout: Stdout,
 }
@@ -104,7 +109,37 @@ impl QuestionSet {
         let kinds = QuestionKinds::of(commands);
         let (findings, totals) = (Findings::default(), RunTotals::default());
         let outlets = Arc::new(Outlets::new(&input, stdout));
-        Self { names: Mutex::default(), input, findings, compiler, totals, outlets, kinds, stdout }
+        let extraction = None;
+        Self {
+            names: Mutex::default(),
+            input,
+            findings,
+            compiler,
+            totals,
+            outlets,
+            extraction,
+            kinds,
+            stdout,
+        }
+    }
+
+    /// Prepares the extraction of the first question that states one: its parsers pass contents on from the start of the
+    /// run.
+    ///
+    /// # Errors
+    /// `--extract-max` is no number of bytes.
+    pub fn extract(&mut self, specs: &[QuestionSpec]) -> Result<(), Failure> {
+        let stated = specs.iter().find_map(|spec| Some((spec, spec.extract.clone()?)));
+        let Some((spec, directory)) = stated else { return Ok(()) };
+        let max = spec.extract_max.as_deref();
+        let bytes_max = max.map_or(Ok(u64::MAX), |text| quantity::bytes("--extract-max", text))?;
+        let outlet = self.outlets.of(Some(&directory));
+        let patience = self.outlets.patience().clone();
+        let files = Files::new(directory, output::inputs(&self.input), outlet, patience);
+        let extraction = Arc::new(Extraction::new(files, bytes_max));
+        self.compiler.pass_contents_to(Arc::new(Store(Arc::clone(&extraction))));
+        self.extraction = Some((spec.name.clone(), extraction));
+        Ok(())
     }
 
     /// Checks and prepares a question that is to run beside `others`: it needs a name and outputs of its own. Returns all
@@ -131,7 +166,8 @@ impl QuestionSet {
             output::refuse_input(path, &self.input)?;
             if spec.is_replaced() { output::check_replaceable(path) } else { output::check(path) }
         });
-        let files = spec.files.as_deref().map_or(Ok(()), output::check_directory);
+        let directories = [&spec.files, &spec.extract].into_iter().flatten();
+        let files = directories.map(|path| output::check_directory(path)).collect::<Result<(), _>>();
         let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec)) {
             (_, Ok((resolved, form))) => {
                 let view = self.view(spec, &resolved, form);
@@ -203,6 +239,7 @@ impl QuestionSet {
             captures: &self.input.read,
             outlets: &self.outlets,
             memory_max: memory::of_worker(&self.input)?,
+            extraction: self.extraction.as_ref().map(|(name, extraction)| (name.as_str(), extraction)),
         };
         Ok(((kind.resolve)(spec, &context)?, form))
     }

@@ -56,6 +56,12 @@ pub struct QuestionSpec {
     /// For `streams`: a directory for files with the bytes of each stream.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub files: Option<PathBuf>,
+    /// For `files`: a directory for the contents of the files.
+    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
+    pub extract: Option<PathBuf>,
+    /// For `files`: maximum number of bytes of all extracted contents, such as `1G`.
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
+    pub extract_max: Option<String>,
     /// For `streams` and `match`: process only the first bytes of each stream, such as `10k` or `dns:1k`.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub cutoff: Vec<String>,
@@ -80,6 +86,9 @@ pub struct QuestionSpec {
     /// For `follow`: the form of the bytes: text, hex, raw.
     #[serde(default, skip_serializing_if = "is_default")]
     pub look: Option<Look>,
+    /// For `follow`: decode the bodies of HTTP/1.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub decode: bool,
     /// The columns to show, in this order; `orig` and `resp` are address and port of the ends. Default: all; in a table
     /// those of most use.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]

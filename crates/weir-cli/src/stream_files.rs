@@ -1,4 +1,5 @@
-//! One file per stream in a directory, with tcpflow's file names. The files are written on a thread of their own.
+//! Files in a directory: one per stream, with tcpflow's file names, or one per content (`extraction.rs`). The files are
+//! written on a thread of their own.
 //!
 //! Others may write to the directory, too: a link there is not followed, and an input of the run is not overwritten.
 
@@ -38,7 +39,7 @@ pub struct Files {
     lost_bytes: AtomicU64,
 }
 
-/// A stream's file. It is open only during writes, since streams may outnumber the file descriptors.
+/// A file that is written in pieces. It is open only during writes, since files may outnumber the file descriptors.
 #[derive(Debug)]
 pub struct StreamFile {
     path: Arc<Path>,
@@ -75,8 +76,24 @@ impl Files {
         if *number > 0 {
             name = format!("{name}c{number}");
         }
+        self.named(&name)
+    }
+
+    /// A file of this name, created at the first byte.
+    pub fn named(self: &Arc<Self>, name: &str) -> StreamFile {
         let path = self.directory.join(name).into();
         StreamFile { path, created: Arc::default(), buffer: vec![], at: 0, files: Arc::clone(self) }
+    }
+
+    /// A file that is to be [kept](StreamFile::keep) or [removed](StreamFile::remove). Its name in the meantime is made of
+    /// the process and `number`.
+    pub fn temporary(self: &Arc<Self>, number: u64) -> StreamFile {
+        self.named(&format!("{TEMPORARY}{}-{number}", std::process::id()))
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Waits until the files are written; the first failure, if any.
@@ -85,9 +102,7 @@ impl Files {
         let lost_bytes = self.lost_bytes.swap(0, Ordering::Relaxed) + blocked;
         let directory = self.directory.display();
         let lost = (lost_bytes > 0).then(|| {
-            Failure::new(format!(
-                "{directory} was blocked: {lost_bytes} bytes of streams are lost (--output-wait)"
-            ))
+            Failure::new(format!("{directory} was blocked: {lost_bytes} bytes are lost (--output-wait)"))
         });
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take().map(Failure::new);
         match (fault, lost) {
@@ -97,13 +112,15 @@ impl Files {
     }
 
     fn fail(&self, path: &Path, error: &io::Error) {
+        let shown = if is_temporary(path) { &self.directory } else { path };
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-        fault.get_or_insert_with(|| format!("{}: {error}", path.display()));
+        fault.get_or_insert_with(|| format!("{}: {error}", shown.display()));
     }
 
     /// Creates or empties the file.
     fn create(&self, path: &Path) -> io::Result<(File, FileId)> {
-        let create = || open(path, true);
+        let creation = if is_temporary(path) { Creation::New } else { Creation::Emptied };
+        let create = || open(path, creation);
         let file = create().or_else(|error| match error.kind() {
             // Create the directory with the first file.
             ErrorKind::NotFound => fs::create_dir_all(&self.directory).and_then(|()| create()),
@@ -123,7 +140,7 @@ impl Files {
 
     /// Opens a file that was created.
     fn reopen(&self, path: &Path, id: &FileId) -> io::Result<File> {
-        let file = open(path, false)?;
+        let file = open(path, Creation::None)?;
         match FileId::of(&file.metadata()?) == *id {
             true => Ok(file),
             false => Err(io::Error::other("another file has taken its place")),
@@ -150,12 +167,53 @@ impl Files {
         };
         file.write_all_at(bytes, offset)
     }
+
+    /// Gives the file its final name; an empty one is created.
+    fn rename(&self, path: &Path, created: &OnceLock<Option<FileId>>, target: &Path) -> io::Result<()> {
+        match created.get() {
+            // The failure is already known.
+            Some(None) => return Ok(()),
+            Some(Some(_)) => {}
+            None => drop(self.create(path)?),
+        }
+        match fs::symlink_metadata(target) {
+            Ok(about) if about.is_symlink() => {
+                return Err(io::Error::other("a symbolic link, which is not replaced"));
+            }
+            Ok(about) if !about.is_file() => return Err(io::Error::other("not a file")),
+            Ok(about) if self.inputs.contains(&FileId::of(&about)) => {
+                return Err(io::Error::other("an input file: write to another directory"));
+            }
+            _ => {}
+        }
+        fs::rename(path, target)
+    }
+}
+
+/// The beginning of the names of temporary files.
+const TEMPORARY: &str = ".weir-";
+
+fn is_temporary(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes()))
+}
+
+/// Whether opening a file creates it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Creation {
+    /// The file exists.
+    None,
+    /// The file is created unless it exists.
+    Emptied,
+    /// The file must not exist.
+    New,
 }
 
 /// Opens a file for writing. Links are not followed, and pipes are not waited for.
-fn open(path: &Path, is_new: bool) -> io::Result<File> {
+fn open(path: &Path, creation: Creation) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let opened = File::options().write(true).create(is_new).custom_flags(flags.bits() as i32).open(path);
+    let mut options = File::options();
+    options.write(true).create(creation == Creation::Emptied).create_new(creation == Creation::New);
+    let opened = options.custom_flags(flags.bits() as i32).open(path);
     opened.map_err(|error| match error.raw_os_error() {
         Some(number) if number == Errno::LOOP.raw_os_error() => {
             io::Error::other("a symbolic link, which is not followed")
@@ -177,8 +235,50 @@ impl StreamFile {
         }
     }
 
+    /// Bytes of memory.
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Gives a [temporary](Files::temporary) file its final name in the directory. A file of that name is replaced, unless
+    /// it is an input or no regular file.
+    pub fn keep(&mut self, name: &str) {
+        self.flush();
+        let target = self.files.directory.join(name);
+        self.post(move |files, path, created| {
+            let renamed = files.rename(path, created, &target);
+            if let Err(error) = renamed {
+                files.fail(&target, &error);
+                // Another failure to remove the file is of no interest.
+                let _ = fs::remove_file(path);
+            }
+        });
+    }
+
+    /// Removes a [temporary](Files::temporary) file.
+    pub fn remove(&mut self) {
+        self.buffer.clear();
+        self.post(|files, path, created| {
+            if let Some(Some(_)) = created.get()
+                && let Err(error) = fs::remove_file(path)
+            {
+                files.fail(path, &error);
+            }
+        });
+    }
+
+    /// Executes a job behind the writes so far.
+    fn post(&self, job: impl FnOnce(&Files, &Path, &OnceLock<Option<FileId>>) + Send + 'static) {
+        let (path, created, files) =
+            (Arc::clone(&self.path), Arc::clone(&self.created), Arc::clone(&self.files));
+        let posted = self.files.outlet.post(Box::new(move || job(&files, &path, &created)));
+        if let Err(Refused::Thread(error)) = posted {
+            self.files.fail(&self.path, &error);
+        }
+    }
+
     /// Passes the buffer to the thread that writes.
-    fn flush(&mut self) {
+    pub fn flush(&mut self) {
         if self.buffer.is_empty() {
             return;
         }
@@ -244,7 +344,7 @@ mod tests {
         drop(written);
         outlet.wait(&Patience::unlimited()).expect("nothing blocks");
         let fault = files.fault().map(|fault| fault.to_string()).unwrap_or_default();
-        assert!(fault.contains("was blocked: 7 bytes of streams are lost"), "{fault}");
+        assert!(fault.contains("was blocked: 7 bytes are lost"), "{fault}");
         assert!(files.fault().is_none() && !directory.join("lost").exists());
         assert_eq!(fs::read(directory.join("written")).unwrap(), b"here\0\0there");
         fs::remove_dir_all(&directory).unwrap();

@@ -1,6 +1,7 @@
 //! What a subcommand is: its arguments, the function that runs it, and, where it answers a question about traffic, the
 //! type of that question. Each file of `command` declares its own; `command/mod.rs` lists them.
 
+use crate::extraction::Extraction;
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::outlets::Outlets;
@@ -12,6 +13,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use weir::io::{CaptureFormat, Findings, Format};
 use weir::packet::{Column, RowSink};
 use weir::{Compiler, Question};
@@ -238,6 +240,8 @@ pub struct Context<'a> {
     pub outlets: &'a Outlets,
     /// Bytes of memory of a worker.
     pub memory_max: usize,
+    /// The extraction of the run, and the name of the question that states it.
+    pub extraction: Option<(&'a str, &'a Arc<Extraction>)>,
 }
 
 /// A resolved question.

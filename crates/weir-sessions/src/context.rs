@@ -1,5 +1,6 @@
 //! The context in which a parser is opened: the settings of its protocol.
 
+use crate::Contents;
 use std::collections::BTreeMap;
 
 /// A number that users may set for the parsers of a protocol: a bound, a port, a switch.
@@ -28,23 +29,30 @@ impl Configuration {
 #[non_exhaustive]
 pub struct Context<'a> {
     configuration: &'a Configuration,
+    contents: &'a Contents,
 }
 
-/// All settings have their defaults.
+/// All settings have their defaults, and nobody asks for the contents of files.
 impl Default for Context<'_> {
     fn default() -> Self {
         static NOTHING_SET: Configuration = Configuration(BTreeMap::new());
-        Self { configuration: &NOTHING_SET }
+        static NOBODY_ASKS: Contents = Contents(None);
+        Self { configuration: &NOTHING_SET, contents: &NOBODY_ASKS }
     }
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn of(configuration: &'a Configuration) -> Self {
-        Self { configuration }
+    pub(crate) fn of(configuration: &'a Configuration, contents: &'a Contents) -> Self {
+        Self { configuration, contents }
     }
 
     /// The value of a setting.
     pub fn number(&self, setting: &Setting) -> u64 {
         self.configuration.0.get(setting.name).copied().unwrap_or(setting.default)
+    }
+
+    /// What the parser is asked to do with the contents of files.
+    pub fn contents(&self) -> &'a Contents {
+        self.contents
     }
 }

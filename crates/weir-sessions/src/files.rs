@@ -1,11 +1,12 @@
 //! Files carried by sessions, with the columns of Zeek's `files.log`. A session's parser provides sizes and the first
-//! bytes; no more of a file is kept, so there are no digests.
+//! bytes; no more of a file is kept. If the caller of the run asks for contents, a file also refers to its
+//! [`Content`], with its digest.
 //!
 //! Certificates are not files here, as in Zeek's log: see [`x509`](crate::x509).
 
 use crate::session::session_fields;
 use crate::values::{readable, text, unsigned};
-use crate::{PartLog, Session, http, smb, smtp};
+use crate::{Content, ContentFacts, PartLog, Session, http, smb, smtp};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
@@ -45,6 +46,17 @@ pub struct File {
     pub total_bytes: Option<u64>,
     /// Number of bytes missing in the capture.
     pub missing_bytes: u64,
+    /// Another name for the content if the sender gave none: the end of a URI's path.
+    pub other_name: Option<String>,
+    /// The content, if the caller of the run asks for contents.
+    pub content: Option<Content>,
+}
+
+impl File {
+    /// The content as it was passed on; `None` if nobody asks for contents.
+    pub fn facts(&self) -> Option<ContentFacts> {
+        self.content.as_ref().map(Content::facts)
+    }
 }
 
 session_fields! { File;
@@ -64,11 +76,18 @@ session_fields! { File;
     "files.parent_fuid" [] parent_fuid: Unsigned, "The file that contains this one; always empty" => |_| Value::Absent;
     "files.md5" [] md5: Text, "MD5; not computed" => |_| Value::Absent;
     "files.sha1" [] sha1: Text, "SHA-1; not computed" => |_| Value::Absent;
-    "files.sha256" [] sha256: Text, "SHA-256; not computed" => |_| Value::Absent;
-    "files.extracted" [] extracted: Text, "File name of the extracted content; never set (`weir streams -o DIR` writes streams)" => |_| Value::Absent;
-    "files.extracted_cutoff" [] extracted_cutoff: Bool, "Whether the extracted file is incomplete" => |_| Value::Absent;
-    "files.extracted_size" [] extracted_size: Unsigned, "Size of the extracted file, bytes" => |_| Value::Absent;
+    "files.sha256" [] sha256: Text, "SHA-256 of the content, decoded; with --extract, if the content is complete" => |f| sha256(f);
+    "files.extracted" [] extracted: Text, "Path of the file with the content; with --extract, in rows only" => |_| Value::Absent;
+    "files.extracted_cutoff" [] extracted_cutoff: Bool, "Whether the extracted content is incomplete; with --extract" => |f| f.facts().map_or(Value::Absent, |facts| Value::Bool(facts.is_cut));
+    "files.extracted_size" [] extracted_size: Unsigned, "Size of the extracted content, bytes; with --extract" => |f| unsigned(f.facts().map(|facts| facts.size_bytes));
     "files.number" [] fuid: Unsigned, "Number of the file in its connection; in rows an identifier, to which the session's row refers" => |f| Value::Unsigned(f.number);
+}
+
+fn sha256(file: &File) -> Value<'static> {
+    let digest = file.facts().and_then(|facts| facts.sha256);
+    digest.map_or(Value::Absent, |digest| {
+        Value::Text(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+    })
 }
 
 impl Session for File {

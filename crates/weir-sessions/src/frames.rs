@@ -114,6 +114,11 @@ impl Frames {
         Next::Frame(Frame { bytes, length_bytes, time })
     }
 
+    /// The number of the next bytes that belong to the skipped rest of the last message.
+    pub(crate) fn skipped(&self, bytes: &[u8]) -> usize {
+        usize::try_from(self.skipped_bytes).unwrap_or(usize::MAX).min(bytes.len())
+    }
+
     /// Skips missing bytes. Returns `true` if they belong to the skipped part of a message, so that nothing is lost;
     /// otherwise the next byte counts as the start of a message.
     pub(crate) fn lose(&mut self, length_bytes: u64) -> bool {

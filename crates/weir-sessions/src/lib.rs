@@ -11,6 +11,8 @@ extern crate self as weir_sessions;
 
 pub mod bittorrent;
 mod byte_set;
+mod coding;
+mod content;
 mod context;
 #[cfg(test)]
 #[path = "../../weir-testing/src/conversation.rs"]
@@ -58,6 +60,9 @@ pub mod wireguard;
 pub mod x509;
 
 pub use byte_set::ByteSet;
+pub use content::{
+    Content, ContentFacts, ContentStore, ContentWriter, Contents, DECODED_BYTES_FREE, DECODED_PER_BYTE_MAX,
+};
 pub use context::{Context, Setting};
 pub use pairing::Exchange;
 pub use probe_decision::{DECIDED_BYTES, ProbeDecision};

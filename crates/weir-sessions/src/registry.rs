@@ -2,8 +2,8 @@
 
 use crate::context::Configuration;
 use crate::{
-    Context, Field, PART_LOGS, PROTOCOLS, PartLog, ProbeDecision, SessionParser, SessionProtocol, Setting,
-    WITHIN, Within,
+    ContentStore, Contents, Context, Field, PART_LOGS, PROTOCOLS, PartLog, ProbeDecision, SessionParser,
+    SessionProtocol, Setting, WITHIN, Within,
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -25,6 +25,7 @@ pub struct SessionRegistry {
     part_logs: &'static [&'static PartLog],
     within: &'static [Within],
     configuration: Configuration,
+    contents: Contents,
     /// Compiled at the first use.
     probes: OnceLock<Arc<ProbeDecision>>,
 }
@@ -37,6 +38,7 @@ impl Default for SessionRegistry {
             part_logs: PART_LOGS,
             within: WITHIN,
             configuration: Configuration::default(),
+            contents: Contents::default(),
             probes: OnceLock::new(),
         }
     }
@@ -109,6 +111,11 @@ impl SessionRegistry {
         Ok(())
     }
 
+    /// Parsers that are opened from now on pass the contents of files on to `store`.
+    pub fn pass_contents_to(&mut self, store: Arc<dyn ContentStore>) {
+        self.contents = Contents(Some(store));
+    }
+
     /// Opens a parser of protocol `number` for a new connection. With `carries_only`, no question wants the sessions of
     /// this protocol, but only those of a protocol that it hands over to.
     ///
@@ -117,7 +124,7 @@ impl SessionRegistry {
     pub fn open(&self, number: usize, carries_only: bool) -> Box<dyn SessionParser> {
         let protocol = self.protocols[number];
         let open = protocol.carrier.filter(|_| carries_only).unwrap_or(protocol.open);
-        open(&Context::of(&self.configuration))
+        open(&Context::of(&self.configuration, &self.contents))
     }
 
     /// All protocols by number, which is the order of probing.

@@ -27,7 +27,9 @@ use weir_lang::filter::{self, Catalog, Filter, Literal, Op, Predicate};
 use weir_lang::model::Stack;
 use weir_lang::{ContextChanges, Library};
 use weir_packet::Timestamp;
-use weir_sessions::{ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting};
+use weir_sessions::{
+    ContentStore, ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting,
+};
 
 /// Options of the compilation and of the run.
 #[derive(Debug, Clone, Default)]
@@ -233,6 +235,12 @@ impl Compiler {
     /// If no protocol has a parameter of this name.
     pub fn configure(&mut self, setting: &str, value: u64) -> Result<(), UnknownSetting> {
         Arc::make_mut(&mut self.sessions).configure(setting, value)
+    }
+
+    /// Parsers of programs compiled from now on pass the contents of files on to `store`: see
+    /// [`Content`](weir_sessions::Content).
+    pub fn pass_contents_to(&mut self, store: Arc<dyn ContentStore>) {
+        Arc::make_mut(&mut self.sessions).pass_contents_to(store);
     }
 
     /// The known session protocols.

@@ -32,6 +32,8 @@ pub enum Item {
     Connection(Box<Connection>),
     /// A row of a session, or of a part of one, with the index of the session's protocol.
     Session(usize, Vec<Value<'static>>),
+    /// A row of a part of a session, and the part; with the index of the session's protocol.
+    Part(usize, Vec<Value<'static>>, Box<dyn Session>),
     /// A session object, and its connection.
     Whole(Box<Flow>, Arc<dyn Session>),
     /// User-defined state of a connection, and the connection's record so far.
@@ -65,7 +67,7 @@ pub struct Shape {
     pub options: bool,
     /// Packets include their formatted line.
     pub lines: bool,
-    /// Sessions come as objects, not as rows.
+    /// Sessions come as objects, not as rows; parts of sessions come as both ([`Item::Part`]).
     pub whole: bool,
     /// Only sessions of these protocols have rows, whatever other protocols are needed to find them. `None`: all
     /// wanted protocols.

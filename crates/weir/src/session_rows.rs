@@ -353,13 +353,13 @@ pub(crate) fn values(
     row
 }
 
-/// The rows of a session's parts.
+/// The rows of a session's parts, each with its part.
 pub(crate) fn values_of_parts(
     flow: &FlowView<'_>,
     (registry, protocol): (&SessionRegistry, usize),
     session: &dyn Session,
     log: &PartLog,
-) -> Vec<Vec<Value<'static>>> {
+) -> Vec<(Vec<Value<'static>>, Box<dyn Session>)> {
     let name = registry.protocol(protocol).name;
     let Some((_, parts_of)) = log.of.iter().find(|(of, _)| *of == name) else {
         return vec![];
@@ -378,7 +378,8 @@ pub(crate) fn values_of_parts(
             }
         });
         let own = logged(log.fields, log.head);
-        at_head.chain(own.map(|(index, _)| origin.shown(log.fields, index, &*part))).collect()
+        let row = at_head.chain(own.map(|(index, _)| origin.shown(log.fields, index, &*part))).collect();
+        (row, part)
     };
     parts.into_iter().map(&mut row).collect()
 }

@@ -294,10 +294,14 @@ impl Subscriber for Collector {
             row
         };
         if let Some(log) = shape.parts {
-            for row in session_rows::values_of_parts(flow, (registry, protocol), &**session, log) {
+            for (row, part) in session_rows::values_of_parts(flow, (registry, protocol), &**session, log) {
                 let row = carried(row, log.fields);
                 if !self.is_counted(question) {
-                    self.push(order, question, Item::Session(protocol, row));
+                    let item = match shape.whole {
+                        true => Item::Part(protocol, row, part),
+                        false => Item::Session(protocol, row),
+                    };
+                    self.push(order, question, item);
                 }
             }
             return;

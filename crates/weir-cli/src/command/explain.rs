@@ -114,6 +114,7 @@ fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Fail
         captures: &[],
         outlets: &outlets,
         memory_max: usize::MAX,
+        extraction: None,
     };
     let resolved = (kind.resolve)(&spec, &context)?;
     let mut engine = Engine::with(compiler.clone(), options);

@@ -3,8 +3,9 @@
 use crate::args::{Input, formats};
 use crate::ask::{self, Asked};
 use crate::conversation_lines::{Conversations, Look, OWN_FORMAT};
+use crate::decoded_bodies::{DecodedBodies, Places};
 use crate::failure::Failure;
-use crate::rows::WriteRow;
+use crate::rows::{Rows, WriteRow};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
 use crate::words::Words;
@@ -24,6 +25,10 @@ struct Args {
     /// The form of the bytes: text (unprintable ones are dots), hex, or raw
     #[arg(long = "as", value_name = "FORM", default_value = "text")]
     look: Look,
+    /// Decode the bodies of HTTP/1: join chunks, and decompress gzip, deflate, Brotli and zstd. Offsets are those of
+    /// the bytes as sent
+    #[arg(long)]
+    decode: bool,
     /// Format of the output. Default: follow (a header for each connection, then its bytes)
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[OWN_FORMAT]))]
     format: Option<String>,
@@ -41,6 +46,7 @@ struct Args {
 const EXAMPLES: &[(&str, &str)] = &[
     ("follow capture.pcap CAbc123def456ghi78", "the connection with this uid (weir flows --wide)"),
     ("follow capture.pcap 'tcp.port == 25' --as hex", "connections that a filter selects"),
+    ("follow capture.pcap 'tcp.port == 80' --decode", "with the bodies of HTTP decompressed"),
     ("follow capture.pcap 'http.host == \"a.example\"' --as raw > bytes", "only the bytes"),
 ];
 
@@ -49,7 +55,7 @@ pub fn command() -> Subcommand {
     let about =
         "The bytes of connections, both directions interleaved: of a uid, or of those that a filter selects";
     let kind = QuestionKind {
-        options: &["color", "uid", "look", "cutoff", "priority", "chunk", "overlap", "flush"],
+        options: &["color", "uid", "look", "decode", "cutoff", "priority", "chunk", "overlap", "flush"],
         own_format: Some(OWN_FORMAT),
         ..QuestionKind::new(resolve)
     };
@@ -142,6 +148,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         filter,
         uid: uid.clone(),
         look: Some(args.look),
+        decode: args.decode,
         color: match args.color.as_str() {
             "always" => true,
             "never" => false,
@@ -169,13 +176,24 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Question::of_streams(filter, *params, move || Follower { uid: uid.clone() })
     };
     let questions = stream_questions::classes(spec, context)?.iter().map(question).collect();
-    let rows =
+    let as_sent =
         |item: &Item, row: WriteRow<'_>| if let Item::Stream(values) = item { row(values) } else { Ok(()) };
+    let place = |name: &str| COLUMNS.iter().position(|column| column.name == name).unwrap_or(COLUMNS.len());
+    let places = Places {
+        uid: place("uid"),
+        is_orig: place("is_orig"),
+        missing: place("missing"),
+        data: place("data"),
+    };
+    let rows: Box<dyn Rows> = match spec.decode {
+        true => Box::new(DecodedBodies::new(places, context.memory_max / MEMORY_PART)),
+        false => Box::new(as_sent),
+    };
     let (look, memory_max) = (spec.look.unwrap_or(Look::Text), context.memory_max / MEMORY_PART);
     let lines: MakeLines =
         Box::new(move |out, color| Box::new(Conversations::new(out, look, color, memory_max)));
-    let resolved = Resolved::new(questions, "", COLUMNS.to_vec(), rows);
-    Ok(Resolved { lines: Some(lines), lost_bytes: true, ..resolved })
+    let resolved = Resolved::new(questions, "", COLUMNS.to_vec(), as_sent);
+    Ok(Resolved { lines: Some(lines), lost_bytes: true, rows, ..resolved })
 }
 
 /// The part of a worker's memory for bytes of connections that wait until another one is printed.

@@ -4,16 +4,21 @@
 use crate::args::Ask;
 use crate::ask;
 use crate::dedup::Known;
+use crate::extraction::Extraction;
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::merged_logs::Union;
 use crate::rows::{Rows, WriteRow};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
+use clap::Args as ClapArgs;
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 use weir::io::Format;
 use weir::packet::Value;
-use weir::sessions::{ProtocolSet, SessionRegistry};
+use weir::sessions::files::File;
+use weir::sessions::{PartLog, ProtocolSet, SessionRegistry};
 use weir::{Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want};
 
 /// The subcommand for sessions of all protocols.
@@ -33,7 +38,10 @@ pub fn log_commands() -> impl Iterator<Item = Subcommand> {
     let of_parts =
         registry.part_logs().iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name)));
     of_sessions.chain(of_parts).map(|(name, about)| {
-        let command = of_name(name, about).with_question(QuestionKind::new(resolve_log));
+        let command = match is_extractable(name) {
+            true => of_contents(name, about),
+            false => of_name(name, about).with_question(QuestionKind::new(resolve_log)),
+        };
         let command =
             command.in_group(if EVERYDAY.contains(&name) { Group::Everyday } else { Group::Protocols });
         let command = command.with_examples(&examples(name));
@@ -58,14 +66,17 @@ fn examples(name: &'static str) -> Vec<(String, String)> {
         _ => "'ip.addr == 192.0.2.1'".to_string(),
     };
     let example = |line: String, what: &str| (line, what.to_string());
-    vec![
+    let extract = is_extractable(name)
+        .then(|| example(format!("{name} capture.pcap --extract DIR"), "and their contents in files"));
+    let examples = vec![
         example(format!("{name} capture.pcap"), "all rows"),
         example(format!("{name} capture.pcap {filter}"), "the rows that a filter selects"),
         example(
             format!("{name} capture.pcap --columns ts,client,{own} -o {name}.csv"),
             "some columns, in a file",
         ),
-    ]
+    ];
+    examples.into_iter().chain(extract).collect()
 }
 
 fn of_name(name: &'static str, about: String) -> Subcommand {
@@ -73,6 +84,63 @@ fn of_name(name: &'static str, about: String) -> Subcommand {
         let spec = args.spec(name)?;
         ask::answer_one(&args.input, &spec, args.output.stats, all)
     })
+}
+
+/// Arguments of a log whose rows have contents.
+#[derive(ClapArgs, Clone)]
+struct WithContents {
+    #[command(flatten)]
+    ask: Ask,
+    /// Write the content of each file in the rows to this directory, decoded, and equal contents once; the rows
+    /// name its path. Bytes that are missing in the capture are zeros
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    extract: Option<PathBuf>,
+    /// With --extract: write at most this many bytes (1G), and cut the contents beyond. Default: no bound
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "extract",
+        allow_hyphen_values = true,
+        help_heading = "Output"
+    )]
+    extract_max: Option<String>,
+}
+
+/// The column with the path of a content.
+const EXTRACTED: &str = "extracted";
+
+/// Whether the rows of a log have contents.
+fn is_extractable(name: &str) -> bool {
+    let part_logs = SessionRegistry::builtin().part_logs();
+    let has_column = |log: &&&PartLog| log.fields.iter().any(|field| field.column == EXTRACTED);
+    part_logs.iter().filter(has_column).any(|log| log.name == name)
+}
+
+/// A subcommand for a log whose rows have contents.
+fn of_contents(name: &'static str, about: String) -> Subcommand {
+    let command = Subcommand::new(name, about, move |mut args: WithContents, all| {
+        let WithContents { extract, extract_max, .. } = args.clone();
+        let spec = QuestionSpec { extract, extract_max, ..args.ask.spec(name)? };
+        ask::answer_one(&args.ask.input, &spec, args.ask.output.stats, all)
+    });
+    let options = &["extract", "extract_max"];
+    command.with_question(QuestionKind { options, ..QuestionKind::new(resolve_log) })
+}
+
+/// The extraction that a question asks for.
+fn extraction(spec: &QuestionSpec, context: &Context<'_>) -> Result<Option<Arc<Extraction>>, Failure> {
+    if spec.extract.is_none() {
+        return match spec.extract_max {
+            Some(_) => Err(Failure::new("`extract_max` needs `extract`, the directory for the contents")),
+            None => Ok(None),
+        };
+    }
+    match context.extraction {
+        Some((name, extraction)) if name == spec.name => Ok(Some(Arc::clone(extraction))),
+        _ => Err(Failure::new(
+            "one question of a run may have `extract`, and it must be stated at the start of the run",
+        )),
+    }
 }
 
 /// Help on selecting this log's rows of other protocols: DTLS, and TLS in QUIC.
@@ -104,13 +172,20 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let (filter, asked) = split.map_err(|wrong| name_carriers(&spec.ask, wrong))?;
     let known = Known::of(&log, context.memory_max / KNOWN_PART);
     // If rows are deduplicated or filtered, they must be made before they can be counted.
-    let is_matched = !known.is_any() && asked.is_none();
+    let extraction = extraction(spec, context)?;
+    // Contents are written for rows, even if the rows are only counted.
+    let is_matched = !known.is_any() && asked.is_none() && extraction.is_none();
     let count_only = *context.form == Form::Count && is_matched;
     let ask = weir::Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
-    let question = Question::new(ask, Shape { count_only, ..log.shape() });
-    let rows = LogRows { known, asked: asked.map(Box::new) };
+    let question = Question::new(ask, Shape { count_only, whole: extraction.is_some(), ..log.shape() });
+    let columns = log.columns();
+    let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(columns.len());
+    let brief = [log.brief(), extraction.as_ref().map_or(&[][..], |_| &[EXTRACTED])].concat();
+    let places = [place("fuid"), place(EXTRACTED)];
+    let extraction = extraction.map(|extraction| (extraction, places));
+    let rows = LogRows { known, asked: asked.map(Box::new), extraction };
     let counted = if is_matched { Counted::Matched } else { Counted::Rows };
-    let resolved = Resolved::new(vec![question], log.path, log.columns(), rows).with_brief(log.brief());
+    let resolved = Resolved::new(vec![question], log.path, columns, rows).with_brief(&brief);
     Ok(Resolved { counted, ..resolved })
 }
 
@@ -118,17 +193,45 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
 struct LogRows {
     known: Known,
     asked: Option<Box<RowFilter>>,
+    /// Where contents are written, and the indices of the columns `fuid` and `extracted`.
+    extraction: Option<(Arc<Extraction>, [usize; 2])>,
+}
+
+impl LogRows {
+    fn is_shown(&mut self, values: &[Value<'_>]) -> bool {
+        self.asked.as_mut().is_none_or(|rows| rows.takes(values)) && self.known.is_new(values)
+    }
 }
 
 impl Rows for LogRows {
     fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
-        let Item::Session(_, values) = item else { return Ok(()) };
-        let is_asked = self.asked.as_mut().is_none_or(|rows| rows.takes(values));
-        if is_asked && self.known.is_new(values) { row(values) } else { Ok(()) }
+        match item {
+            Item::Session(_, values) if self.is_shown(values) => row(values),
+            Item::Part(_, values, part) if self.is_shown(values) => {
+                let Some((extraction, [fuid, extracted])) = &self.extraction else { return row(values) };
+                let mut values = values.clone();
+                if let (Some(file), Some(Value::Text(fuid))) =
+                    (part.as_any().downcast_ref::<File>(), values.get(*fuid))
+                    && let Some(path) = extraction.keep(file, fuid)
+                    && let Some(value) = values.get_mut(*extracted)
+                {
+                    *value = Value::Text(path.into());
+                }
+                row(&values)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn fault(&mut self) -> Option<Failure> {
+        self.extraction.as_ref().and_then(|(extraction, _)| extraction.files().fault())
     }
 
     fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRow<'_>) -> io::Result<()> {
         self.known.report();
+        if let Some((extraction, _)) = &self.extraction {
+            extraction.report();
+        }
         Ok(())
     }
 }

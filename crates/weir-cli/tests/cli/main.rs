@@ -2,6 +2,7 @@
 
 mod check;
 mod everyday;
+mod extract;
 mod fifteen;
 mod files;
 mod fmt;

@@ -4,7 +4,7 @@ use super::head::{Head, Version};
 use super::stream::Flaw;
 use super::{fields, media};
 use crate::values::readable;
-use crate::{Direction, Session};
+use crate::{Content, Contents, Direction, Session};
 use base64::Engine;
 use std::any::Any;
 use std::borrow::Cow;
@@ -33,6 +33,8 @@ pub struct HttpMessage {
     pub flaw: Option<Flaw>,
     /// Whether `body_start` is still being filled.
     is_start_open: bool,
+    /// The content, if somebody asks for contents.
+    pub(super) content: Option<Content>,
 }
 
 impl HttpMessage {
@@ -47,13 +49,17 @@ impl HttpMessage {
             body_start: Vec::new(),
             flaw,
             is_start_open: true,
+            content: None,
         }
     }
 
-    /// Counts bytes of the content, and keeps the first ones.
-    pub(super) fn take_body(&mut self, bytes: &[u8], time: Timestamp) {
+    /// Counts bytes of the content, keeps the first ones, and passes all on to `contents`.
+    pub(super) fn take_body(&mut self, bytes: &[u8], time: Timestamp, contents: &Contents) {
         if bytes.is_empty() {
             return;
+        }
+        if let Some(content) = self.open_content(contents) {
+            content.write(bytes);
         }
         self.body_bytes += bytes.len() as u64;
         self.body_times = Some((self.body_times.map_or(time, |(first, _)| first), time));
@@ -65,10 +71,27 @@ impl HttpMessage {
     }
 
     /// Counts missing bytes of the content.
-    pub(super) fn lose_body(&mut self, length_bytes: u64) {
+    pub(super) fn lose_body(&mut self, length_bytes: u64, contents: &Contents) {
+        if let Some(content) = self.open_content(contents) {
+            content.lose(length_bytes);
+        }
         self.body_bytes = self.body_bytes.saturating_add(length_bytes);
         self.lost_bytes = self.lost_bytes.saturating_add(length_bytes);
         self.is_start_open = false;
+    }
+
+    fn open_content(&mut self, contents: &Contents) -> Option<&Content> {
+        // The first byte of the body opens the content.
+        if self.body_bytes == 0 && self.content.is_none() {
+            self.content = contents.begin(self.head.header("content-encoding"));
+        }
+        self.content.as_ref()
+    }
+
+    /// Ends the content; `is_over`: the message has ended. Returns the number of contents that a bound cut: 0 or 1.
+    pub(super) fn end_body(&self, is_over: bool) -> u64 {
+        let is_whole = is_over && self.flaw.is_none() && self.lost_bytes == 0;
+        u64::from(self.content.as_ref().is_some_and(|content| content.end(is_whole)))
     }
 
     /// Marks the message as incomplete. Only the first reason is kept.
@@ -86,7 +109,7 @@ impl HttpMessage {
         read_content_length(&self.head)?.ok()
     }
 
-    /// Bytes held.
+    /// Bytes held, without the content's.
     pub(super) fn held_bytes(&self) -> usize {
         self.head.held_bytes() + self.body_start.capacity()
     }
@@ -145,6 +168,21 @@ impl HttpExchange {
     /// A new exchange.
     pub(super) fn new(depth: u32, client: Direction) -> Self {
         Self { depth, client, request: None, response: None, info: None, stream_id: None, reset_code: None }
+    }
+
+    /// Ends the contents of both messages; whether each message has ended. Returns the number of contents that a bound
+    /// cut.
+    pub(super) fn end_bodies(&self, is_request_over: bool, is_response_over: bool) -> u64 {
+        let end = |message: &Option<HttpMessage>, is_over| {
+            message.as_ref().map_or(0, |message| message.end_body(is_over))
+        };
+        end(&self.request, is_request_over) + end(&self.response, is_response_over)
+    }
+
+    /// Bytes of memory of the contents: decoders, and buffers of their store.
+    pub(super) fn content_bytes(&self) -> usize {
+        let messages = [&self.request, &self.response].into_iter().flatten();
+        messages.filter_map(|message| message.content.as_ref()).map(Content::held_bytes).sum()
     }
 
     /// The version of the request, or else of the response.

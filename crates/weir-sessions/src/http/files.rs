@@ -1,7 +1,9 @@
 //! Bodies as files, for `files.log`.
 
 use super::exchange::{HttpExchange, HttpMessage};
+use super::uri::unescape;
 use crate::files::{File, name_in_header};
+use crate::values::readable;
 use crate::{Direction, Session};
 
 /// The files of an exchange: its nonempty bodies, the request's first.
@@ -51,7 +53,18 @@ fn file(exchange: &HttpExchange, message: &HttpMessage) -> File {
         seen_bytes: message.body_bytes - message.lost_bytes.min(message.body_bytes),
         total_bytes: total_bytes(message),
         missing_bytes: message.lost_bytes,
+        other_name: message.content.as_ref().and_then(|_| name_in_target(exchange)),
+        content: message.content.clone(),
     }
+}
+
+/// The end of the path of the request's target.
+fn name_in_target(exchange: &HttpExchange) -> Option<String> {
+    let target = exchange.request.as_ref()?.head.target();
+    let path = target.split(|byte| matches!(byte, b'?' | b'#')).next()?;
+    let end = path.rsplit(|byte| *byte == b'/').next()?;
+    let name = readable(&unescape(end)).into_owned();
+    (!name.is_empty()).then_some(name)
 }
 
 /// The total length: of the whole representation for a range (RFC 9110 §14.4), else the Content-Length.

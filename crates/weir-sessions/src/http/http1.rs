@@ -4,8 +4,9 @@ use super::chunked::Chunked;
 use super::exchange::{HttpMessage, read_content_length};
 use super::head::Head;
 use super::open_exchanges::OpenExchanges;
+use super::plain::View;
 use super::stream::{Flaw, Framing, Piece, Stream};
-use crate::{CutOff, Data, Direction, Progress, Session};
+use crate::{Contents, CutOff, Data, Direction, Progress, Session};
 use weir_packet::Timestamp;
 
 /// Maximum number of bytes skipped in search of a message; then the connection is given up.
@@ -22,6 +23,9 @@ pub(super) struct Http1 {
     is_behind_loss: bool,
     /// Number of bytes skipped since the last message of either side.
     lost_bytes: u64,
+    contents: Contents,
+    /// The decoded view, if somebody asks for it.
+    view: Option<Box<View>>,
     /// An apparent request was the start of the HTTP/2 preface.
     pub(super) is_http2: bool,
 }
@@ -39,10 +43,41 @@ enum Next {
 }
 
 impl Http1 {
+    pub(super) fn new(contents: &Contents) -> Self {
+        Self { contents: contents.clone(), ..Self::default() }
+    }
+
+    /// A parser with a decoded view.
+    pub(super) fn with_view() -> Self {
+        Self { view: Some(Box::default()), ..Self::default() }
+    }
+
+    /// The decoded view.
+    pub(super) fn view(&self) -> Option<&View> {
+        self.view.as_deref()
+    }
+
+    /// Takes the bytes of the view.
+    pub(super) fn take_shown(&mut self) -> Vec<u8> {
+        self.view.as_mut().map_or(vec![], |view| view.take_shown())
+    }
+
+    /// The next piece of the data.
+    fn next<'a>(&mut self, data: &Data<'_>, rest: &mut &'a [u8]) -> Option<Piece<'a>> {
+        let (before, stream) = (*rest, &mut self.streams[data.from as usize]);
+        let is_in_body = stream.is_in_body();
+        let piece = stream.next(rest, data.time);
+        if let Some(view) = &mut self.view {
+            let consumed = &before[..before.len() - rest.len()];
+            view.take(data.from, (consumed, is_in_body), piece.as_ref());
+        }
+        piece
+    }
+
     pub(super) fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         let mut rest = data.bytes;
         let was_lost = self.streams[data.from as usize].is_lost();
-        while let Some(piece) = self.streams[data.from as usize].next(&mut rest, data.time) {
+        while let Some(piece) = self.next(data, &mut rest) {
             if self.take((data.from, data.time), piece, sessions) == Progress::Done {
                 return self.hand_over(rest.len(), sessions);
             }
@@ -66,6 +101,9 @@ impl Http1 {
     ) -> Progress {
         if length_bytes == 0 {
             return Progress::Wanted;
+        }
+        if let Some(view) = &mut self.view {
+            view.lose(from);
         }
         // The time of the resulting pieces is not used.
         let no_time = Timestamp(0);
@@ -100,7 +138,10 @@ impl Http1 {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.exchanges.held_bytes() + self.streams.iter().map(Stream::held_bytes).sum::<usize>()
+        let view = self.view.as_ref().map_or(0, |view| view.held_bytes());
+        view + self.exchanges.held_bytes()
+            + self.exchanges.content_bytes()
+            + self.streams.iter().map(Stream::held_bytes).sum::<usize>()
     }
 
     pub(super) fn cut_off(&self) -> CutOff {
@@ -140,12 +181,12 @@ impl Http1 {
             }
             Piece::Body(bytes) => {
                 if let Some(message) = self.exchanges.open_message(is_request) {
-                    message.take_body(bytes, time);
+                    message.take_body(bytes, time, &self.contents);
                 }
             }
             Piece::BodyLost(length_bytes) => {
                 if let Some(message) = self.exchanges.open_message(is_request) {
-                    message.lose_body(length_bytes);
+                    message.lose_body(length_bytes, &self.contents);
                 }
             }
             Piece::End => self.exchanges.end_message(is_request, None, sessions),

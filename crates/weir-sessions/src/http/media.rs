@@ -1,12 +1,9 @@
 //! Detects the media type of content by its first bytes, with Zeek's names.
 
-use std::borrow::Cow;
-use std::io::Read;
-
-use brotli_decompressor::{BrotliDecompressStream, BrotliState, StandardAlloc};
+use crate::coding::Decoder;
 
 /// Maximum number of decompressed bytes that are inspected.
-const UNPACKED_BYTES_MAX: u64 = 512;
+const UNPACKED_BYTES_MAX: usize = 512;
 
 /// Signatures: offset, bytes, media type.
 const SIGNATURES: &[(usize, &[u8], &str)] = &[
@@ -66,57 +63,25 @@ const MARKUP: &[(&[u8], &str)] = &[
     (b"<soap", "application/xml"),
 ];
 
-/// The media type of content that begins with `bytes`; none if unknown. `coding` is its Content-Encoding: gzip, deflate
-/// and Brotli are decompressed.
+/// The media type of content that begins with `bytes`; none if unknown. `coding` is its Content-Encoding: gzip, deflate,
+/// Brotli and zstd are decoded.
 pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str> {
     if bytes.is_empty() {
         return None;
     }
-    let content = match coding.map(<[u8]>::trim_ascii) {
-        Some(coding) if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => {
-            Cow::Owned(unpack(flate2::read::GzDecoder::new(bytes)))
+    match Decoder::of(coding)? {
+        Decoder::Plain => sniff_plain(bytes),
+        mut decoder => {
+            let mut unpacked = vec![];
+            // An error only marks the end of the available bytes.
+            let _ = decoder.decode(bytes, &mut |piece| {
+                let room = UNPACKED_BYTES_MAX - unpacked.len();
+                unpacked.extend_from_slice(&piece[..piece.len().min(room)]);
+                unpacked.len() < UNPACKED_BYTES_MAX
+            });
+            sniff_plain(&unpacked)
         }
-        Some(coding) if coding.eq_ignore_ascii_case(b"deflate") => {
-            let unpacked = unpack(flate2::read::ZlibDecoder::new(bytes));
-            // Some senders omit the zlib wrapper that RFC 9110 §8.4.1.2 requires.
-            let is_bare = unpacked.is_empty();
-            Cow::Owned(if is_bare { unpack(flate2::read::DeflateDecoder::new(bytes)) } else { unpacked })
-        }
-        Some(coding) if coding.eq_ignore_ascii_case(b"br") => Cow::Owned(unpack_brotli(bytes)),
-        Some(coding) if !coding.eq_ignore_ascii_case(b"identity") => return None,
-        _ => Cow::Borrowed(bytes),
-    };
-    sniff_plain(&content)
-}
-
-/// Decompresses as much as the first bytes yield.
-fn unpack(decoder: impl Read) -> Vec<u8> {
-    let mut unpacked = Vec::new();
-    // An error only marks the end of the available bytes.
-    let _ = decoder.take(UNPACKED_BYTES_MAX).read_to_end(&mut unpacked);
-    unpacked
-}
-
-/// Decompresses the first bytes of a Brotli stream (RFC 7932); the result is empty if they hold only its code tables.
-/// The crate's reader returns nothing before the end of the stream, so this uses its decoder directly.
-fn unpack_brotli(bytes: &[u8]) -> Vec<u8> {
-    let alloc = StandardAlloc::default;
-    let mut state = BrotliState::new(alloc(), alloc(), alloc());
-    let mut unpacked = vec![0; UNPACKED_BYTES_MAX as usize];
-    let (mut room, mut length, mut rest, mut read, mut total) = (unpacked.len(), 0, bytes.len(), 0, 0);
-    // Ignores the result, because only the output so far matters.
-    let _ = BrotliDecompressStream(
-        &mut rest,
-        &mut read,
-        bytes,
-        &mut room,
-        &mut length,
-        &mut unpacked,
-        &mut total,
-        &mut state,
-    );
-    unpacked.truncate(length);
-    unpacked
+    }
 }
 
 fn sniff_plain(bytes: &[u8]) -> Option<&'static str> {

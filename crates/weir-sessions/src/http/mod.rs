@@ -1,7 +1,7 @@
 //! HTTP: HTTP/1.0 and 1.1 (RFC 9112), and unencrypted HTTP/2 (RFC 9113).
 //!
 //! One [`HttpExchange`] per request and response, for all versions, yielded once both have ended. Bodies are counted;
-//! only their first bytes are kept. Bottom up:
+//! only their first bytes are kept, and all are passed on if the run asks for contents ([`crate::Contents`]). Bottom up:
 //!
 //! | file | what it does |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | `head` | start line and header lines of a message |
 //! | `exchange`, `fields`, `media` | the session, its filter fields, its media types |
 //! | `files` | bodies as files |
+//! | `plain` | HTTP/1 with decoded bodies, for people |
 //!
 //! After 101 (Upgrade) or a successful CONNECT the connection is handed over to another protocol. HTTP/2 after
 //! `Upgrade: h2c` returns to this parser.
@@ -27,6 +28,7 @@ mod http2;
 mod media;
 mod open_exchanges;
 mod parser;
+mod plain;
 mod probe;
 mod stream;
 mod tunnel;
@@ -41,6 +43,7 @@ pub use http1::LOST_BYTES_MAX;
 pub use http2::{STREAMS_BYTES_MAX, STREAMS_MAX};
 pub use open_exchanges::{UNANSWERED_BYTES_MAX, UNANSWERED_MAX};
 pub use parser::HttpParser;
+pub use plain::PlainText;
 pub use stream::Flaw;
 pub use tunnel::TunnelWatch;
 
@@ -57,7 +60,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "HTTP requests with their responses: HTTP/1.0 and 1.1 (RFC 9112), HTTP/2 in clear text (RFC 9113)",
     probe: probe::probe,
     may_begin,
-    open: |_| Box::new(HttpParser::default()),
+    open: |context| Box::new(HttpParser::new(context.contents())),
     carrier: Some(|_| Box::new(TunnelWatch::default())),
     settings: &[],
     brief: &["ts", "orig", "resp", "method", "status_code", "host", "uri", "response_body_len"],

@@ -111,6 +111,7 @@ impl OpenExchanges {
         if let (Some(flaw), Some(message)) = (flaw, self.open_message(is_request)) {
             message.mar(flaw);
         }
+        self.cut_off.parts += self.open_message(is_request).map_or(0, |message| message.end_body(true));
         if let Some(open) = self.open_at(is_request) {
             *(if is_request { &mut open.request } else { &mut open.response }) = Part::Over;
         }
@@ -130,7 +131,12 @@ impl OpenExchanges {
         }
     }
 
-    /// Bytes held.
+    /// Bytes of memory of the contents.
+    pub(super) fn content_bytes(&self) -> usize {
+        self.open.iter().map(|open| open.exchange.content_bytes()).sum()
+    }
+
+    /// Bytes held, without those of contents.
     pub(super) fn held_bytes(&self) -> usize {
         self.open.iter().map(|open| open.exchange.held_bytes()).sum()
     }
@@ -167,6 +173,9 @@ impl OpenExchanges {
 
     fn yield_first(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         if let Some(first) = self.open.pop_front() {
+            let (is_request_over, is_response_over) =
+                (first.request == Part::Over, first.response == Part::Over);
+            self.cut_off.parts += first.exchange.end_bodies(is_request_over, is_response_over);
             sessions.push(Box::new(first.exchange));
         }
     }

@@ -6,12 +6,15 @@
 use super::http1::{Http1, PREFACE_HEAD_BYTES};
 use super::http2::Http2;
 use super::http2::frame::PREFACE;
-use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
+use crate::{Contents, CutOff, Data, Direction, Progress, Session, SessionParser};
 use weir_packet::Timestamp;
 
 /// Parses the exchanges of one connection in HTTP/1 or HTTP/2.
 #[derive(Debug, Default)]
-pub struct HttpParser(Which);
+pub struct HttpParser {
+    which: Which,
+    contents: Contents,
+}
 
 #[derive(Debug)]
 enum Which {
@@ -37,10 +40,10 @@ impl SessionParser for HttpParser {
         if data.bytes.is_empty() {
             return Progress::Wanted;
         }
-        if matches!(self.0, Which::Unknown { .. }) && !self.decide(data, sessions) {
+        if matches!(self.which, Which::Unknown { .. }) && !self.decide(data, sessions) {
             return Progress::Wanted;
         }
-        match &mut self.0 {
+        match &mut self.which {
             Which::Unknown { .. } => Progress::Wanted,
             Which::One(parser) => {
                 let progress = parser.parse(data, sessions);
@@ -59,10 +62,10 @@ impl SessionParser for HttpParser {
         if length_bytes == 0 {
             return Progress::Wanted;
         }
-        if matches!(self.0, Which::Unknown { .. }) {
+        if matches!(self.which, Which::Unknown { .. }) {
             self.become_one(sessions);
         }
-        match &mut self.0 {
+        match &mut self.which {
             Which::Unknown { .. } => Progress::Wanted,
             Which::One(parser) => {
                 let progress = parser.gap(from, length_bytes, sessions);
@@ -73,7 +76,7 @@ impl SessionParser for HttpParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        match &mut self.0 {
+        match &mut self.which {
             Which::Unknown { .. } => {}
             Which::One(parser) => parser.finish(sessions),
             Which::Two(parser) => parser.finish(sessions),
@@ -81,7 +84,7 @@ impl SessionParser for HttpParser {
     }
 
     fn held_bytes(&self) -> usize {
-        match &self.0 {
+        match &self.which {
             Which::Unknown { .. } => 0,
             Which::One(parser) => parser.held_bytes(),
             Which::Two(parser) => parser.held_bytes(),
@@ -89,7 +92,7 @@ impl SessionParser for HttpParser {
     }
 
     fn cut_off(&self) -> CutOff {
-        match &self.0 {
+        match &self.which {
             Which::Unknown { .. } => CutOff::default(),
             Which::One(parser) => parser.cut_off(),
             Which::Two(parser) => parser.cut_off(),
@@ -98,9 +101,14 @@ impl SessionParser for HttpParser {
 }
 
 impl HttpParser {
+    /// A parser that passes bodies on.
+    pub(super) fn new(contents: &Contents) -> Self {
+        Self { contents: contents.clone(), ..Self::default() }
+    }
+
     /// Decides the version if possible. Returns `true` if `data` is still to be parsed, `false` if it was buffered.
     fn decide(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> bool {
-        let Which::Unknown { preface_bytes, from, time } = &mut self.0 else { return true };
+        let Which::Unknown { preface_bytes, from, time } = &mut self.which else { return true };
         if *preface_bytes > 0 && *from != data.from {
             // One side sends the preface; the first byte of the other side decides by itself.
             match data.bytes[0] {
@@ -133,19 +141,19 @@ impl HttpParser {
     }
 
     fn become_one(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        let mut parser = Box::<Http1>::default();
+        let mut parser = Box::new(Http1::new(&self.contents));
         if let Some(data) = self.kept() {
             parser.parse(&data, sessions);
         }
-        self.0 = Which::One(parser);
+        self.which = Which::One(parser);
     }
 
     fn become_two(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        let mut parser = Box::<Http2>::default();
+        let mut parser = Box::new(Http2::new(&self.contents));
         if let Some(data) = self.kept() {
             parser.parse(&data, sessions);
         }
-        self.0 = Which::Two(parser);
+        self.which = Which::Two(parser);
     }
 
     /// Switches to HTTP/2 in the middle of a connection whose switch was not seen: after `Upgrade: h2c`, if only one
@@ -156,7 +164,7 @@ impl HttpParser {
         rest_bytes: usize,
         sessions: &mut Vec<Box<dyn Session>>,
     ) -> Progress {
-        let mut parser = Box::<Http2>::default();
+        let mut parser = Box::new(Http2::new(&self.contents));
         let preface = &PREFACE[..PREFACE_HEAD_BYTES];
         parser.parse(&Data { bytes: preface, ..*data }, sessions);
         let rest = &data.bytes[data.bytes.len() - rest_bytes..];
@@ -165,13 +173,13 @@ impl HttpParser {
         } else {
             parser.parse(&Data { bytes: rest, ..*data }, sessions)
         };
-        self.0 = Which::Two(parser);
+        self.which = Which::Two(parser);
         progress
     }
 
     /// The buffered part of the preface.
     fn kept(&self) -> Option<Data<'static>> {
-        match self.0 {
+        match self.which {
             Which::Unknown { preface_bytes, from, time } if preface_bytes > 0 => {
                 Some(Data { from, time, bytes: &PREFACE[..preface_bytes], is_datagram: false })
             }

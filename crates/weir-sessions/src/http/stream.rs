@@ -192,6 +192,11 @@ impl Stream {
         matches!(self.state, State::Lost { .. })
     }
 
+    /// Whether the next bytes are of a body, with its framing.
+    pub(super) fn is_in_body(&self) -> bool {
+        matches!(self.state, State::Body(_))
+    }
+
     /// Whether the current body ends with the connection.
     pub(super) fn ends_with_connection(&self) -> bool {
         matches!(self.state, State::Body(Framing::UntilClose))

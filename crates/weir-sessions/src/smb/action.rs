@@ -1,10 +1,10 @@
 //! [`SmbAction`], and its fields.
 
 use super::status;
-use crate::Session;
 use crate::files::File;
 use crate::session::{Words, session_fields};
 use crate::values::{name, owned_texts, text, unsigned};
+use crate::{Content, Session};
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -95,6 +95,8 @@ pub struct SmbFile {
     pub is_deleted: bool,
     /// Whether the file was closed.
     pub is_closed: bool,
+    /// The bytes that were read, and those that were written, if somebody asks for contents.
+    pub contents: [Option<Content>; 2],
 }
 
 impl SmbFile {
@@ -198,9 +200,22 @@ impl SmbAction {
     pub(super) fn held_bytes(&self) -> usize {
         let file = self.file.as_deref().map_or(0, |file| {
             let names = [&file.name, &file.previous_name].into_iter().flatten();
-            size_of::<SmbFile>() + names.map(String::capacity).sum::<usize>()
+            let contents = file.contents.iter().flatten().map(Content::held_bytes);
+            size_of::<SmbFile>() + names.map(String::capacity).sum::<usize>() + contents.sum::<usize>()
         });
         size_of::<Self>() + file
+    }
+}
+
+impl SmbFile {
+    /// Ends the contents. What was read is complete if it is as long as the file.
+    pub(super) fn end_contents(&self) {
+        for (content, is_written) in self.contents.iter().zip([false, true]) {
+            if let Some(content) = content {
+                let is_all = is_written || self.size_bytes == Some(content.facts().size_bytes);
+                content.end(is_all);
+            }
+        }
     }
 }
 
@@ -321,7 +336,7 @@ impl SmbAction {
     }
 }
 
-/// The data read from and written to a file, as rows of `files.log`. The contents are counted, not examined.
+/// The data read from and written to a file, as rows of `files.log`. The contents are counted, and passed on if somebody asks for them.
 /// The originator of the connection is assumed to be the client.
 pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     let Some((action, file)) =
@@ -342,6 +357,7 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
         is_from_originator: is_written,
         seen_bytes,
         total_bytes: file.size_bytes.filter(|_| !is_written),
+        content: file.contents[usize::from(is_written)].clone(),
         ..File::default()
     };
     moved.map(|one| Box::new(of(one)) as Box<dyn Session>).collect()

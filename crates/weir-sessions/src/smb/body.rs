@@ -112,10 +112,23 @@ pub(super) fn request_handle(request: &Message<'_>) -> Option<Handle> {
     handle(request.body(), at)
 }
 
-/// File offset of a WRITE (§2.2.21); 0 for other requests.
+/// File offset of a READ (§2.2.19) or WRITE (§2.2.21); 0 for other requests.
 pub(super) fn offset(request: &Message<'_>) -> u64 {
-    let is_write = request.command == super::header::command::WRITE;
-    is_write.then(|| read_u64(request.body(), 8)).flatten().unwrap_or(0)
+    use super::header::command::{READ, WRITE};
+    let has_offset = matches!(request.command, READ | WRITE);
+    has_offset.then(|| read_u64(request.body(), 8)).flatten().unwrap_or(0)
+}
+
+/// Where the data of a READ response (§2.2.20) or a WRITE request begin, counted from the header, and their length.
+pub(super) fn data_place(message: &Message<'_>) -> Option<(usize, usize)> {
+    let body = message.body();
+    // The sizes of the two structures.
+    let at = match (message.is_response, read_u16(body, 0)?) {
+        (true, 17) => (*body.get(2)?).into(),
+        (false, 49) => read_u16(body, 2)?.into(),
+        _ => return None,
+    };
+    Some((at, usize::try_from(read_u32(body, 4)?).ok()?))
 }
 
 /// File size in a CLOSE response, if the client requested it (§2.2.16).

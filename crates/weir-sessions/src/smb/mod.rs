@@ -16,7 +16,7 @@
 //! | `parser` | drives the other files |
 //! | `action` | the output and its field names |
 //!
-//! File contents are skipped by their length. Encrypted and compressed messages are counted; a row at the end
+//! File contents are skipped by their length, unless somebody asks for them ([`crate::Contents`]). Encrypted and compressed messages are counted; a row at the end
 //! of the connection reports their number. Of SMB 1 only the dialect is read; if it is SMB 2, parsing
 //! continues.
 
@@ -49,7 +49,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "SMB 2 and 3: logins, shares, files, and operations on files (MS-SMB2)",
     probe: probe::probe,
     may_begin,
-    open: |_| Box::new(SmbParser::default()),
+    open: |context| Box::new(SmbParser::new(context.contents())),
     carrier: None,
     settings: &[],
     brief: &["ts", "orig", "resp", "action", "path", "name", "size", "username", "status"],

@@ -1,12 +1,12 @@
 //! [`SmbParser`]: parses bytes of both directions into actions.
 
-use super::action::{SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
+use super::action::{ShareType, SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
 use super::body::{self, Change, Handle, RELATED};
 use super::header::{Kind, Message, Seek, command, kind, measure, messages};
 use super::tables::{Asked, Pending, Tables};
 use super::{ntlm, status};
 use crate::frames::{Frame, Frames, Next};
-use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
+use crate::{Content, Contents, CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::sync::Arc;
 use weir_packet::Timestamp;
 
@@ -23,6 +23,49 @@ struct Side {
     /// Set if message boundaries are unknown.
     seek: Option<Seek>,
     sought_bytes: u64,
+    /// The rest of the data of the last message, if it is passed on.
+    tail: Option<Tail>,
+}
+
+/// Data of a file behind the kept bytes of a frame.
+#[derive(Debug)]
+struct Tail {
+    content: Content,
+    /// Offset in the file.
+    at_bytes: u64,
+    /// Bytes of the frame before the data.
+    before_bytes: u64,
+    left_bytes: u64,
+    is_written: bool,
+}
+
+impl Tail {
+    /// Takes the next bytes of the frame; returns whether more data follow.
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        let skipped = usize::try_from(self.before_bytes).unwrap_or(usize::MAX).min(bytes.len());
+        self.before_bytes -= skipped as u64;
+        let data = &bytes[skipped..];
+        let data = &data[..usize::try_from(self.left_bytes).unwrap_or(usize::MAX).min(data.len())];
+        if !data.is_empty() {
+            self.content.write_at(self.at_bytes, data, self.is_written);
+        }
+        self.at_bytes = self.at_bytes.saturating_add(data.len() as u64);
+        self.left_bytes -= data.len() as u64;
+        self.left_bytes > 0
+    }
+
+    /// Skips missing bytes of the frame.
+    fn lose(&mut self, length_bytes: u64) -> bool {
+        let skipped = self.before_bytes.min(length_bytes);
+        self.before_bytes -= skipped;
+        let lost = self.left_bytes.min(length_bytes - skipped);
+        self.at_bytes = self.at_bytes.saturating_add(lost);
+        self.left_bytes -= lost;
+        if lost > 0 {
+            self.content.lose(0);
+        }
+        self.left_bytes > 0
+    }
 }
 
 /// Count of encrypted or compressed messages.
@@ -47,6 +90,7 @@ pub struct SmbParser {
     last_opened: Option<Handle>,
     encrypted: Sealed,
     compressed: Sealed,
+    contents: Contents,
     cut_off: CutOff,
 }
 
@@ -57,6 +101,11 @@ impl SessionParser for SmbParser {
         let mut rest = data.bytes;
         loop {
             let side = &mut self.sides[data.from as usize];
+            if let Some(tail) = &mut side.tail
+                && !tail.take(&rest[..side.frames.skipped(rest)])
+            {
+                side.tail = None;
+            }
             if let Some(seek) = &mut side.seek {
                 let Some((before, behind)) = seek.find(rest) else {
                     side.sought_bytes += rest.len() as u64;
@@ -74,7 +123,8 @@ impl SessionParser for SmbParser {
             }
             match side.frames.next(&mut rest, data.time, MESSAGE_BYTES_MAX, measure) {
                 Next::Frame(frame) => {
-                    if self.take_frame(&frame, sessions) == Progress::Done {
+                    side.tail = None;
+                    if self.take_frame(data.from, &frame, sessions) == Progress::Done {
                         self.finish(sessions);
                         return Progress::Done;
                     }
@@ -89,7 +139,11 @@ impl SessionParser for SmbParser {
         let side = &mut self.sides[from as usize];
         match &mut side.seek {
             Some(seek) => *seek = Seek::default(),
-            None if side.frames.lose(length_bytes) => {}
+            None if side.frames.lose(length_bytes) => {
+                if side.tail.as_mut().is_some_and(|tail| !tail.lose(length_bytes)) {
+                    side.tail = None;
+                }
+            }
             None => *side = Side { seek: Some(Seek::default()), ..Side::default() },
         }
         Progress::Wanted
@@ -103,6 +157,7 @@ impl SessionParser for SmbParser {
             }
         }
         rows.extend(self.tables.files.take_all().map(|(_, action)| action));
+        rows.iter().filter_map(|row| row.file.as_ref()).for_each(|file| file.end_contents());
         rows.extend(
             self.negotiate_time.take().map(|time| Box::new(SmbAction::new(time, SmbCommand::Negotiate))),
         );
@@ -133,12 +188,18 @@ impl SessionParser for SmbParser {
 }
 
 impl SmbParser {
-    fn take_frame(&mut self, frame: &Frame<'_>, sessions: &mut Sessions) -> Progress {
+    /// A parser that passes contents of files on.
+    pub(super) fn new(contents: &Contents) -> Self {
+        Self { contents: contents.clone(), ..Self::default() }
+    }
+
+    fn take_frame(&mut self, from: Direction, frame: &Frame<'_>, sessions: &mut Sessions) -> Progress {
         match kind(&frame.bytes) {
             Kind::Two(bytes) => {
                 let mut is_cut = false;
                 for message in messages(bytes) {
                     is_cut = message.is_followed;
+                    self.pass_data_on(from, &message);
                     if message.is_response {
                         self.take_response(frame.time, &message, sessions);
                     } else {
@@ -153,6 +214,55 @@ impl SmbParser {
             Kind::Other => {}
         }
         Progress::Wanted
+    }
+
+    /// Passes the data of a READ response or a WRITE request on, if somebody asks for contents: the bytes in the message, and
+    /// those that follow.
+    fn pass_data_on(&mut self, from: Direction, message: &Message<'_>) {
+        let is_written = match (message.command, message.is_response) {
+            (command::READ, true) if message.status >> 30 <= 2 && message.status != status::PENDING => false,
+            (command::WRITE, false) => true,
+            _ => return,
+        };
+        if self.contents.is_none() {
+            return;
+        }
+        let asked = match is_written {
+            true => body::request_handle(message).map(|handle| (handle, body::offset(message))),
+            false => {
+                self.tables.waiting.find(|pending| pending.number == message.number).and_then(|pending| {
+                    match pending.asked {
+                        Asked::File(handle, offset) => Some((handle, offset)),
+                        _ => None,
+                    }
+                })
+            }
+        };
+        let Some((handle, at_bytes)) = asked else { return };
+        let Some(handle) = self.resolve(handle) else { return };
+        let Some((place, length)) = body::data_place(message) else { return };
+        let is_pipe = |share: &SmbShare| share.share_type == Some(ShareType::Pipe);
+        let contents = self.contents.clone();
+        let Some(row) = self.tables.file(&handle) else { return };
+        let Some(file) = row.file.as_mut().filter(|_| !row.share.as_deref().is_some_and(is_pipe)) else {
+            return;
+        };
+        let slot = &mut file.contents[usize::from(is_written)];
+        if slot.is_none() {
+            *slot = contents.begin(None);
+        }
+        let Some(content) = slot.clone() else { return };
+        let left_bytes = length as u64;
+        let before_bytes = place as u64;
+        let mut tail = Tail { content, at_bytes, before_bytes, left_bytes, is_written };
+        if tail.take(message.bytes) {
+            if message.is_followed {
+                // The data exceed the message.
+                tail.content.lose(0);
+            } else {
+                self.sides[from as usize].tail = Some(tail);
+            }
+        }
     }
 
     /// Handles an SMB 1 message: only the negotiation of the dialect is read.
@@ -352,6 +462,7 @@ impl SmbParser {
         }
         self.last_opened = Some(created.handle);
         self.tables.files.push((created.handle, row), |(_, oldest)| {
+            oldest.file.iter().for_each(|file| file.end_contents());
             self.cut_off.sessions += 1;
             sessions.push(oldest);
         });
@@ -374,6 +485,7 @@ impl SmbParser {
             if let Some(file) = &mut row.file {
                 file.is_closed = true;
                 file.size_bytes = body::closed_size(response).or(file.size_bytes);
+                file.end_contents();
             }
             return sessions.push(row);
         }

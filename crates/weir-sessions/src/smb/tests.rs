@@ -344,3 +344,66 @@ fn what_is_kept_is_bounded() {
     }
     assert!(parser.cut_off().sessions > 0);
 }
+
+#[test]
+fn contents_are_passed_on_however_they_are_cut() {
+    use crate::content::tests::InMemory;
+    use crate::files::File;
+    use crate::{Contents, Data, Direction, SessionParser};
+    use std::sync::Arc;
+    use weir_packet::Timestamp;
+
+    let (handle, data) = ([9_u8; 16], (0..9000_u32).map(|number| (number % 251) as u8).collect::<Vec<u8>>());
+    let moved = |command: u16, offset: u64, bytes: &[u8]| {
+        let mut ask = vec![49, 0, 112, 0];
+        ask.extend((bytes.len() as u32).to_le_bytes());
+        ask.extend(offset.to_le_bytes());
+        ask.extend(handle);
+        ask.resize(48, 0);
+        let mut answer = vec![17, 0, 80, 0];
+        answer.extend((bytes.len() as u32).to_le_bytes());
+        answer.resize(16, 0);
+        match command {
+            8 => (ask, [&answer[..], bytes].concat()),
+            _ => ([&ask[..], bytes].concat(), answer),
+        }
+    };
+    let framed = |message: Vec<u8>| [&(message.len() as u32).to_be_bytes()[..], &message].concat();
+    let mut said: Vec<(Direction, Vec<u8>)> = vec![];
+    let mut turn = |command: u16, number: u8, (ask, answer): (Vec<u8>, Vec<u8>)| {
+        said.push((Direction::Originator, framed(message(command, 0, 0, number, &ask))));
+        said.push((Direction::Responder, framed(message(command, 1, 0, number, &answer))));
+    };
+    let mut opened = created(1, 0, 0);
+    opened[48..56].copy_from_slice(&9000_u64.to_le_bytes());
+    opened[64..80].copy_from_slice(&handle);
+    let closed = || {
+        let mut ask = vec![24, 0, 0, 0, 0, 0, 0, 0];
+        ask.extend(handle);
+        (ask, vec![60, 0, 0, 0])
+    };
+    turn(5, 1, (create("a.bin"), opened));
+    turn(8, 2, moved(8, 0, &data[..5000]));
+    // Again, and the rest.
+    turn(8, 3, moved(8, 100, &data[100..300]));
+    turn(8, 4, moved(8, 5000, &data[5000..]));
+    turn(9, 5, moved(9, 0, &data[..6000]));
+    turn(6, 6, closed());
+    for piece_bytes in [7, 1460, 100_000] {
+        let store = Arc::<InMemory>::default();
+        let (mut parser, mut sessions) = (super::SmbParser::new(&Contents(Some(store.clone()))), vec![]);
+        for (from, bytes) in &said {
+            for bytes in bytes.chunks(piece_bytes) {
+                let data = Data { from: *from, time: Timestamp(0), bytes, is_datagram: false };
+                parser.parse(&data, &mut sessions);
+            }
+        }
+        assert!(store.all() == [data.clone(), data[..6000].to_vec()], "in pieces of {piece_bytes}");
+        let files = super::files(&*sessions[0]);
+        for (file, length) in files.iter().zip([9000, 6000]) {
+            let facts = file.as_any().downcast_ref::<File>().and_then(File::facts).expect("a content");
+            assert!(facts.sha256.is_some() && !facts.is_cut && facts.size_bytes == length, "{facts:?}");
+        }
+        assert_eq!(files.len(), 2);
+    }
+}

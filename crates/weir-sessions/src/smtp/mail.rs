@@ -3,6 +3,7 @@
 //! The body is not kept; `parts` examines its contents.
 
 use super::parts::Parts;
+use crate::Contents;
 use crate::line::{Lines, UntilDot, text};
 use memchr::memchr;
 use std::net::IpAddr;
@@ -145,6 +146,11 @@ pub(super) struct Mail {
 }
 
 impl Mail {
+    /// A mail, the contents of whose parts are passed on.
+    pub(super) fn new(contents: &Contents) -> Self {
+        Self { parts: Parts::new(contents), ..Self::default() }
+    }
+
     /// Takes bytes up to the final dot line. Returns whether it was found.
     pub(super) fn take_until_dot(&mut self, bytes: &mut &[u8], time: Timestamp) -> bool {
         let before = bytes.len();

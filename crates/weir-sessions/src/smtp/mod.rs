@@ -33,7 +33,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "Mails with their envelopes: SMTP (RFC 5321), LMTP (RFC 2033)",
     probe: probe::probe,
     may_begin,
-    open: |_| Box::new(SmtpParser::default()),
+    open: |context| Box::new(SmtpParser::new(context.contents())),
     carrier: None,
     settings: &[],
     brief: &["ts", "orig", "resp", "mailfrom", "rcptto", "subject", "last_reply"],

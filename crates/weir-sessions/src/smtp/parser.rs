@@ -8,7 +8,7 @@ use super::mail::{ADDRESSES_MAX, Mail};
 use super::transaction::SmtpTransaction;
 use crate::line::{Lines, Replies, note, read_code, read_plain_user, split_word, text};
 use crate::pairing::{Held, Waiting};
-use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
+use crate::{Contents, CutOff, Data, Direction, Progress, Session, SessionParser};
 use weir_packet::Timestamp;
 
 /// Maximum number of bytes kept of a command or reply line (RFC 5321 §4.5.3.1 requires 512).
@@ -96,6 +96,7 @@ pub struct SmtpParser {
     /// The client sent LHLO: a mail has one reply per accepted recipient (RFC 2033 §4.2).
     is_lmtp: bool,
     receivers_taken: usize,
+    contents: Contents,
     cut_off: CutOff,
 }
 
@@ -186,6 +187,13 @@ impl SessionParser for SmtpParser {
     }
 }
 
+impl SmtpParser {
+    /// A parser that passes the contents of mails on.
+    pub(super) fn new(contents: &Contents) -> Self {
+        Self { contents: contents.clone(), ..Self::default() }
+    }
+}
+
 // Client.
 impl SmtpParser {
     /// Whether the client begins TLS instead of sending a command: a handshake record (RFC 8446 §5.1) after
@@ -220,7 +228,7 @@ impl SmtpParser {
     }
 
     fn open_mail(&mut self) -> &mut Mail {
-        self.mail.get_or_insert_default()
+        self.mail.get_or_insert_with(|| Box::new(Mail::new(&self.contents)))
     }
 
     fn end_chunk(&mut self) {
@@ -241,14 +249,14 @@ impl SmtpParser {
             (0..more.min(WAITING_MAX)).for_each(|_| self.wait(Command::Other));
         }
         self.mode = Mode::Commands;
-        self.keep_mail();
+        self.keep_mail(true);
     }
 
-    /// Moves the contents of the mail into its transaction.
-    fn keep_mail(&mut self) {
+    /// Moves the contents of the mail into its transaction; `is_whole`: its end was seen.
+    fn keep_mail(&mut self, is_whole: bool) {
         let Some(mut mail) = self.mail.take() else { return };
         mail.end_field();
-        let (files, parts) = mail.parts.finish();
+        let (files, parts) = mail.parts.finish(is_whole);
         self.cut_off.parts += mail.header.parts_cut + mail.parts.cut;
         let current = self.current();
         current.mail_bytes = mail.length_bytes;
@@ -384,7 +392,7 @@ impl SmtpParser {
             // The end of the mail was lost, but the server has received it.
             (None, 200..=353 | 355..) if self.mode == Mode::Mail && self.has_gap() => {
                 self.mode = Mode::Commands;
-                self.keep_mail();
+                self.keep_mail(false);
                 self.yield_current(sessions);
             }
             _ => {}
@@ -409,7 +417,7 @@ impl SmtpParser {
 
     /// Ends the transaction.
     fn yield_current(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        self.keep_mail();
+        self.keep_mail(false);
         let Some(current) = self.current.take() else { return };
         if current.is_active {
             self.current = Some(Box::new(current.next()));

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Contents are decoded (base64, quoted-printable) to count them and to detect the media type from their
-//! first bytes; no more is kept. The line end before a boundary belongs to the boundary.
+//! first bytes; no more is kept. If the run asks for contents ([`Contents`]), they are passed on. The line end before a boundary belongs to the boundary.
 
 use crate::files::{hex_byte, name_in_header, parameter};
 use crate::http::sniff;
+use crate::{Content, Contents};
 use memchr::memchr;
 use weir_packet::Timestamp;
 
@@ -42,6 +43,8 @@ pub struct MailFile {
     pub seen_bytes: u64,
     /// Encoded bytes missing from the capture.
     pub missing_bytes: u64,
+    /// The decoded content, if somebody asks for contents.
+    pub content: Option<Content>,
 }
 
 /// Transfer encoding of a content (RFC 2045 §6).
@@ -93,6 +96,7 @@ pub(super) struct Parts {
     count: u64,
     /// Number of parts and fields that were not kept.
     pub(super) cut: u64,
+    contents: Contents,
 }
 
 /// The file being read.
@@ -122,11 +126,17 @@ impl Default for Parts {
             files: Vec::new(),
             count: 1,
             cut: 0,
+            contents: Contents::default(),
         }
     }
 }
 
 impl Parts {
+    /// The parts of a mail, whose contents are passed on.
+    pub(super) fn new(contents: &Contents) -> Self {
+        Self { contents: contents.clone(), ..Self::default() }
+    }
+
     /// Takes a header field of the current part.
     pub(super) fn take_field(&mut self, name: &[u8], value: &[u8]) {
         let head = &mut self.head;
@@ -200,15 +210,15 @@ impl Parts {
         self.take_rest();
         self.is_mid_line = true;
         if self.place == Place::Content {
-            let file = &mut self.open().file;
-            file.missing_bytes = file.missing_bytes.saturating_add(length_bytes);
+            self.open().lose(length_bytes);
         }
     }
 
     /// Ends the mail. Returns its files, and the number of its parts.
-    pub(super) fn finish(&mut self) -> (Vec<MailFile>, u64) {
+    /// `is_whole`: the end of the mail was seen.
+    pub(super) fn finish(&mut self, is_whole: bool) -> (Vec<MailFile>, u64) {
         self.take_rest();
-        self.close();
+        self.close(is_whole);
         (std::mem::take(&mut self.files), self.count)
     }
 
@@ -228,7 +238,13 @@ impl Parts {
             + self.boundaries.iter().map(Vec::capacity).sum::<usize>()
             + self.files.capacity() * size_of::<MailFile>()
             + names.sum::<usize>()
-            + self.open.as_ref().map_or(0, |open| open.start.capacity())
+            + self.open.as_ref().map_or(0, Open::held_bytes)
+            + self
+                .files
+                .iter()
+                .filter_map(|file| file.content.as_ref())
+                .map(Content::held_bytes)
+                .sum::<usize>()
     }
 }
 
@@ -288,7 +304,7 @@ impl Parts {
         if self.place == Place::Header {
             self.end_header();
         }
-        self.close();
+        self.close(true);
         self.boundaries.truncate(if is_last { at } else { at + 1 });
         self.place = Place::Nothing;
         if !is_last {
@@ -304,17 +320,23 @@ impl Parts {
     }
 
     fn open(&mut self) -> &mut Open {
-        let (head, part) = (&mut self.head, self.count);
+        let (head, part, contents) = (&mut self.head, self.count, &self.contents);
+        let is_kept = self.files.len() < FILES_MAX;
         self.open.get_or_insert_with(|| Open {
-            file: MailFile { part, name: head.name.take(), ..MailFile::default() },
+            file: MailFile {
+                part,
+                name: head.name.take(),
+                content: contents.begin(None).filter(|_| is_kept),
+                ..MailFile::default()
+            },
             coding: head.coding,
             ..Open::default()
         })
     }
 
-    /// Ends the current file.
-    fn close(&mut self) {
-        let Some(file) = self.open.take().and_then(Open::finish) else { return };
+    /// Ends the current file; `is_whole`: its end was seen.
+    fn close(&mut self, is_whole: bool) {
+        let Some(file) = self.open.take().and_then(|open| open.finish(is_whole)) else { return };
         if self.files.len() < FILES_MAX {
             self.files.push(file);
         } else {
@@ -395,15 +417,34 @@ impl Open {
 
     fn keep(&mut self, bytes: &[u8]) {
         self.file.seen_bytes += bytes.len() as u64;
+        if let Some(content) = &self.file.content {
+            content.write(bytes);
+        }
         let room = START_BYTES_MAX - self.start.len();
         self.start.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// The file. `None` if it has no bytes.
-    fn finish(mut self) -> Option<MailFile> {
+    /// Takes note of missing bytes, as sent.
+    fn lose(&mut self, length_bytes: u64) {
+        self.file.missing_bytes = self.file.missing_bytes.saturating_add(length_bytes);
+        if let Some(content) = &self.file.content {
+            // About as many bytes are missing in the decoded content.
+            content.lose(if self.coding == Coding::Base64 { length_bytes / 4 * 3 } else { length_bytes });
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.start.capacity() + self.file.content.as_ref().map_or(0, Content::held_bytes)
+    }
+
+    /// The file. `None` if it has no bytes. `is_whole`: its end was seen.
+    fn finish(mut self, is_whole: bool) -> Option<MailFile> {
         if self.file.seen_bytes > 0 {
             // The last line end belongs to the boundary, or to the end of the mail.
             self.keep_newlines(self.newlines.saturating_sub(1));
+        }
+        if let Some(content) = &self.file.content {
+            content.end(is_whole && self.file.missing_bytes == 0);
         }
         let file = MailFile { media_type: sniff(&self.start, None), ..self.file };
         (file.seen_bytes + file.missing_bytes > 0).then_some(file)
@@ -434,7 +475,7 @@ mod tests {
         for piece in body.as_bytes().chunks(piece_bytes) {
             parts.take(piece, Timestamp(7), true);
         }
-        let (files, count) = parts.finish();
+        let (files, count) = parts.finish(true);
         (files, count, parts.cut)
     }
 
@@ -502,7 +543,7 @@ mod tests {
         parts.take(b"abc", Timestamp(1), true);
         parts.lose(10);
         parts.take(b"def\r\n.\r\n", Timestamp(3), true);
-        let (files, _) = parts.finish();
+        let (files, _) = parts.finish(true);
         assert_eq!((files[0].seen_bytes, files[0].missing_bytes), (6, 10), "what came of the line counts");
     }
 }

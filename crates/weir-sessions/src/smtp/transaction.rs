@@ -157,6 +157,8 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
         seen_bytes: part.seen_bytes,
         total_bytes: None,
         missing_bytes: part.missing_bytes,
+        other_name: None,
+        content: part.content.clone(),
     };
     mail.files.iter().map(|part| Box::new(file(part)) as Box<dyn Session>).collect()
 }

@@ -16,7 +16,7 @@ mod huffman;
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::stream::Flaw;
-use crate::{CutOff, Data, Direction, Progress, Session};
+use crate::{Contents, CutOff, Data, Direction, Progress, Session};
 use block::{Block, Kind};
 use frame::{CONTINUATION, Content, DATA, Frames, HEADERS, PUSH_PROMISE, RST_STREAM};
 use std::collections::BTreeMap;
@@ -82,6 +82,7 @@ pub(super) struct Http2 {
     /// RFC 7540 §3.2).
     has_first_request: bool,
     is_over: bool,
+    contents: Contents,
     cut_off: CutOff,
 }
 
@@ -98,12 +99,17 @@ impl Default for Http2 {
             last_request: 0,
             has_first_request: false,
             is_over: false,
+            contents: Contents::default(),
             cut_off: CutOff::default(),
         }
     }
 }
 
 impl Http2 {
+    pub(super) fn new(contents: &Contents) -> Self {
+        Self { contents: contents.clone(), ..Self::default() }
+    }
+
     pub(super) fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         let mut rest = data.bytes;
         while !self.is_over
@@ -126,10 +132,11 @@ impl Http2 {
         match self.sides[from as usize].frames.skip(length_bytes) {
             None => self.end(Flaw::Gap, sessions),
             Some((frame, content_bytes)) => {
+                let contents = self.contents.clone();
                 if frame.kind == DATA
                     && let Some(message) = self.message(frame.stream_id, from)
                 {
-                    message.lose_body(content_bytes);
+                    message.lose_body(content_bytes, &contents);
                 }
                 let nothing = Data { from, time: Timestamp(0), bytes: &[], is_datagram: false };
                 return self.parse(&nothing, sessions);
@@ -146,7 +153,11 @@ impl Http2 {
 
     pub(super) fn held_bytes(&self) -> usize {
         let sides = self.sides.iter().map(|side| side.block.held_bytes() + side.reset.capacity());
-        sides.sum::<usize>() + self.streams_bytes
+        let contents = match self.contents.is_none() {
+            true => 0,
+            false => self.streams.values().map(|open| open.exchange.content_bytes()).sum(),
+        };
+        sides.sum::<usize>() + self.streams_bytes + contents
     }
 
     pub(super) fn cut_off(&self) -> CutOff {
@@ -188,8 +199,9 @@ impl Http2 {
         }
         match frame.kind {
             DATA => {
+                let contents = self.contents.clone();
                 if let Some(message) = self.message(frame.stream_id, from) {
-                    message.take_body(bytes, time);
+                    message.take_body(bytes, time, &contents);
                     self.weigh(frame.stream_id);
                 }
                 if content.is_last && frame.ends_stream() {
@@ -318,6 +330,7 @@ impl Http2 {
     /// Yields an exchange, unless the connection has yielded too much for its bytes. Returns whether the exchange was
     /// yielded.
     fn deliver(&mut self, open: Open, sessions: &mut Vec<Box<dyn Session>>) -> bool {
+        self.cut_off.parts += open.exchange.end_bodies(open.is_request_over, open.is_response_over);
         let cost = ROW_BYTES + open.exchange.shown_bytes() as u64;
         let rest = self.yield_allowance.checked_sub(cost);
         match rest {
