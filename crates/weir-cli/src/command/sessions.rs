@@ -119,7 +119,7 @@ struct LogRows {
 
 impl Rows for LogRows {
     fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
-        let Item::Session(_, values) = item else { return Ok(()) };
+        let Item::Session { row: values, .. } = item else { return Ok(()) };
         let is_asked = self.asked.as_mut().is_none_or(|rows| rows.takes(values));
         if is_asked && self.known.is_new(values) { row(values) } else { Ok(()) }
     }
@@ -162,7 +162,7 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
         Union::of_all(context.compiler.sessions(), context.form.is(Format::Table) && spec.columns.is_empty());
     let columns = union.columns.clone();
     let rows = move |item: &Item, row: WriteRow<'_>| match item {
-        Item::Session(protocol, values) => {
+        Item::Session { protocol, row: values, .. } => {
             let values: Vec<Value<'_>> = union.row(*protocol, values);
             row(&values)
         }
