@@ -203,8 +203,8 @@ impl Answers {
     }
 
     fn take_item(&mut self, item: Item) {
+        let is_pause = matches!(item, Item::Pause);
         let made = match (self.form, item) {
-            (_, Item::Pause) => return self.pause(),
             (Form::Capture(_), Item::Packet { meta, frame, options, .. }) if self.count < self.view.limit => {
                 self.count += 1;
                 self.packet_bytes += size_of::<Packet>() + frame.len() + options.len();
@@ -214,7 +214,7 @@ impl Answers {
             (Form::Rows(_) | Form::Lines { .. }, item) => {
                 let (count, waiting, view) = (&mut self.count, &mut self.waiting_rows, &mut self.view);
                 let limit = view.limit;
-                self.rows.item(&item, &mut |values| {
+                let mut row = |values: &[Value<'_>]| {
                     view.row(values, &mut |shown| {
                         if *count < limit {
                             *count += 1;
@@ -222,7 +222,8 @@ impl Answers {
                         }
                         Ok(())
                     })
-                })
+                };
+                if is_pause { self.rows.pause(&mut row) } else { self.rows.item(&item, &mut row) }
             }
             (Form::Count, item) if self.counted == Counted::Rows => {
                 let count = &mut self.count;
@@ -235,6 +236,8 @@ impl Answers {
         };
         if let Err(error) = made {
             self.fail(Failure::from(error));
+        } else if is_pause {
+            self.pause();
         } else if self.load().bytes >= BATCH_BYTES {
             self.send(false);
         }
@@ -321,7 +324,7 @@ impl Answers {
 
 impl TakeItems for Answers {
     fn take(&mut self, question: usize, item: Item) -> Next {
-        if let (Some((naming, columns)), Item::Session(_, row)) = (&self.naming, &item)
+        if let (Some((naming, columns)), Item::Session { row, .. }) = (&self.naming, &item)
             && *naming == question
         {
             self.view.learn(columns, row);

@@ -3,10 +3,10 @@
 //! The connection that began first is printed as its bytes arrive; the bytes of others wait until it ends. If too many wait,
 //! the waiting bytes of all connections are printed, in parts with a header each.
 
+use crate::hex_lines::push_hex_lines;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 use weir::io::human;
 use weir::packet::{Column, RowSink, Timestamp, Value};
@@ -202,30 +202,10 @@ fn text_of(bytes: &[u8]) -> String {
     text
 }
 
-/// Lines of 16 bytes, as Wireshark prints them: the responder's are indented.
+/// Lines of 16 bytes: the responder's are indented.
 fn hex(piece: &Piece) -> String {
-    let indent = if piece.is_orig { "" } else { "    " };
     let mut text = String::new();
-    for (number, line) in piece.data.chunks(16).enumerate() {
-        let offset = piece.offset + 16 * number as u64;
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{indent}{offset:08x} ");
-        for place in 0..16 {
-            if place == 8 {
-                text.push(' ');
-            }
-            match line.get(place) {
-                Some(byte) => drop(write!(text, " {byte:02x}")),
-                None => text.push_str("   "),
-            }
-        }
-        text.push_str("  ");
-        text.extend(
-            line.iter()
-                .map(|&byte| if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' }),
-        );
-        text.push('\n');
-    }
+    push_hex_lines(&mut text, if piece.is_orig { "" } else { "    " }, (piece.offset, 8), &piece.data);
     text
 }
 

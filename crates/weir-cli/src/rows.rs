@@ -13,6 +13,14 @@ pub trait Rows: Send {
     /// The error of `row`.
     fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()>;
 
+    /// Passes the rows that wait for further items: no packet waits to be read.
+    ///
+    /// # Errors
+    /// The error of `row`.
+    fn pause(&mut self, _row: WriteRow<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Passes the final rows. `None`: the question was removed before the end of the run.
     ///
     /// # Errors

@@ -89,6 +89,13 @@ pub struct QuestionSpec {
     /// For `follow`: decode the bodies of HTTP/1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub decode: bool,
+    /// For `packets`: the layers and fields of each packet, and the sessions that it completes; as text, or in the format
+    /// `json`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub detail: bool,
+    /// For `packets`: the bytes of each packet; as text, or in the format `json`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hex: bool,
     /// The columns to show, in this order; `orig` and `resp` are address and port of the ends. Default: all; in a table
     /// those of most use.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
@@ -225,7 +232,12 @@ impl QuestionSpec {
 
     /// Whether rows are JSON lines, which may interleave with those of other questions.
     pub fn is_json(&self) -> bool {
-        self.format.as_deref().is_none_or(|format| format == "json")
+        !self.has_packet_texts() && self.format.as_deref().is_none_or(|format| format == "json")
+    }
+
+    /// Whether the answers are texts of packets.
+    pub fn has_packet_texts(&self) -> bool {
+        (self.detail || self.hex) && !self.count
     }
 
     /// Whether a file that is written beside the output replaces the output.

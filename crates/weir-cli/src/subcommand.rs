@@ -175,6 +175,14 @@ impl QuestionKind {
             let format = spec.output.as_deref().and_then(CaptureFormat::of_path);
             return Ok(Form::Capture(format.unwrap_or(CaptureFormat::Pcapng)));
         }
+        if spec.has_packet_texts() {
+            return match spec.format.as_deref() {
+                None | Some("json") => Ok(Form::Lines { color: false }),
+                Some(other) => Err(Failure::new(format!(
+                    "the detail and the bytes of packets are text, or JSON: give no format or `json` instead of `{other}`"
+                ))),
+            };
+        }
         let format: Format = match spec.format.as_deref() {
             Some(name) if Some(name) == self.own_format && !spec.count => {
                 return Ok(Form::Lines { color: spec.color });

@@ -76,7 +76,7 @@ pub struct SummaryRows {
 impl Rows for SummaryRows {
     fn item(&mut self, item: &Item, _: WriteRow<'_>) -> io::Result<()> {
         match item {
-            Item::Session(protocol, values) => {
+            Item::Session { protocol, row: values, .. } => {
                 let column = self.names.get(*protocol).copied().flatten();
                 if let Some(Value::Text(name)) = column.and_then(|column| values.get(column))
                     && !is_address(name)

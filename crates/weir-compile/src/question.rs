@@ -11,8 +11,8 @@ pub struct Need {
     pub packets: bool,
     /// The values that `show` prints of each layer, in the packet's record.
     pub lines: bool,
-    /// The positions of the `show` values in the packet, in the packet's record.
-    pub places: bool,
+    /// Notes about every layer and field, for a trace of the interpreter. Native code ignores them.
+    pub detail: bool,
     /// The order of layers, in the packet's record.
     pub path: bool,
     /// The record of each connection.

@@ -16,7 +16,7 @@ use crate::sets::{QuestionSet, RemainderSet, Terms};
 use crate::stage::Stages;
 use crate::stream::{HeldStreams, StreamBudget};
 use crate::subscriber::{
-    Order, PacketVerdict, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
+    Order, PacketVerdict, SeenPacket, SeenSession, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,6 +40,8 @@ pub(crate) struct Delivery<S> {
     pub subscriber: S,
     /// The position in the run of what is delivered now.
     pub order: Order,
+    /// A flow ends although the current packet does not close it: the packet completes none of its sessions.
+    pub ends_unclosed: bool,
     /// Cycle counts. They are kept here because every nested stage has access to the delivery.
     pub stages: Stages,
     /// The outcomes of packets and flows.
@@ -71,6 +73,7 @@ impl<S: Subscriber> Delivery<S> {
             sessions: HeldSessions::default(),
             held: HashMap::new(),
             order: Order::default(),
+            ends_unclosed: false,
             ended: Emitted::default(),
         }
     }
@@ -237,7 +240,9 @@ impl<S: Subscriber> Delivery<S> {
         let (remainders, open) =
             (plan.remainders_of(Terms::of(&known.terms)), plan.remainders_of(Terms::of(&known.open)));
         let given = QuestionSet::EMPTY;
-        let waiting = OpenSession { flow: flow.flow_ref(), protocol, session, remainders, given };
+        let is_in_packet = self.order.phase == Order::PACKET && !self.ends_unclosed;
+        let packet = is_in_packet.then_some(self.order.at as u64);
+        let waiting = OpenSession { flow: flow.flow_ref(), protocol, session, packet, remainders, given };
         let (verdict, given) = self.session_by(flow, &waiting.remainders, &waiting);
         if self.matcher.wants_session(protocol, &(open - &waiting.remainders)) {
             effects.push_session(OpenSession { given, ..waiting });
@@ -253,7 +258,7 @@ impl<S: Subscriber> Delivery<S> {
         remainders: &RemainderSet,
         waiting: &OpenSession,
     ) -> (RemainderSet, QuestionSet) {
-        let &OpenSession { protocol, ref session, given: ref before, .. } = waiting;
+        let &OpenSession { protocol, ref session, packet, given: ref before, .. } = waiting;
         let tracking = self.matcher.tracking_by(remainders);
         for question in &(&tracking - before) {
             let Want::Tracked(protocols) = self.matcher.plan.questions[question].want else { continue };
@@ -264,7 +269,7 @@ impl<S: Subscriber> Delivery<S> {
         let SessionMatch { verdict, questions, mut open } =
             self.matcher.session(remainders, protocol, &**session);
         for question in &(&questions - before) {
-            self.subscriber.session(self.order, question, flow, protocol, session);
+            self.subscriber.session(self.order, question, flow, &SeenSession { protocol, session, packet });
         }
         let given = questions | before;
         if !open.is_empty() {
@@ -279,13 +284,18 @@ impl<S: Subscriber> Delivery<S> {
     /// Holds a session for these remainders until the record of its connection is complete. Beyond a bound, the
     /// session is lost to their questions.
     fn hold_session(&mut self, waiting: &OpenSession, open: RemainderSet) {
-        let &OpenSession { protocol, ref session, .. } = waiting;
+        let &OpenSession { protocol, ref session, packet, .. } = waiting;
         let plan = &self.matcher.plan;
         let fields = plan.sessions.protocol(protocol).fields;
         let overload = &mut self.streams.overload;
         let max =
             HeldSessionsMax { count: plan.limits.held_sessions_max, bytes: overload.held_sessions_max() };
-        let is_held = self.sessions.hold((waiting.flow, protocol, fields), session, open, &max);
+        let is_held = self.sessions.hold(
+            (waiting.flow, fields),
+            &SeenSession { protocol, session, packet },
+            open,
+            &max,
+        );
         overload.set_held_session_bytes(self.sessions.bytes());
         self.counters.session.sessions_undecided += u64::from(!is_held);
     }
@@ -323,10 +333,11 @@ impl<S: Subscriber> Delivery<S> {
         if !sessions.is_empty() {
             self.streams.overload.set_held_session_bytes(self.sessions.bytes());
         }
-        for HeldSession { open, protocol, session, .. } in sessions {
+        for HeldSession { open, protocol, session, packet, .. } in sessions {
+            let seen = SeenSession { protocol, session: &session, packet };
             // Each question receives the session once, even if several of its alternatives hold.
             for question in &self.matcher.plan.questions_of(&(open & &held)) {
-                self.subscriber.session(self.order, question, flow, protocol, &session);
+                self.subscriber.session(self.order, question, flow, &seen);
             }
         }
         let questions = self.matcher.connection(Terms::of(&terms), &verdict, &held);

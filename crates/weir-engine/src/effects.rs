@@ -40,6 +40,8 @@ pub(crate) struct OpenSession {
     pub flow: FlowRef,
     pub protocol: usize,
     pub session: Arc<dyn Session>,
+    /// The number of the packet that completed the session.
+    pub packet: Option<u64>,
     /// The remainders that the flow had at that time.
     pub remainders: RemainderSet,
     /// The questions that have received the session.

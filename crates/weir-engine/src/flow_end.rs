@@ -44,6 +44,7 @@ pub(crate) fn end_flow<S: Subscriber>(
     flow: FlowRef,
     reason: EndReason,
 ) {
+    delivery.ends_unclosed = reason != EndReason::Closed;
     let mut ends = FlowEnds { flows, delivery, effects, work: vec![] };
     ends.begin(FlowEnd { flow, reason, is_made: false });
     while let Some(work) = ends.work.pop() {
@@ -52,6 +53,7 @@ pub(crate) fn end_flow<S: Subscriber>(
             Work::Packet(packet) => ends.read_packet(packet),
         }
     }
+    ends.delivery.ends_unclosed = false;
 }
 
 struct FlowEnds<'a, S> {

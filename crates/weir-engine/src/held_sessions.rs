@@ -2,6 +2,7 @@
 
 use crate::flow_ref::FlowRef;
 use crate::plan::RemainderSet;
+use crate::subscriber::SeenSession;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_packet::Value;
@@ -13,6 +14,8 @@ pub(crate) struct HeldSession {
     pub open: RemainderSet,
     pub protocol: usize,
     pub session: Arc<dyn Session>,
+    /// The number of the packet that completed the session.
+    pub packet: Option<u64>,
     bytes: usize,
 }
 
@@ -34,11 +37,12 @@ impl HeldSessions {
     /// Holds a session for these remainders. Returns `false` if a bound does not admit the session.
     pub fn hold(
         &mut self,
-        (flow, protocol, fields): (FlowRef, usize, &[Field]),
-        session: &Arc<dyn Session>,
+        (flow, fields): (FlowRef, &[Field]),
+        seen: &SeenSession<'_>,
         open: RemainderSet,
         max: &HeldSessionsMax,
     ) -> bool {
+        let &SeenSession { protocol, session, packet } = seen;
         let same = |held: &&mut HeldSession| Arc::ptr_eq(&held.session, session);
         if let Some(held) = self.of_flows.get_mut(&flow).and_then(|held| held.iter_mut().rev().find(same)) {
             held.open |= &open;
@@ -50,7 +54,7 @@ impl HeldSessions {
         }
         self.count += 1;
         self.bytes += bytes;
-        let held = HeldSession { open, protocol, session: Arc::clone(session), bytes };
+        let held = HeldSession { open, protocol, session: Arc::clone(session), packet, bytes };
         self.of_flows.entry(flow).or_default().push(held);
         true
     }

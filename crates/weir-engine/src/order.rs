@@ -14,3 +14,8 @@ pub struct Order {
     /// Number of the flow's first packet.
     pub flow: u64,
 }
+
+impl Order {
+    /// The phase of the packets of a burst: `at` is the number of the packet.
+    pub const PACKET: u8 = 2;
+}

@@ -52,7 +52,7 @@ impl<S: Subscriber> Worker<S> {
         let lookups = self.heads(program, burst, packets, lanes);
         self.delivery.stages.end(Stage::Head, packets.len(), began);
         let began = self.delivery.stages.begin();
-        self.delivery.order = Order { burst: number, phase: 2, at: 0, flow: 0 };
+        self.delivery.order = Order { burst: number, phase: Order::PACKET, at: 0, flow: 0 };
         let mut groups = lanes.chunks_mut(GROUP_PACKETS).zip(packets.chunks(GROUP_PACKETS));
         let (mut ahead, mut index) = (groups.next(), range.start);
         self.prefetch(&mut ahead);

@@ -156,6 +156,18 @@ pub struct TrackedPacket<'a> {
     pub frame: &'a [u8],
 }
 
+/// A complete session for a subscriber.
+#[derive(Clone, Copy)]
+pub struct SeenSession<'a> {
+    /// Its protocol: index into the plan's protocols.
+    pub protocol: usize,
+    /// The session.
+    pub session: &'a Arc<dyn Session>,
+    /// The number of the packet that completed the session, or that closed its connection. `None` if no packet did: the
+    /// connection was idle, was replaced or shed, or the capture ended.
+    pub packet: Option<u64>,
+}
+
 /// Receives the results that questions asked for. Each worker has one; calls come in capture order.
 ///
 /// All references are valid during the call only.
@@ -207,16 +219,9 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (question, flow);
     }
 
-    /// A session. `protocol`: index into the plan's protocols.
-    fn session(
-        &mut self,
-        order: Order,
-        question: usize,
-        flow: &FlowView<'_>,
-        protocol: usize,
-        session: &Arc<dyn Session>,
-    ) {
-        let _ = (order, question, flow, protocol, session);
+    /// A session.
+    fn session(&mut self, order: Order, question: usize, flow: &FlowView<'_>, session: &SeenSession<'_>) {
+        let _ = (order, question, flow, session);
     }
 
     /// An event, after its packet was processed; an event at the end of a flow before the flow's record.

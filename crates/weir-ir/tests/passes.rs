@@ -5,7 +5,7 @@
 
 use std::path::Path;
 use weir_ir::graph::Graph;
-use weir_ir::interpret::Interpreter;
+use weir_ir::interpret::{Interpreter, TraceStep};
 use weir_ir::passes::{Options, PASSES, optimize, pass};
 use weir_ir::verify::assert_valid;
 use weir_packet::{DropReason, PacketMeta};
@@ -71,6 +71,24 @@ fn compare(title: &str, before: &Graph, after: &Graph, packets: &[(PacketMeta, V
     }
     assert_eq!(old, new, "{title}\n{before}\n{after}");
     assert_eq!(old_calls, new_calls, "{title}\n{before}\n{after}");
+    for (old, new) in notes(before, packets).into_iter().zip(notes(after, packets)) {
+        // A restart ends a trace, and passes may remove its lookup.
+        if let (Some(old), Some(new)) = (old, new) {
+            assert_eq!(old, new, "{title}\n{before}\n{after}");
+        }
+    }
+}
+
+/// The notes of each packet; `None` if its trace does not reach the packet's end.
+fn notes(graph: &Graph, packets: &[(PacketMeta, Vec<u8>)]) -> Vec<Option<Vec<TraceStep>>> {
+    let program = Interpreter::new(graph.clone()).expect("its patterns compile");
+    let of_packet = |(packet, frame): &(PacketMeta, Vec<u8>)| {
+        let steps = program.trace(packet, frame);
+        let is_done = matches!(steps.last(), Some(TraceStep::Done { .. }));
+        let notes = steps.into_iter().filter(|step| matches!(step, TraceStep::Note { .. }));
+        is_done.then(|| notes.collect())
+    };
+    packets.iter().map(of_packet).collect()
 }
 
 #[test]

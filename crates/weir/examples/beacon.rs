@@ -214,7 +214,7 @@ struct Rows(Box<dyn RowSink>);
 impl TakeItems for Rows {
     fn take(&mut self, _: usize, item: Item) -> Next {
         match item {
-            Item::Session(_, row) if self.0.row(&row).is_err() => Next::End,
+            Item::Session { row, .. } if self.0.row(&row).is_err() => Next::End,
             _ => Next::Go,
         }
     }

@@ -684,7 +684,7 @@ fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(),
 }
 
 /// An error that concerns no text.
-fn without_source(wrong: Diagnostic) -> Diagnostics {
+pub(crate) fn without_source(wrong: Diagnostic) -> Diagnostics {
     Diagnostics { sources: Sources::new(), list: vec![wrong] }
 }
 

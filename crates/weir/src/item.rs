@@ -30,10 +30,18 @@ pub enum Item {
     },
     /// The record of a connection that has ended.
     Connection(Box<Connection>),
-    /// A row of a session, or of a part of one, with the index of the session's protocol.
-    Session(usize, Vec<Value<'static>>),
     /// A row of a part of a session, and the part; with the index of the session's protocol.
     Part(usize, Vec<Value<'static>>, Box<dyn Session>),
+    /// A row of a session, or of a part of one.
+    Session {
+        /// The index of the session's protocol.
+        protocol: usize,
+        /// The values of the row.
+        row: Vec<Value<'static>>,
+        /// The number of the packet that completed the session, or that closed its connection. `None` if no packet did:
+        /// the connection was idle, was replaced or shed, or the capture ended.
+        packet: Option<u64>,
+    },
     /// A session object, and its connection.
     Whole(Box<Flow>, Arc<dyn Session>),
     /// User-defined state of a connection, and the connection's record so far.

@@ -13,6 +13,7 @@ mod compile;
 mod connection;
 mod contradiction;
 mod deferred_predicate;
+mod detail;
 mod end_places;
 mod engine;
 mod events;
@@ -58,6 +59,7 @@ pub use weir_compile::connection_columns;
 
 pub use compile::{Ask, Compiled, Compiler, Options, Timing};
 pub use connection::{Connection, EndValues, Hosts};
+pub use detail::{Dissector, FieldDetail, ItemDetail, LayerDetail, PacketDetail, PartDetail, shown_value};
 pub use engine::{
     Callback, Checked, Control, Datum, Engine, EventRow, Every, Frame, Handler, Listed, Needs, Next, Reply,
     RunEnd, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket,

@@ -17,7 +17,8 @@ use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
 use weir_engine::subscriber::{
-    EventView, Order, PacketVerdict, SeenPacket, Subscriber, TrackedPacket, Undecided, VerdictUpdate,
+    EventView, Order, PacketVerdict, SeenPacket, SeenSession, Subscriber, TrackedPacket, Undecided,
+    VerdictUpdate,
 };
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
@@ -277,14 +278,8 @@ impl Subscriber for Collector {
         }
     }
 
-    fn session(
-        &mut self,
-        order: Order,
-        question: usize,
-        flow: &FlowView<'_>,
-        protocol: usize,
-        session: &Arc<dyn Session>,
-    ) {
+    fn session(&mut self, order: Order, question: usize, flow: &FlowView<'_>, seen: &SeenSession<'_>) {
+        let &SeenSession { protocol, session, packet } = seen;
         let presenter = Arc::clone(&self.presenter);
         let (shape, registry) = (presenter.shapes[question], &presenter.registry);
         let carried = |mut row: Vec<Value<'static>>, fields: &[Field]| {
@@ -299,7 +294,7 @@ impl Subscriber for Collector {
                 if !self.is_counted(question) {
                     let item = match shape.whole {
                         true => Item::Part(protocol, row, part),
-                        false => Item::Session(protocol, row),
+                        false => Item::Session { protocol, row, packet },
                     };
                     self.push(order, question, item);
                 }
@@ -328,20 +323,14 @@ impl Subscriber for Collector {
             if others.iter().any(|rows| rows.contains(protocol)) {
                 self.row = Some((Arc::clone(session), row.clone()));
             }
-            self.push(
-                order,
-                question,
-                Item::Session(protocol, carried(row, registry.protocol(protocol).fields)),
-            );
+            let row = carried(row, registry.protocol(protocol).fields);
+            self.push(order, question, Item::Session { protocol, row, packet });
         }
         for (within, session) in session_rows::within(registry, protocol, rows, &**session) {
             if !self.is_counted(question) {
                 let row = session_rows::values(flow, registry, within, &*session);
-                self.push(
-                    order,
-                    question,
-                    Item::Session(within, carried(row, registry.protocol(within).fields)),
-                );
+                let row = carried(row, registry.protocol(within).fields);
+                self.push(order, question, Item::Session { protocol: within, row, packet });
             }
         }
     }

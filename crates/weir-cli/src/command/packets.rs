@@ -1,12 +1,13 @@
-//! `weir packets`: one line per packet, the number of packets, or a capture file.
+//! `weir packets`: one line per packet, its detail or bytes, the number of packets, or a capture file.
 
 use crate::args::{Ask, file_named};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::packet_details::{self, PacketDetails, Shown, TextLines};
 use crate::rows::WriteRow;
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
+use crate::subcommand::{Context, Counted, Group, MakeLines, QuestionKind, Resolved, Subcommand};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,19 +24,28 @@ struct Args {
     /// Write the matching frames to this capture file (.pcap or .pcapng)
     #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng", conflicts_with_all = ["count", "format", "output"])]
     write: Option<PathBuf>,
+    /// Show the layers and fields of each packet, with their bytes and meanings, and the sessions that it completes; as text,
+    /// or with --format json as one object per packet
+    #[arg(short = 'V', long, conflicts_with_all = ["write", "count"])]
+    detail: bool,
+    /// Show the bytes of each packet: below its line, or below its detail
+    #[arg(short = 'x', long, conflicts_with_all = ["write", "count"])]
+    hex: bool,
 }
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
     ("packets capture.pcap 'icmp'", "one line per packet"),
     ("packets capture.pcap -w out.pcapng 'tls.sni contains \"example\"'", "all packets of some connections"),
+    ("packets capture.pcap -V --limit 1 'tls'", "every field of a packet, and what it completes"),
     ("packets capture.pcap --count 'tcp.flags.syn == 1'", "a number"),
 ];
 
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Packets, one line each; or their number; or a capture file with them";
-    let kind = QuestionKind { is_capturable: true, ..QuestionKind::new(resolve) };
+    let kind =
+        QuestionKind { is_capturable: true, options: &["detail", "hex"], ..QuestionKind::new(resolve) };
     Subcommand::new("packets", about, run)
         .with_question(kind)
         .in_group(Group::Everyday)
@@ -51,8 +61,8 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let Args { ask: mut args, write } = args;
-    let spec = args.spec("packets")?;
+    let Args { ask: mut args, write, detail, hex } = args;
+    let spec = QuestionSpec { detail, hex, ..args.spec("packets")? };
     let stats = args.output.stats;
     let Some(path) = write else { return ask::answer_one(&args.input, &spec, stats, all) };
     let spec = QuestionSpec { output: file_named(Some(path.clone())), is_written: true, ..spec };
@@ -64,6 +74,9 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    if spec.has_packet_texts() {
+        return resolve_details(spec, context);
+    }
     let none = Shape::default();
     let (lines, shape) = match context.form {
         Form::Capture(format) => {
@@ -81,6 +94,32 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     };
     let resolved = Resolved::new(vec![question], "", COLUMNS.to_vec(), rows);
     Ok(Resolved { counted: Counted::Matched, ..resolved })
+}
+
+/// The part of a worker's memory for sessions that wait for their packets.
+const MEMORY_PART: usize = 8;
+
+/// Packets with their bytes; if detail is wanted, with the sessions of the same filter.
+fn resolve_details(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    let shape = Shape { frames: true, lines: !spec.detail, ..Shape::default() };
+    let need = Need { packets: true, lines: !spec.detail, ..Need::default() };
+    let ask = |need, want| weir::Ask { filter: spec.filter.clone(), need, want };
+    let mut questions = vec![Question::new(ask(need, Want::Packets), shape)];
+    let registry = context.compiler.sessions();
+    if spec.detail {
+        let sessions = ask(Need::default(), Want::Sessions(registry.all()));
+        questions.push(Question::new(sessions, Shape::default()));
+    }
+    let shown = Shown {
+        detail: spec.detail.then(|| context.compiler.dissector()).transpose()?,
+        hex: spec.hex,
+        json: spec.format.is_some(),
+    };
+    let (stack, memory_max) = (context.compiler.stack().clone(), context.memory_max / MEMORY_PART);
+    let rows = PacketDetails::new(shown, stack, registry, memory_max);
+    let resolved = Resolved::new(questions, "", packet_details::COLUMNS.to_vec(), rows);
+    let lines: MakeLines = Box::new(|out, _| Box::new(TextLines::new(out)));
+    Ok(Resolved { lines: Some(lines), ..resolved })
 }
 
 /// The values of [`COLUMNS`].

@@ -206,7 +206,7 @@ impl LogRows {
 impl Rows for LogRows {
     fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
         match item {
-            Item::Session(_, values) if self.is_shown(values) => row(values),
+            Item::Session { row: values, .. } if self.is_shown(values) => row(values),
             Item::Part(_, values, part) if self.is_shown(values) => {
                 let Some((extraction, [fuid, extracted])) = &self.extraction else { return row(values) };
                 let mut values = values.clone();
@@ -268,7 +268,7 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
         Union::of_all(context.compiler.sessions(), context.form.is(Format::Table) && spec.columns.is_empty());
     let columns = union.columns.clone();
     let rows = move |item: &Item, row: WriteRow<'_>| match item {
-        Item::Session(protocol, values) => {
+        Item::Session { protocol, row: values, .. } => {
             let values: Vec<Value<'_>> = union.row(*protocol, values);
             row(&values)
         }

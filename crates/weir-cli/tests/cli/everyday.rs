@@ -29,6 +29,13 @@ const TASKS: &[(&str, &str)] = &[
     ("x509", "x509 examples/sessions.pcap"),
     ("sessions", "sessions examples/sessions.pcap --limit 4"),
     ("packets", "packets examples/sessions.pcap 'tcp.flags.syn == 1' --limit 4"),
+    ("packets-detail", "packets examples/sessions.pcap -V 'dns.query == \"www.example.com\"' --limit 2"),
+    (
+        "packets-detail-options",
+        "packets examples/first-light.pcap -V -x 'ipv6 and tcp.flags.syn == 1' --limit 1",
+    ),
+    ("packets-detail-tunnel", "packets examples/tunnels.pcap -V 'vxlan and icmp' --limit 1"),
+    ("packets-hex", "packets examples/sessions.pcap -x 'udp' --limit 2"),
     ("streams", "streams examples/sessions.pcap 'tcp.port == 25' --limit 4"),
     ("match", "match examples/sessions.pcap -e 'User-Agent: [^\\r]*' 'tcp.port == 80'"),
     ("events", "events examples/first-light.pcap -e tcp.retransmission --limit 3"),

@@ -1,6 +1,7 @@
 //! The command as users run it: arguments, output, exit status.
 
 mod check;
+mod detail;
 mod everyday;
 mod extract;
 mod fifteen;

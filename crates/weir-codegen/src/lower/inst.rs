@@ -15,7 +15,7 @@ type HostFunction = unsafe extern "C" fn(*mut host::Env<'_>, *mut u64, u64, u64)
 impl Lowering<'_> {
     pub(super) fn inst(&mut self, inst: &Inst) {
         match &inst.op {
-            Op::Const(_) | Op::Bool(_) | Op::Frame => {}
+            Op::Const(_) | Op::Bool(_) | Op::Frame | Op::Note { .. } => {}
             Op::Set { flow, var, side, value } => {
                 let value = self.one(*value);
                 let (address, offset) = self.variable(*flow, *var, *side);

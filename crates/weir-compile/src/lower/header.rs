@@ -1,6 +1,7 @@
 //! Lowers a layer's header: one check per stretch of bytes of constant size, loads, constraints, conditional parts,
 //! runs; then payload and derived values.
 
+use super::detail::NoteOf;
 use super::{LayerVars, Lower, Pair};
 use crate::catalog::FieldKey;
 use weir_ir::build::{Variable, to};
@@ -21,6 +22,8 @@ struct Cursor {
     checked: u32,
     /// Where to continue if bytes are missing or a constraint fails.
     fail: Fail,
+    /// Number of items of runs around the position.
+    depth: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -74,7 +77,8 @@ impl Lower<'_> {
         let all = self.b.binary(BinaryOp::SubSat, end, start);
         self.b.write(vars.layer_bytes.expect("declared"), all);
         let fail = if self.is_message(id) { Fail::Message } else { Fail::Packet };
-        let mut cursor = Cursor { base: start, bits: 0, checked: 0, fail };
+        let mut cursor = Cursor { base: start, bits: 0, checked: 0, fail, depth: 0 };
+        self.note(NoteOf::Layer(id), [start]);
         self.lower_items(id, &layer.protocol.header, &mut cursor);
         let end = self.cursor_value(&cursor);
         if fail == Fail::Message {
@@ -224,6 +228,7 @@ impl Lower<'_> {
                 self.b.write(length, bytes);
                 let value = self.load_counted(here, bytes, cursor.fail);
                 self.b.write(low, value);
+                self.note(NoteOf::Field { layer: id, field, bit: 0 }, [here, bytes, value]);
                 let base = self.b.binary(BinaryOp::Add, here, bytes);
                 *cursor = Cursor { base, bits: 0, checked: 0, ..*cursor };
                 return;
@@ -237,6 +242,7 @@ impl Lower<'_> {
                 let there = self.b.binary(BinaryOp::SubSat, end, here);
                 let held = self.b.binary(BinaryOp::Min, bytes, there);
                 self.b.write(length, held);
+                self.note(NoteOf::Field { layer: id, field, bit: 0 }, [here, held]);
                 let base = self.beyond(here, bytes);
                 *cursor = Cursor { base, bits: 0, checked: 0, ..*cursor };
                 return;
@@ -257,9 +263,11 @@ impl Lower<'_> {
         let bits = static_field_bits(&ty).expect("bytes were handled above");
         let bytes = self.b.int(u64::from(bits.div_ceil(8)));
         self.b.write(length, bytes);
+        let bit = cursor.bits % 8;
         if advance {
             cursor.bits += bits;
         }
+        self.note(NoteOf::Field { layer: id, field, bit }, [here, bytes, l].into_iter().chain(h));
         if let Some(constraint) = constraint {
             let limit = self.b.int(constraint.value);
             let holds = self.apply(constraint.op, l, limit);
@@ -306,7 +314,7 @@ impl Lower<'_> {
         for (bytes, gate) in (1..).zip(gates) {
             self.b.seal(gate);
             self.b.switch_to(gate);
-            let mut cursor = Cursor { base: at, bits: 0, checked: 0, fail };
+            let mut cursor = Cursor { base: at, bits: 0, checked: 0, fail, depth: 0 };
             self.check_bits(&mut cursor, bytes * 8);
             let value = self.load_bits(&mut cursor, bytes * 8, false);
             self.b.write(result, value);
@@ -446,7 +454,8 @@ impl Lower<'_> {
         self.b.check(buf, here, tag_bytes, tagged, exit);
         self.b.seal(tagged);
         self.b.switch_to(tagged);
-        let mut inner = Cursor { base: here, bits: 0, checked: tag_bytes, fail: Fail::Run(exit) };
+        let mut inner =
+            Cursor { base: here, bits: 0, checked: tag_bytes, fail: Fail::Run(exit), depth: cursor.depth };
         let tag = self.load_bits(&mut inner, run.tag_bits, false);
         inner.bits = run.tag_bits;
         let blocks: Vec<Block> = run.items.iter().map(|_| self.b.block()).collect();
@@ -457,7 +466,7 @@ impl Lower<'_> {
         for (item, block) in run.items.iter().zip(blocks) {
             self.b.seal(block);
             self.b.switch_to(block);
-            let next = self.lower_run_item(id, item, inner, run_end, exit);
+            let next = self.lower_run_item(id, (item, tag), inner, run_end, exit);
             self.b.write(at, next);
             self.b.jump(if item.stop { exit } else { head });
         }
@@ -472,7 +481,7 @@ impl Lower<'_> {
     fn lower_run_item(
         &mut self,
         id: LayerId,
-        item: &model::RunItem,
+        (item, tag): (&model::RunItem, Value),
         inner: Cursor,
         run_end: Value,
         exit: Block,
@@ -487,7 +496,9 @@ impl Lower<'_> {
         let presence = vars.presences[item.presence.0 as usize];
         let before: Vec<Value> = written.iter().map(|&variable| self.b.read(variable)).collect();
         let (broken, whole) = (self.b.block(), self.b.block());
-        let mut cursor = Cursor { fail: Fail::Run(broken), ..inner };
+        let mut cursor = Cursor { fail: Fail::Run(broken), depth: inner.depth + 1, ..inner };
+        let depth = inner.depth;
+        self.note(NoteOf::Item { layer: id, item: item.presence, depth }, [inner.base, tag]);
         if !cursor.bits.is_multiple_of(8) {
             // The first fields share a byte with the tag.
             let bits = self.static_bits(id, &item.items);
@@ -507,6 +518,7 @@ impl Lower<'_> {
         self.b.switch_to(whole);
         let yes = self.b.bool(true);
         self.b.write(presence, yes);
+        self.note(NoteOf::ItemEnd { depth }, [next]);
         next
     }
 
@@ -553,12 +565,15 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether a filter, the packet's line or its events may use a derived value of the layer.
+    /// Whether a filter, the packet's line, its events or its detail may use a derived value of the layer.
     fn asks_for_lets(&self, id: LayerId) -> bool {
         let mut keys = self.trie.predicates.iter().map(|predicate| self.catalog.key(predicate.field));
         let shows = self.outs.iter().any(|out| out.layer == id && out.known.is_some());
         let told = !self.need.events.is_empty() || self.is_asked_for_events(id);
-        shows || told || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
+        shows
+            || told
+            || self.need.detail
+            || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
     }
 
     /// A field as high and low word, in the form of keys: IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).

@@ -102,7 +102,6 @@ impl Lower<'_> {
         let is_connection = |id: &LayerId| self.is_two_sided(*id);
         !need.events.is_empty()
             || need.lines
-            || need.places
             || need.path
             || keys.any(|key| key.layer().is_some_and(|layer| above.contains(&layer)))
             || need.flows() && above.iter().any(is_connection)

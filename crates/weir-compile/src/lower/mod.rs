@@ -8,6 +8,7 @@
 //! Lowering generates everything in the stack except what is known to hold for no packet (`strict`); the passes remove
 //! what no question needs.
 
+mod detail;
 mod dispatch;
 mod event;
 mod expr;
@@ -40,6 +41,7 @@ use weir_lang::diag::Diagnostic;
 use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
 use weir_packet::{DropReason, LinkType};
 
+pub use detail::NoteOf;
 pub use dispatch::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
 pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
@@ -67,6 +69,8 @@ pub struct Lowered {
     pub unconditional: ClassSet,
     /// Number of `show` parts for which the packet's record has no slot.
     pub parts_left_out: usize,
+    /// The meanings of the program's notes, by the number of [`Op::Note`]; none unless detail is needed.
+    pub notes: Vec<NoteOf>,
 }
 
 /// Lowers `questions` over `stack`.
@@ -81,9 +85,9 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
     let mut lower = Lower::new(stack, catalog, questions, &trie);
     lower.run();
     let unconditional = trie.nodes[Trie::ROOT].class.into_iter().collect();
-    let (outs, tables, parts_left_out) = (lower.outs, lower.tables, lower.parts_left_out);
+    let (outs, tables, parts_left_out, notes) = (lower.outs, lower.tables, lower.parts_left_out, lower.notes);
     let graph = lower.b.finish();
-    Ok(Lowered { graph, trie, outs, tables, unconditional, parts_left_out })
+    Ok(Lowered { graph, trie, outs, tables, unconditional, parts_left_out, notes })
 }
 
 fn too_many_layers(stack: &Stack) -> Diagnostic {
@@ -165,6 +169,7 @@ struct Lower<'a> {
     fuels: Vec<Range<u32>>,
     outs: Vec<OutValue>,
     parts_left_out: usize,
+    notes: Vec<NoteOf>,
     tables: Vec<LayerId>,
     /// The keys by which packets are assigned to workers, if the program computes these.
     dispatch: Option<dispatch::DispatchVars>,
@@ -187,7 +192,7 @@ impl<'a> Lower<'a> {
         let need = questions.iter().fold(Need::default(), |n, q| Need {
             packets: n.packets | q.need.packets,
             lines: n.lines | q.need.lines,
-            places: n.places | q.need.places,
+            detail: n.detail | q.need.detail,
             path: n.path | q.need.path,
             connections: n.connections | q.need.connections,
             variables: n.variables | q.need.variables,
@@ -237,6 +242,7 @@ impl<'a> Lower<'a> {
             fuels: vec![],
             outs: vec![],
             parts_left_out: 0,
+            notes: vec![],
             tables: vec![],
             dispatch: None,
         }
@@ -352,6 +358,7 @@ impl<'a> Lower<'a> {
             self.lower_message_end(id);
         }
         self.lower_lets(id);
+        self.note_layer_end(id);
         self.lower_path(id);
         self.lower_predicates(id);
         self.lower_show(id);

@@ -38,9 +38,6 @@ pub struct OutValue {
     /// Number of slots: 1 for the low word; 2 if the high word follows; for bytes and text [`EXCERPT_SLOTS`]: the
     /// number of bytes, and as many bytes as fit.
     pub slots: u16,
-    /// The slot of the value's position in the packet, if requested: offset in the upper half, number of bytes in the
-    /// lower half. For a field its own bytes; otherwise the layer's header.
-    pub place: Option<u16>,
     /// The slot in which bit `part` says that the value is present; `None` if it always is.
     pub known: Option<u16>,
 }
@@ -60,7 +57,7 @@ impl Lower<'_> {
             return;
         }
         for (index, layer) in self.stack.layers.iter().enumerate() {
-            let lacking = if self.need.places { vec![] } else { self.lacking_parts(&layer.protocol) };
+            let lacking = self.lacking_parts(&layer.protocol);
             let known = lacking.first().map(|_| {
                 self.b.graph.outs.push(format!("{}.known", layer.protocol.name).into());
                 (self.b.graph.outs.len() - 1) as u16
@@ -72,7 +69,7 @@ impl Lower<'_> {
                     ShowPart::Value(e) => self.slots_of(LayerId(index as u16), e),
                 };
                 let slot = self.b.graph.outs.len();
-                if slot + usize::from(slots) + usize::from(self.need.places) > room {
+                if slot + usize::from(slots) > room {
                     self.parts_left_out += 1;
                     continue;
                 }
@@ -86,13 +83,9 @@ impl Lower<'_> {
                     .graph
                     .outs
                     .extend(more.iter().map(|more| format!("{}.{part}.{more}", layer.protocol.name).into()));
-                let place = self.need.places.then_some(slot as u16 + slots);
-                if place.is_some() {
-                    self.b.graph.outs.push(format!("{}.{part}.place", layer.protocol.name).into());
-                }
                 let (layer, part) = (LayerId(index as u16), part as u16);
                 let known = known.filter(|_| lacking.contains(&part));
-                self.outs.push(OutValue { layer, part, slot: slot as u16, slots, place, known });
+                self.outs.push(OutValue { layer, part, slot: slot as u16, slots, known });
             }
         }
     }
@@ -100,8 +93,7 @@ impl Lower<'_> {
     fn slots_of(&self, layer: LayerId, shown: &Expr) -> u16 {
         match value_type(self.stack, layer, shown) {
             ValueType::Ipv6 | ValueType::Address => 2,
-            // If positions are requested, the bytes are read from the packet.
-            ValueType::Bytes | ValueType::Text if !self.need.places => EXCERPT_SLOTS,
+            ValueType::Bytes | ValueType::Text => EXCERPT_SLOTS,
             _ => 1,
         }
     }
@@ -153,10 +145,6 @@ impl Lower<'_> {
                 }
             };
             self.b.push(Op::Store { out: Out(u32::from(out.slot)), value });
-            if let Some(slot) = out.place {
-                let place = self.place_of(id, usize::from(out.part));
-                self.b.push(Op::Store { out: Out(u32::from(slot)), value: place });
-            }
         }
         if let Some((slot, value)) = known {
             self.b.push(Op::Store { out: Out(u32::from(slot)), value });
@@ -175,17 +163,6 @@ impl Lower<'_> {
             self.b.push(Op::Store { out: Out(u32::from(slot + n)), value });
         }
         length
-    }
-
-    fn place_of(&mut self, id: LayerId, part: usize) -> Value {
-        let vars = self.vars(id);
-        let (at, bytes) = match &self.layer(id).protocol.show[part] {
-            ShowPart::Value(Expr::Field(f)) => vars.field_at[f.0 as usize],
-            _ => (vars.start.expect("declared"), vars.header_bytes.expect("declared")),
-        };
-        let (at, bytes, half) = (self.b.read(at), self.b.read(bytes), self.b.int(32));
-        let at = self.b.binary(BinaryOp::Shl, at, half);
-        self.b.binary(BinaryOp::Or, at, bytes)
     }
 }
 

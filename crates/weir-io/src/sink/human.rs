@@ -32,6 +32,11 @@ pub fn moment(time: Timestamp) -> String {
     text(|line| push_moment(line, time, false, false))
 }
 
+/// A time in UTC, with microseconds: `2026-11-21 02:00:01.123456`.
+pub fn precise_moment(time: Timestamp) -> String {
+    text(|line| push_moment(line, time, false, true))
+}
+
 /// A whole number with blanks between groups of three digits: `1 234 567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

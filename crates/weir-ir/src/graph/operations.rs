@@ -348,6 +348,15 @@ macro_rules! operations {
                 /// The value.
                 value: Value as Int,
             } -> () effect;
+
+            /// Reports values to a trace of the interpreter. Runs without a trace, and native code, ignore the
+            /// instruction.
+            Note "note" {
+                /// What is reported: an index into a list that the author of the graph keeps.
+                what: u32,
+                /// The values.
+                values: Vec<Value> as Int = "values",
+            } -> () effect;
         }
     };
 }

@@ -242,6 +242,13 @@ impl<'a, 't> Run<'a, 't> {
                 self.k.outs[out.index()] = self.int(*value);
                 return;
             }
+            Op::Note { what, values } => {
+                if let Some(steps) = &mut self.trace {
+                    let word = |value: &Value| self.registers.values[value.index()];
+                    steps.push(TraceStep::Note { what: *what, values: values.iter().map(word).collect() });
+                }
+                return;
+            }
             _ => return self.flow_inst(inst),
         };
         self.set(inst.results[0], word);

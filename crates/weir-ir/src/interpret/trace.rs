@@ -50,6 +50,13 @@ pub enum TraceStep {
         /// The key.
         key: Vec<u64>,
     },
+    /// The program reported values ([`Op::Note`](crate::graph::Op::Note)).
+    Note {
+        /// What is reported.
+        what: u32,
+        /// The values.
+        values: Vec<u64>,
+    },
     /// The program restarted the lookup. The trace ends.
     Restart,
     /// The packet ended.
@@ -74,6 +81,7 @@ impl fmt::Display for TraceStep {
                 write!(f, "    {bytes} bytes at {offset} of {buf}, which has {length}: {verdict}")
             }
             TraceStep::Lookup { table, key } => write!(f, "    lookup {table} {key:?}"),
+            TraceStep::Note { what, values } => write!(f, "    note {what} {values:?}"),
             TraceStep::Restart => write!(f, "    restart"),
             TraceStep::Done { terms, reason: None } => write!(f, "    done, terms {terms:#b}"),
             TraceStep::Done { terms, reason: Some(reason) } => {

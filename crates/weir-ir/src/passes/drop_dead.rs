@@ -1,7 +1,7 @@
 //! Removes unneeded code: aggressive dead-code elimination with control dependence.
 //!
 //! All code is assumed dead until needed code needs it (Cytron et al. 1991, section 7.1). The roots are the observable
-//! effects: [`Terminator::Done`] (its reasons are counted), stores in the packet's record, events with subscribers,
+//! effects: [`Terminator::Done`] (its reasons are counted), stores in the packet's record, notes, events with subscribers,
 //! deliveries in tables that deliver, lookups in observed tables. From there:
 //!
 //! * an instruction needs its operands, and the branches that decide whether its block is reached;
@@ -171,7 +171,7 @@ impl<'a> Needs<'a> {
             let data = graph.block(block);
             for (at, inst) in data.insts.iter().enumerate() {
                 let is_seen = match inst.op {
-                    Op::Store { .. } => true,
+                    Op::Store { .. } | Op::Note { .. } => true,
                     Op::Emit { event, .. } => graph.events[event.index()].wanted,
                     Op::Deliver { flow, .. } => match graph.type_of(flow) {
                         crate::graph::Type::Flow(table) => graph.tables[table.index()].delivers,

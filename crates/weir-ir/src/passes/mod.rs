@@ -134,7 +134,8 @@ impl Size {
             size.insts += block.insts.len() as i64;
             for inst in &block.insts {
                 size.loads += i64::from(matches!(inst.op, Op::Load { .. }));
-                size.stateful += i64::from(!inst.op.is_pure() && !matches!(inst.op, Op::Store { .. }));
+                size.stateful +=
+                    i64::from(!inst.op.is_pure() && !matches!(inst.op, Op::Store { .. } | Op::Note { .. }));
             }
             size.checks += i64::from(matches!(block.terminator, Terminator::Check { .. }));
             size.stateful += i64::from(matches!(block.terminator, Terminator::Lookup { .. }));

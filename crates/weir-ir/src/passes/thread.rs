@@ -55,7 +55,11 @@ fn is_copyable(graph: &Graph, uses: &[u32], block: Block) -> bool {
         return false;
     }
     // Copied loads keep their check, which dominates all edges to the block.
-    if data.insts.iter().any(|inst| !inst.op.is_pure() && !matches!(inst.op, Op::Store { .. })) {
+    if data
+        .insts
+        .iter()
+        .any(|inst| !inst.op.is_pure() && !matches!(inst.op, Op::Store { .. } | Op::Note { .. }))
+    {
         return false;
     }
     if matches!(data.terminator, Terminator::Done { .. }) {

@@ -353,6 +353,10 @@ impl Maker<'_> {
         let Some((flow, table, side)) = self.flow.filter(|_| !self.random.once_in(5)) else {
             let (out, value) = (Out(self.random.below(4) as u32), self.int());
             self.builder.push(Op::Store { out, value });
+            if self.random.once_in(3) {
+                let (what, values) = (self.random.below(4) as u32, vec![value, self.int()]);
+                self.builder.push(Op::Note { what, values });
+            }
             return;
         };
         match self.random.below(8) {

@@ -64,7 +64,7 @@ impl Bundle {
             }
             Item::Event(values) => bundle.event = Some(EventRow { values }),
             // Rows go to subscriptions of rows; pauses and handlers' rows concern no callback.
-            Item::Session(..) | Item::Part(..) | Item::Stream(_) | Item::Pause => {}
+            Item::Session { .. } | Item::Part(..) | Item::Stream(_) | Item::Pause => {}
         }
         bundle
     }

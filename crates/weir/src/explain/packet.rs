@@ -1,31 +1,25 @@
 //! Explains why a packet matches or not: layer by layer, with the deciding bytes.
 //!
-//! The answers come from small programs, compiled like any question: the layers of the packet, whether a predicate
-//! holds, the values of fields and their positions (`Need::places`).
+//! The layers and fields come from the packet's [detail](crate::detail). Whether a predicate holds is the answer of a small
+//! program, compiled like any question.
 
 use super::{line, predicates};
 use crate::compile::Compiled;
-use crate::format_packet::Path;
+use crate::detail::{Dissector, PacketDetail, clipped};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::Arc;
-use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
-use weir_ir::abi::Continuation;
+use weir_compile::{FieldKey, Lowered, Need, Question, StackCatalog, lower};
 use weir_ir::interpret::{Interpreter, TraceStep};
 use weir_lang::filter::{self, Catalog, Predicate, Stage};
-use weir_lang::model::{BinaryOp, Expr, FieldId, LayerId, ShowPart, Stack};
+use weir_lang::model::{BinaryOp, Expr, FieldId, LayerId, Stack};
 use weir_packet::{Burst, DropReason};
 
-/// Limit of fields shown per layer: a packet's record has room for this many, of 128 bits each.
-const FIELDS_MAX: usize = 16;
 /// Limit of bytes shown per field.
 const BYTES_MAX: usize = 16;
 
 /// The result of a program on the packet.
 struct Ran {
-    outs: Vec<OutValue>,
-    k: Continuation,
     terms: u64,
     reason: Option<DropReason>,
 }
@@ -43,19 +37,23 @@ struct Asked<'a> {
     stack: &'a Stack,
     catalog: &'a StackCatalog,
     burst: &'a Burst,
-    /// Its layers, outermost first.
+    dissector: &'a Dissector,
+    detail: PacketDetail,
+    /// Its complete layers, outermost first.
     path: Vec<LayerId>,
-    reason: Option<DropReason>,
 }
 
 /// Explains why a packet matches or not.
 pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number: u64) -> String {
-    let mut asked = Asked { stack: &compiled.stack, catalog, burst, path: vec![], reason: None };
-    if let Some(ran) = asked.run(asked.stack, "", Need { path: true, ..Need::default() }) {
-        asked.path = Path::of_record(&ran.k.outs).layers().collect();
-        asked.reason = ran.reason;
-    }
+    let dissector = &match Dissector::new(&compiled.stack, catalog) {
+        Ok(dissector) => dissector,
+        Err(wrong) => return format!("{}\n", wrong.message),
+    };
     let meta = &burst.packets[0];
+    let detail = dissector.packet(meta, burst.data(0));
+    let complete = detail.layers.iter().filter(|layer| layer.payload.is_some());
+    let path = complete.map(|layer| layer.layer).collect();
+    let asked = Asked { stack: &compiled.stack, catalog, burst, dissector, detail, path };
     let mut text = String::new();
     line(&mut text, "packet", &format!("{number}, {} of {} bytes", meta.captured_bytes, meta.wire_bytes));
     line(&mut text, "layers", &asked.layers());
@@ -70,16 +68,15 @@ pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number
 
 impl Asked<'_> {
     /// Runs a small program on the packet.
-    fn run(&self, stack: &Stack, filter: &str, need: Need) -> Option<Ran> {
+    fn run(&self, filter: &str) -> Option<Ran> {
         let filter = filter::compile(filter, self.catalog).ok()?;
-        let question = Question { filter, need: Need { packets: true, ..need } };
-        let Lowered { mut graph, outs, .. } = lower(stack, self.catalog, &[question]).ok()?;
+        let question = Question { filter, need: Need { packets: true, ..Need::default() } };
+        let Lowered { mut graph, .. } = lower(self.stack, self.catalog, &[question]).ok()?;
         // The question needs no flows, so the passes remove the lookups.
         weir_ir::passes::optimize(&mut graph, &weir_ir::passes::Options::default());
-        let mut k = Continuation::default();
         let program = Interpreter::new(graph).ok()?;
-        match program.trace_into(&self.burst.packets[0], self.burst.data(0), &mut k).pop()? {
-            TraceStep::Done { terms, reason } => Some(Ran { outs, k, terms, reason }),
+        match program.trace(&self.burst.packets[0], self.burst.data(0)).pop()? {
+            TraceStep::Done { terms, reason } => Some(Ran { terms, reason }),
             _ => None,
         }
     }
@@ -90,19 +87,14 @@ impl Asked<'_> {
 
     fn layers(&self) -> String {
         let mut words = vec![];
-        for (place, &layer) in self.path.iter().enumerate() {
-            // If a layer occurs several times, only the last occurrence is known.
-            let header = match self.path[place + 1..].contains(&layer) {
-                true => None,
-                false => self.look(layer, &[]).map(|(header, _)| header),
-            };
-            let range = header.map_or(String::new(), |h| format!(" {}..{}", h.start, h.end));
-            words.push(format!("{}{range}", self.name(layer)));
+        for (layer, _) in self.detail.layers.iter().zip(&self.path) {
+            let header = &layer.header;
+            words.push(format!("{} {}..{}", self.name(layer.layer), header.start, header.end));
         }
         if words.is_empty() {
             words.push(format!("none: {}", self.burst.packets[0].link));
         }
-        if let Some(reason) = self.reason {
+        if let Some(reason) = self.detail.reason {
             words.push(format!("then: {}", reason.label()));
         }
         words.join("   ")
@@ -120,7 +112,7 @@ impl Asked<'_> {
         if self.is_in_messages(predicate) {
             return format!("? {shown}   (in messages, known only from the stream)");
         }
-        match self.run(self.stack, &shown, Need::default()) {
+        match self.run(&shown) {
             Some(ran) if ran.terms != 0 => format!("✓ {shown}"),
             Some(Ran { reason: Some(DropReason::FragmentWaiting), .. }) | None => {
                 format!("? {shown}   (known only once its fragments are together)")
@@ -145,7 +137,7 @@ impl Asked<'_> {
         }
         let (layer, fields) = self.asks_of(self.catalog.key(predicate.field))?;
         if let Some(place) = self.path.iter().rposition(|&l| l == layer) {
-            let (_, seen) = self.look(layer, &fields)?;
+            let seen = self.look(place, &fields);
             let values: Vec<String> = seen.iter().map(|one| self.say(layer, one, "")).collect();
             return Some(format!("{}   {}", self.ticks(place), values.join("; ")).trim_end().to_string());
         }
@@ -157,18 +149,18 @@ impl Asked<'_> {
         let (_, place, wanted) = steps.max()?;
         let names: Vec<&str> = wanted.iter().map(|&next| self.name(next)).collect();
         let followed = self.path.get(place + 1);
-        let waits = followed.is_none() && self.reason == Some(DropReason::FragmentWaiting);
+        let waits = followed.is_none() && self.detail.reason == Some(DropReason::FragmentWaiting);
         let mark = if waits { "?" } else { "✗" };
         let mut words = format!("{}  {} {mark}", self.ticks(place), names.join("|"));
         if !wanted.contains(&layer) {
             let _ = write!(words, "  {} {mark}", self.name(layer));
         }
-        match (followed, self.reason) {
+        match (followed, self.detail.reason) {
             (None, Some(reason)) => {
                 let _ = write!(words, "   {}", reason.doc());
             }
             _ => {
-                let _ = write!(words, "   {}", self.turn(self.path[place], &wanted, followed.copied()));
+                let _ = write!(words, "   {}", self.turn(place, &wanted, followed.copied()));
             }
         }
         Some(words)
@@ -179,8 +171,9 @@ impl Asked<'_> {
         ticks.collect::<Vec<_>>().join("  ")
     }
 
-    /// The fields that made another layer than one of `wanted` follow `from`.
-    fn turn(&self, from: LayerId, wanted: &[LayerId], followed: Option<LayerId>) -> String {
+    /// The fields that made another layer than one of `wanted` follow the layer at `place`.
+    fn turn(&self, place: usize, wanted: &[LayerId], followed: Option<LayerId>) -> String {
+        let from = self.path[place];
         let mut tests: Vec<(FieldId, Vec<(u64, u64)>)> = vec![];
         for edge in self.stack.edges.iter().filter(|e| e.from == from && wanted.contains(&e.to)) {
             for (field, ranges) in self.tests(from, &edge.condition) {
@@ -191,7 +184,7 @@ impl Asked<'_> {
             }
         }
         let fields: Vec<FieldId> = tests.iter().map(|(field, _)| *field).collect();
-        let Some((_, seen)) = self.look(from, &fields) else { return String::new() };
+        let seen = self.look(place, &fields);
         let followed = followed.map_or(String::new(), |next| format!(" ({})", self.name(next)));
         let mut words = vec![];
         for one in &seen {
@@ -218,7 +211,7 @@ impl Asked<'_> {
         let protocol = &self.stack.layers[layer.0 as usize].protocol;
         let path = &protocol.fields[one.field.0 as usize].path;
         let frame = self.burst.data(0);
-        let Some(bytes) = frame.get(one.bytes.clone()).filter(|b| !b.is_empty()) else {
+        let Some(bytes) = Some(&frame[clipped(&one.bytes, frame.len())]).filter(|b| !b.is_empty()) else {
             return format!("{}.{path} is not there{more}", self.name(layer));
         };
         let place = match bytes.len() {
@@ -332,32 +325,18 @@ impl Asked<'_> {
         })
     }
 
-    /// The position of a layer's header (its last occurrence), and some of its fields.
-    fn look(&self, layer: LayerId, fields: &[FieldId]) -> Option<(Range<usize>, Vec<Seen>)> {
-        let mut stack = self.stack.clone();
-        for one in &mut stack.layers {
-            Arc::make_mut(&mut one.protocol).show.clear();
-        }
-        let fields = &fields[..fields.len().min(FIELDS_MAX)];
-        let parts = fields.iter().map(|&field| ShowPart::Value(Expr::Field(field)));
-        let show = [ShowPart::Value(Expr::HeaderLength)].into_iter().chain(parts).collect();
-        Arc::make_mut(&mut stack.layers[layer.0 as usize].protocol).show = show;
-        let ran = self.run(&stack, "", Need { lines: true, places: true, ..Need::default() })?;
-        let place = |out: &OutValue| {
-            let word = ran.k.outs[usize::from(out.place?)];
-            let at = (word >> 32) as usize;
-            Some(at..at + (word & 0xffff_ffff) as usize)
+    /// Some fields of a layer of the packet.
+    fn look(&self, place: usize, fields: &[FieldId]) -> Vec<Seen> {
+        let layer = &self.detail.layers[place];
+        let look = |&field: &FieldId| {
+            let seen = layer.field(field);
+            let text = seen.map_or(String::new(), |seen| {
+                let value = self.dissector.value(layer.layer, seen, self.burst.data(0));
+                crate::detail::shown_value(&value, BYTES_MAX)
+            });
+            let number = seen.map_or(0, |seen| seen.words[1]);
+            Seen { field, number, text, bytes: seen.map_or(0..0, |seen| seen.bytes.clone()) }
         };
-        let protocol = &stack.layers[layer.0 as usize].protocol;
-        let mut seen = vec![];
-        for out in ran.outs.iter().skip(1) {
-            let words = &ran.k.outs[usize::from(out.slot)..][..usize::from(out.slots)];
-            let field = fields[usize::from(out.part) - 1];
-            let mut text = String::new();
-            let part = &protocol.show[usize::from(out.part)];
-            crate::format_packet::show_value(&mut text, &stack, layer, part, words);
-            seen.push(Seen { field, number: words[0], text, bytes: place(out)? });
-        }
-        Some((place(ran.outs.first()?)?, seen))
+        fields.iter().map(look).collect()
     }
 }

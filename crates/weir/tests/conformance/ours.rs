@@ -129,14 +129,14 @@ impl Questions {
         match (question, item) {
             (PACKETS, Item::Packet { meta, path, .. }) => seen.stats.packet(&meta, path),
             (CONNECTIONS, Item::Connection(connection)) => seen.connections.push(*connection),
-            (SESSIONS, Item::Session(protocol, row)) => {
+            (SESSIONS, Item::Session { protocol, row, .. }) => {
                 let protocol = self.compiler.sessions().protocol(protocol);
                 if protocol.name == "tls" {
                     seen.tls.push(row.clone());
                 }
                 seen.sessions.push((protocol.log, row));
             }
-            (part, Item::Session(_, row)) => {
+            (part, Item::Session { row, .. }) => {
                 let log =
                     Log::of_parts(self.compiler.sessions()).nth(part - PARTS).expect("a question for each");
                 seen.sessions.push((log.path, row));

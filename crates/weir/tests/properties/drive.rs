@@ -60,6 +60,8 @@ pub fn rows_of(
     let mut each = |question: usize, item: Item| {
         rows.push(match item {
             Item::Packet { meta, .. } => format!("{question} packet {}", meta.number),
+            // Packets may be inserted that change no answer but the numbers of later packets.
+            Item::Session { protocol, row, .. } => format!("{question} Session({protocol}, {row:?})"),
             item => format!("{question} {item:?}"),
         });
         Ok::<(), Infallible>(())

@@ -24,6 +24,7 @@
 //! * `memory`: packet memory that is returned to its source with each burst.
 //! * `layers`: `engines` for damaged packets of every layer that has a capture.
 //! * `fragments`: all fragments of a datagram that matches are delivered.
+//! * `detail`: layers and fields of packets, and their bytes.
 //! * `hostile`: malicious traffic: no panics, bounded memory.
 //! * `keys`: flows keyed by something other than addresses and ports.
 //! * `texts`: randomly generated protocols give the same results in every engine.
@@ -39,6 +40,7 @@ mod carried;
 mod claims;
 mod clock;
 mod corpus;
+mod detail;
 mod drive;
 mod ends;
 mod engines;

@@ -93,7 +93,7 @@ fn handshakes_are_those_that_the_servers_completed() {
     let mut found: Vec<Handshake> = vec![];
     let mut unfinished = 0;
     for item in items(&[ask("", TLS_SESSIONS)]) {
-        let Item::Session(_, row) = item else { panic!("{item:?} instead of a session") };
+        let Item::Session { row, .. } = item else { panic!("{item:?} instead of a session") };
         let text = |name: &str| match &row[column(name)] {
             Value::Text(text) => text.to_string(),
             Value::Address(address) => address.to_string(),
