@@ -214,7 +214,10 @@ impl Sink {
         let behind = CONTENT_BYTES_MAX.saturating_sub(self.at_bytes);
         let room = usize::try_from(self.room_bytes.min(behind)).unwrap_or(usize::MAX);
         let allowed = &bytes[..bytes.len().min(room)];
-        let taken = self.writer.write(self.at_bytes, allowed).min(allowed.len());
+        let taken = match allowed {
+            [] => 0,
+            _ => self.writer.write(self.at_bytes, allowed).min(allowed.len()),
+        };
         self.digest.update(&allowed[..taken]);
         if taken > 0 {
             self.at_bytes = self.at_bytes.saturating_add(taken as u64);
