@@ -16,6 +16,9 @@ pub const DECODED_PER_BYTE_MAX: u64 = 256;
 /// … in addition to this many bytes.
 pub const DECODED_BYTES_FREE: u64 = 64 * 1024;
 
+/// Maximum length of a content, bytes; missing ones count. Offsets come from the traffic (SMB), and file systems refuse large ones.
+pub const CONTENT_BYTES_MAX: u64 = 1 << 40;
+
 /// Where the contents of files go.
 pub trait ContentStore: Debug + Send + Sync {
     /// Begins a content. Called by the worker that parses the session.
@@ -141,7 +144,7 @@ impl Content {
     /// Takes bytes at an offset of a plain content: over SMB, clients read and write in any order. Bytes before the end of
     /// those so far replace earlier ones if `is_changed`; otherwise they are the same again.
     pub fn write_at(&self, offset_bytes: u64, bytes: &[u8], is_changed: bool) {
-        let Some(end_bytes) = offset_bytes.checked_add(bytes.len() as u64) else { return };
+        let end_bytes = offset_bytes.saturating_add(bytes.len() as u64);
         let State { sink, is_over, .. } = &mut *self.lock();
         if *is_over {
             return;
@@ -208,9 +211,13 @@ impl Content {
 impl Sink {
     /// Takes decoded bytes; returns whether more may follow.
     fn take(&mut self, bytes: &[u8]) -> bool {
-        let room = usize::try_from(self.room_bytes).unwrap_or(usize::MAX);
+        let behind = CONTENT_BYTES_MAX.saturating_sub(self.at_bytes);
+        let room = usize::try_from(self.room_bytes.min(behind)).unwrap_or(usize::MAX);
         let allowed = &bytes[..bytes.len().min(room)];
-        let taken = self.writer.write(self.at_bytes, allowed).min(allowed.len());
+        let taken = match allowed {
+            [] => 0,
+            _ => self.writer.write(self.at_bytes, allowed).min(allowed.len()),
+        };
         self.digest.update(&allowed[..taken]);
         if taken > 0 {
             self.at_bytes = self.at_bytes.saturating_add(taken as u64);
@@ -304,6 +311,20 @@ pub(crate) mod tests {
         let facts = content.facts();
         assert_eq!((facts.size_bytes, facts.is_cut, facts.sha256), (bound, true, None));
         assert_eq!(store.all()[0].len() as u64, bound);
+    }
+
+    #[test]
+    fn offsets_of_the_traffic_are_bounded() {
+        for offset_bytes in [CONTENT_BYTES_MAX, u64::MAX - 1, u64::MAX] {
+            let (store, content) = begin(b"");
+            content.write_at(0, b"ab", true);
+            content.write_at(offset_bytes, b"c", true);
+            content.lose(u64::MAX);
+            content.write(b"d");
+            content.end(true);
+            let facts = ContentFacts { size_bytes: 2, sha256: None, is_cut: true };
+            assert_eq!((content.facts(), store.all()), (facts, vec![b"ab".to_vec()]), "{offset_bytes}");
+        }
     }
 
     #[test]

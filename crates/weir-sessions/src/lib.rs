@@ -61,7 +61,8 @@ pub mod x509;
 
 pub use byte_set::ByteSet;
 pub use content::{
-    Content, ContentFacts, ContentStore, ContentWriter, Contents, DECODED_BYTES_FREE, DECODED_PER_BYTE_MAX,
+    CONTENT_BYTES_MAX, Content, ContentFacts, ContentStore, ContentWriter, Contents, DECODED_BYTES_FREE,
+    DECODED_PER_BYTE_MAX,
 };
 pub use context::{Context, Setting};
 pub use pairing::Exchange;

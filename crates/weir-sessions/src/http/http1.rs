@@ -4,8 +4,8 @@ use super::chunked::Chunked;
 use super::exchange::{HttpMessage, read_content_length};
 use super::head::Head;
 use super::open_exchanges::OpenExchanges;
-use super::plain::View;
 use super::stream::{Flaw, Framing, Piece, Stream};
+use super::view::View;
 use crate::{Contents, CutOff, Data, Direction, Progress, Session};
 use weir_packet::Timestamp;
 

@@ -13,7 +13,7 @@
 //! | `head` | start line and header lines of a message |
 //! | `exchange`, `fields`, `media` | the session, its filter fields, its media types |
 //! | `files` | bodies as files |
-//! | `plain` | HTTP/1 with decoded bodies, for people |
+//! | `plain`, `view` | HTTP/1 with decoded bodies, for people |
 //!
 //! After 101 (Upgrade) or a successful CONNECT the connection is handed over to another protocol. HTTP/2 after
 //! `Upgrade: h2c` returns to this parser.
@@ -33,6 +33,7 @@ mod probe;
 mod stream;
 mod tunnel;
 mod uri;
+mod view;
 
 pub(crate) use files::files;
 pub(crate) use media::sniff;

@@ -1,12 +1,11 @@
 //! [`PlainText`]: HTTP/1 as a person reads it, with bodies decoded, for `weir follow --decode`.
 //!
 //! Heads stay as they were sent; of bodies, chunks are joined (RFC 9112 §7.1) and content codings decoded. Bytes that are not
-//! HTTP/1 stay as they are. The parser of [`http1`](super::http1) finds the bodies: it reports what each piece consumed.
+//! HTTP/1 stay as they are. The parser of [`http1`](super::http1) finds the bodies, and fills the [`view`](super::view).
 
 use super::http1::Http1;
-use super::stream::Piece;
-use crate::coding::Decoder;
-use crate::{DECODED_BYTES_FREE, DECODED_PER_BYTE_MAX, Data, Direction, Progress};
+use super::view::View;
+use crate::{Data, Direction, Progress};
 use weir_packet::Timestamp;
 
 /// The decoded view of one connection.
@@ -14,30 +13,6 @@ use weir_packet::Timestamp;
 pub struct PlainText {
     parser: Option<Box<Http1>>,
     cut: u64,
-}
-
-/// The bytes of the view that the parser has not passed on yet.
-#[derive(Debug, Default)]
-pub(super) struct View {
-    shown: Vec<u8>,
-    bodies: [Body; 2],
-    /// Bodies that the bound on decoded bytes cut.
-    cut: u64,
-}
-
-/// The body of one direction.
-#[derive(Debug)]
-struct Body {
-    /// The decoder; `None`: bytes are shown as sent.
-    decoder: Option<Decoder>,
-    /// Decoded bytes that may follow.
-    room_bytes: u64,
-}
-
-impl Default for Body {
-    fn default() -> Self {
-        Self { decoder: None, room_bytes: DECODED_BYTES_FREE }
-    }
 }
 
 impl Default for PlainText {
@@ -87,7 +62,7 @@ impl PlainText {
 
     /// Number of bodies that the bound on decoded bytes cut.
     pub fn cut(&self) -> u64 {
-        self.cut + self.parser.as_ref().map_or(0, |parser| parser.view().map_or(0, |view| view.cut))
+        self.cut + self.parser.as_ref().map_or(0, |parser| parser.view().map_or(0, View::cut))
     }
 
     /// Bytes of memory.
@@ -97,73 +72,10 @@ impl PlainText {
     }
 }
 
-impl View {
-    /// Takes a step of the parser: the bytes that it consumed, whether they began in a body, and the piece that they made.
-    pub(super) fn take(
-        &mut self,
-        from: Direction,
-        (consumed, is_in_body): (&[u8], bool),
-        piece: Option<&Piece<'_>>,
-    ) {
-        let body = &mut self.bodies[from as usize];
-        match piece {
-            Some(Piece::Body(bytes)) => {
-                // The rest of a head that is too long to keep.
-                let before = if is_in_body { 0 } else { consumed.len() - bytes.len() };
-                self.shown.extend_from_slice(&consumed[..before]);
-                self.cut += u64::from(body.show(bytes, &mut self.shown));
-            }
-            // Framing of chunks, and trailers.
-            None | Some(Piece::End) if is_in_body => {}
-            _ => self.shown.extend_from_slice(consumed),
-        }
-        if let Some(Piece::Head { head, .. }) = piece {
-            let decoder = Decoder::of(head.header("content-encoding"));
-            *body = Body { decoder, ..Body::default() };
-        }
-    }
-
-    /// Missing bytes: what follows in the body cannot be decoded.
-    pub(super) fn lose(&mut self, from: Direction) {
-        let body = &mut self.bodies[from as usize];
-        if !matches!(body.decoder, Some(Decoder::Plain)) {
-            body.decoder = None;
-        }
-    }
-
-    pub(super) fn take_shown(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.shown)
-    }
-
-    pub(super) fn held_bytes(&self) -> usize {
-        let decoders = self.bodies.iter().filter_map(|body| body.decoder.as_ref());
-        self.shown.capacity() + decoders.map(Decoder::held_bytes).sum::<usize>()
-    }
-}
-
-impl Body {
-    /// Shows bytes of the body, decoded. Returns whether the bound cuts the body here.
-    fn show(&mut self, bytes: &[u8], shown: &mut Vec<u8>) -> bool {
-        let Some(decoder) = &mut self.decoder else {
-            shown.extend_from_slice(bytes);
-            return false;
-        };
-        self.room_bytes = self.room_bytes.saturating_add(bytes.len() as u64 * DECODED_PER_BYTE_MAX);
-        let (room_bytes, mut is_cut) = (&mut self.room_bytes, false);
-        let _ = decoder.decode(bytes, &mut |plain| {
-            let take = plain.len().min(usize::try_from(*room_bytes).unwrap_or(usize::MAX));
-            shown.extend_from_slice(&plain[..take]);
-            *room_bytes -= take as u64;
-            is_cut = take < plain.len();
-            !is_cut
-        });
-        is_cut
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DECODED_BYTES_FREE, DECODED_PER_BYTE_MAX};
     use Direction::{Originator, Responder};
     use std::io::Write;
 
