@@ -166,8 +166,8 @@ impl QuestionSet {
             output::refuse_input(path, &self.input)?;
             if spec.is_replaced() { output::check_replaceable(path) } else { output::check(path) }
         });
-        let directories = [&spec.files, &spec.extract].into_iter().flatten();
-        let files = directories.map(|path| output::check_directory(path)).collect::<Result<(), _>>();
+        let mut directories = [&spec.files, &spec.extract].into_iter().flatten();
+        let files = directories.try_for_each(|path| output::check_directory(path));
         let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec)) {
             (_, Ok((resolved, form))) => {
                 let view = self.view(spec, &resolved, form);
