@@ -36,8 +36,6 @@ const TASKS: &[(&str, &str)] = &[
     ),
     ("packets-detail-tunnel", "packets examples/tunnels.pcap -V 'vxlan and icmp' --limit 1"),
     ("packets-hex", "packets examples/sessions.pcap -x 'udp' --limit 2"),
-    ("packets-detail", "packets examples/sessions.pcap 'dns' -V --limit 2"),
-    ("packets-hex", "packets examples/sessions.pcap 'dns' -x --limit 2"),
     ("streams", "streams examples/sessions.pcap 'tcp.port == 25' --limit 4"),
     ("match", "match examples/sessions.pcap -e 'User-Agent: [^\\r]*' 'tcp.port == 80'"),
     ("events", "events examples/first-light.pcap -e tcp.retransmission --limit 3"),

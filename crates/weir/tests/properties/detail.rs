@@ -301,5 +301,5 @@ fn truncated_headers_show_the_fields_that_are_there() {
         assert_eq!(is_cut, detail.reason == Some(DropReason::Truncated), "{captured} bytes");
         before = fields;
     }
-    assert!(before > 40, "{before} fields");
+    assert!(before > 30, "{before} fields");
 }

@@ -212,7 +212,7 @@ fn all_fragments_of_the_datagrams_that_match_are_delivered() {
     }
     assert!(cuts.cut > 1000 && cuts.nested > 100 && cuts.shuffled > 250, "{cuts:?}");
     assert!(
-        asked > 45 && some > 20 && distributed > 3,
+        asked > 45 && some > 20 && distributed > 2,
         "{asked} asked, {some} selected a part, {distributed}"
     );
 }
