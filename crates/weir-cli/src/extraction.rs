@@ -256,7 +256,7 @@ mod tests {
             ("\u{202e}gpj.exe", None, "0a-gpj.exe"),
             ("invoice\u{202e}cod.exe", None, "0a-invoice_cod.exe"),
             ("C:\\dir\\x.exe", None, "0a-C__dir_x.exe"),
-            ("gr\u{fc}n \u{5d0}.txt", None, "0a-gr\u{fc}n__\u{5d0}.txt"),
+            ("gr\u{fc}n \u{5d0}.txt", None, "0a-gr\u{fc}n_\u{5d0}.txt"),
             ("$(reboot);`id`|&", None, "0a-(reboot)__id"),
             ("CON", Some("text/plain"), "0a-CON.txt"),
         ] {
