@@ -56,7 +56,8 @@
 //!             | v = input NUMBER                 | v = input_bytes NUMBER
 //!             | v = member set v v               | v = search pattern v v v
 //!             | v = get v var [side v]           | set v var [side v] = v
-//!             | append v var v | append_again v var v
+//!             | append v var v                   | append_again v var v
+//!             | note NUMBER [values (v,*)]
 //!             | v, v = seq_insert sequence v side v at v bytes v v v span v [metas (v,*)]
 //!             | v,* = seq_next sequence v side v
 //!             | v = seq_assemble sequence v side v
