@@ -101,18 +101,20 @@ impl Catalog for StackCatalog {
     }
 }
 
-/// The field for the time since the first packet. Filters are [rewritten](StackCatalog::with_first_time) before they are lowered.
+/// The field for the time since the first packet. Filters are [rewritten](StackCatalog::with_first_time) before they
+/// are lowered.
 pub const RELATIVE_TIME: &str = "frame.time_relative";
 
 impl StackCatalog {
     /// Rewrites comparisons of [`RELATIVE_TIME`] to comparisons of `frame.time`, given the time of the first packet in
-    /// nanoseconds since 1970. Returns the span of such a comparison if that time is not known.
+    /// nanoseconds since 1970.
     ///
     /// # Errors
-    /// The span of the first comparison, if `first` is `None`.
+    /// The span of the first such comparison, if `first` is `None`.
     pub fn with_first_time(&self, filter: &mut Filter, first: Option<i64>) -> Result<(), Span> {
-        let at = |name| self.fields().iter().position(|field| field.name == name);
-        let (Some(relative), Some(absolute)) = (at(RELATIVE_TIME), at("frame.time")) else { return Ok(()) };
+        let (Some(relative), Some(absolute)) = (self.find(RELATIVE_TIME), self.find("frame.time")) else {
+            return Ok(());
+        };
         let rewrite = |predicate: &mut Predicate| {
             if predicate.field != relative {
                 return Ok(());

@@ -98,9 +98,14 @@ impl Effects {
         !self.datagrams.is_empty()
     }
 
-    /// Removes and returns the datagrams of the packet.
-    pub fn take_datagrams(&mut self) -> Vec<Datagram> {
-        std::mem::take(&mut self.datagrams)
+    /// The datagrams of the packet that are not decided.
+    pub fn datagrams(&self) -> &[Datagram] {
+        &self.datagrams
+    }
+
+    /// All datagrams of the packet are decided.
+    pub fn clear_datagrams(&mut self) {
+        self.datagrams.clear();
     }
 
     /// Removes a datagram that ends. Returns whether the packet has completed a datagram of this name.
@@ -173,7 +178,8 @@ mod tests {
         effects.push_datagram(flow(1));
         effects.push_datagram(flow(2));
         assert!(!effects.forget_datagram(flow(2)) && effects.forget_datagram(flow(1)));
-        assert_eq!(effects.take_datagrams(), [Datagram { flow: flow(1), is_complete: true }]);
+        assert_eq!(effects.datagrams(), [Datagram { flow: flow(1), is_complete: true }]);
+        effects.clear_datagrams();
         assert!(!effects.has_datagrams());
     }
 

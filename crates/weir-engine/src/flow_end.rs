@@ -3,13 +3,14 @@
 //!
 //! A program reads the messages of a side together with a packet that the side sent, because the packet has the headers of
 //! the layers below. While bytes of a side wait for missing bytes, the last packet of that side is kept
-//! ([`Messages::keep_packet`]). When the flow ends, the waiting bytes are put in order, and the program reads the kept packet
-//! once more ([`Rereading`]). A packet that came in fragments is not kept whole; the messages of its side are not read, and
-//! their bytes count as lost.
+//! ([`Messages::keep_packet`]). When the flow ends, the waiting bytes are put in order, and the program reads the kept
+//! packet once more ([`Rereading`]). A packet that came in fragments is not kept whole; the messages of its side are
+//! not read, and their bytes count as lost.
 //!
-//! A message may hold flows, and these flows end, too. A stack of unfinished work takes the place of recursion: the next flow
-//! to end lies above the packet whose messages hold the flow, and that packet lies above the flow that carries the
-//! messages. Therefore the flows in a message end before their carrier, and the subscriber receives them in that order.
+//! A message may hold flows, and these flows end, too. A stack of unfinished work takes the place of recursion: the
+//! next flow to end lies above the packet whose messages hold the flow, and that packet lies above the flow that
+//! carries the messages. Therefore the flows in a message end before their carrier, and the subscriber receives them in
+//! that order.
 //!
 //! [`Messages::keep_packet`]: crate::messages::Messages
 

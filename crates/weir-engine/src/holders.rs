@@ -73,7 +73,8 @@ impl Holders {
     }
 
     /// Removes and returns the flow that has been idle for the longest time, if its last packet is at or before
-    /// `until`; of up to [`VISITS_MAX`] such flows, one of the lowest rank. `visit` says what a flow, given with the number of its first packet, holds now.
+    /// `until`; of up to [`VISITS_MAX`] such flows, one of the lowest rank. `visit` says what a flow, given with the
+    /// number of its first packet, holds now.
     pub fn longest_idle(
         &mut self,
         until: i64,

@@ -402,8 +402,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
         let of_fragment =
             (reason == Some(DropReason::FragmentWaiting)).then(|| flows.fragment_terms(&self.lane.k));
         let seen = SeenPacket { meta: packet, block, extra: extras.get(index), outs: &self.lane.k.outs };
-        let datagrams = self.effects.take_datagrams();
-        self.delivery.fragment(&PacketView { seen, terms, otherwise }, of_fragment, &datagrams, flow);
+        let view = PacketView { seen, terms, otherwise };
+        self.delivery.fragment(&view, of_fragment, self.effects.datagrams(), flow);
+        self.effects.clear_datagrams();
     }
 
     /// Decides about the earlier fragments of the datagrams that a packet completes which was delivered before.
@@ -411,9 +412,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
     fn complete_datagrams(&mut self) {
         let flows = &*self.flows;
         let flow = || self.place.nesting.owner().and_then(|found| flows.verdict(found));
-        let datagrams = self.effects.take_datagrams();
         let (verdict, _) = self.delivery.verdict(self.lane.terms(flows), flow);
-        self.delivery.complete_datagrams(&datagrams, &verdict);
+        self.delivery.complete_datagrams(self.effects.datagrams(), &verdict);
+        self.effects.clear_datagrams();
     }
 }
 

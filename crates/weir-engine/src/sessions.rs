@@ -67,8 +67,9 @@ pub(crate) struct Tunnel {
     inner: FlowSessions,
 }
 
-/// The factor by which the memory of a parser is taken to exceed the bytes that it holds. With 2 000 connections that sent 56
-/// KB of unfinished heads in turns, the process grew by up to 1.9 times the capacity of their buffers in a development build at
+/// The factor by which the memory of a parser is taken to exceed the bytes that it holds. With 2 000 connections that
+/// sent 56 KB of unfinished heads in turns, the process grew by up to 1.9 times the capacity of their buffers in a
+/// development build at
 /// 64 MB; with 5 000 connections at 256 MB in a release build, by about 1.3 times (2026-11-25). The cause was not examined;
 /// buffers that grow in step, and leave gaps behind, are a likely one.
 const ALLOCATED_PER_BYTE: usize = 2;

@@ -176,10 +176,10 @@ impl TimerWheel {
     }
 
     /// A flow whose deadline is among the earliest, to the precision of a slot: of those the one that was scheduled
-    /// first. `deadline_of` returns a flow's real deadline, and `rank_of` the rank of its priority: a flow of a rank above 0
-    /// is spared if one of the first [`FIRST_VISITS_MAX`] flows has a lower rank. If these flows all have later deadlines
-    /// than scheduled, the earliest one of these; they move to their slots, so a later call finds earlier ones. `None` if
-    /// no flow is scheduled.
+    /// first. `deadline_of` returns a flow's real deadline, and `rank_of` the rank of its priority: a flow of a rank
+    /// above 0 is spared if one of the first [`FIRST_VISITS_MAX`] flows has a lower rank. If these flows all have later
+    /// deadlines than scheduled, the earliest one of these; they move to their slots, so a later call finds earlier
+    /// ones. `None` if no flow is scheduled.
     pub fn first(
         &mut self,
         mut deadline_of: impl FnMut(FlowId) -> Option<i64>,
@@ -188,10 +188,11 @@ impl TimerWheel {
         let mut moved: Option<(i64, FlowId)> = None;
         let mut spared: Option<(usize, FlowId)> = None;
         let mut visits = FIRST_VISITS_MAX;
-        for slot in 0..LEVELS * SLOTS {
-            if self.heads[slot] == NONE {
-                continue;
-            }
+        let mut from = 0;
+        while visits > 0
+            && let Some(slot) = self.occupied_slot(from)
+        {
+            from = slot + 1;
             let mut next = self.heads[slot];
             while next != NONE && visits > 0 {
                 visits -= 1;
@@ -218,11 +219,17 @@ impl TimerWheel {
                     spared = Some((rank, id));
                 }
             }
-            if visits == 0 {
-                break;
-            }
         }
         spared.map(|(_, id)| id).or(moved.map(|(_, id)| id))
+    }
+
+    /// The first slot from `from` on that is not empty.
+    fn occupied_slot(&self, from: usize) -> Option<usize> {
+        (from / SLOTS..LEVELS).find_map(|level| {
+            let skipped = from.saturating_sub(level * SLOTS) as u32;
+            let slots = self.occupied[level] & u64::MAX << skipped;
+            (slots != 0).then(|| level * SLOTS + slots.trailing_zeros() as usize)
+        })
     }
 
     /// Removes the lists of all slots.

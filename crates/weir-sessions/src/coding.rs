@@ -1,13 +1,18 @@
 //! Content codings (RFC 9110 §8.4.1): gzip, deflate, Brotli (RFC 7932) and zstd (RFC 8878), decoded as the bytes arrive.
 //!
 //! The memory of a decoder is bounded by the window of its coding, which the sender chooses: 32 KiB for gzip and
-//! deflate, 16 MiB for Brotli, 8 MiB for zstd (RFC 9659). Larger windows are errors. The decoder has no bound on its
-//! output: `out` returns false at the caller's bound.
+//! deflate, 16 MiB for Brotli, 8 MiB for zstd (RFC 9659). Larger windows are errors. A [`Decoder`] has no bound on its
+//! output: `out` returns false at the caller's bound. A [`BoundedDecoder`] has one.
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::{Decompress, FlushDecompress, Status};
 use std::fmt;
 use zstd::stream::raw::{DParameter, Operation};
+
+/// Decoded bytes of a content for each of its coded bytes …
+pub(crate) const DECODED_PER_BYTE_MAX: u64 = 256;
+/// … in addition to this many bytes.
+pub(crate) const DECODED_BYTES_FREE: u64 = 64 * 1024;
 
 /// Bytes of the buffer for output.
 const OUT_BYTES: usize = 8 << 10;
@@ -72,6 +77,9 @@ impl Decoder {
         mut input: &[u8],
         out: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<(), Stopped> {
+        if matches!(self, Self::Plain) {
+            return if input.is_empty() || out(input) { Ok(()) } else { Err(Stopped) };
+        }
         if let Some(first) = self.begin_deflate(&mut input) {
             self.decode(&first, out)?;
         }
@@ -90,11 +98,7 @@ impl Decoder {
                 return Ok(());
             }
         }
-        match self {
-            Self::Plain if !input.is_empty() && !out(input) => Err(Stopped),
-            Self::Stopped => Err(Stopped),
-            _ => Ok(()),
-        }
+        if matches!(self, Self::Stopped) { Err(Stopped) } else { Ok(()) }
     }
 
     /// Whether the content may end here.
@@ -180,6 +184,58 @@ impl Decoder {
             }
             _ => Some((0, 0)),
         }
+    }
+}
+
+/// A decoder whose output is bounded by its input.
+#[derive(Debug)]
+pub(crate) struct BoundedDecoder {
+    decoder: Decoder,
+    /// Decoded bytes that may follow.
+    room_bytes: u64,
+    is_cut: bool,
+}
+
+impl BoundedDecoder {
+    pub(crate) fn new(decoder: Decoder) -> Self {
+        Self { decoder, room_bytes: DECODED_BYTES_FREE, is_cut: false }
+    }
+
+    /// As [`Decoder::decode`]; the bound, too, stops the decoder.
+    pub(crate) fn decode(&mut self, input: &[u8], out: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Stopped> {
+        let Self { decoder, room_bytes, is_cut } = self;
+        *room_bytes = room_bytes.saturating_add(input.len() as u64 * DECODED_PER_BYTE_MAX);
+        decoder.decode(input, &mut |decoded| {
+            let allowed = decoded.len().min(usize::try_from(*room_bytes).unwrap_or(usize::MAX));
+            *room_bytes -= allowed as u64;
+            *is_cut = allowed < decoded.len();
+            (allowed == 0 || out(&decoded[..allowed])) && !*is_cut
+        })
+    }
+
+    /// Decodes nothing further, and releases the memory of the decoder.
+    pub(crate) fn stop(&mut self) {
+        self.decoder = Decoder::Stopped;
+    }
+
+    /// Whether the content is not coded.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.decoder, Decoder::Plain)
+    }
+
+    /// Whether the content may end here.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.decoder.is_whole()
+    }
+
+    /// Whether the bound has cut the content.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.decoder.held_bytes()
     }
 }
 

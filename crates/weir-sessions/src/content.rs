@@ -5,18 +5,14 @@
 //! Without a store, nothing is done. The session refers to the [`Content`]; the store's writer is dropped with the last
 //! reference, so a writer of which nobody takes over the content can undo it.
 
-use crate::coding::Decoder;
+use crate::coding::{BoundedDecoder, Decoder};
 use sha2::{Digest, Sha256};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Decoded bytes of a coded content for each of its coded bytes …
-pub const DECODED_PER_BYTE_MAX: u64 = 256;
-/// … in addition to this many bytes.
-pub const DECODED_BYTES_FREE: u64 = 64 * 1024;
-
-/// Maximum length of a content, bytes; missing ones count. Offsets come from the traffic (SMB), and file systems refuse large ones.
+/// Maximum length of a content, bytes; missing ones count. Offsets come from the traffic (SMB), and file systems refuse
+/// large ones.
 pub const CONTENT_BYTES_MAX: u64 = 1 << 40;
 
 /// Where the contents of files go.
@@ -67,7 +63,7 @@ impl Eq for Content {}
 
 #[derive(Debug)]
 struct State {
-    decoder: Decoder,
+    decoder: BoundedDecoder,
     sink: Sink,
     sha256: Option<[u8; 32]>,
     is_over: bool,
@@ -82,10 +78,9 @@ struct Sink {
     at_bytes: u64,
     /// Offset after the last byte that was taken.
     size_bytes: u64,
-    /// Decoded bytes that may follow.
-    room_bytes: u64,
     is_cut: bool,
-    is_beyond_room: bool,
+    /// The bound on the length cut the content.
+    is_too_long: bool,
     /// The digest does not apply.
     is_out_of_order: bool,
 }
@@ -104,17 +99,14 @@ impl Contents {
     /// asks for contents.
     pub fn begin(&self, coding: Option<&[u8]>) -> Option<Content> {
         let writer = self.0.as_ref()?.begin();
-        let decoder = Decoder::of(coding).unwrap_or(Decoder::Plain);
-        let is_plain = matches!(decoder, Decoder::Plain);
-        let room_bytes = if is_plain { u64::MAX } else { DECODED_BYTES_FREE };
+        let decoder = BoundedDecoder::new(Decoder::of(coding).unwrap_or(Decoder::Plain));
         let sink = Sink {
             writer,
             digest: Sha256::new(),
             at_bytes: 0,
             size_bytes: 0,
-            room_bytes,
             is_cut: false,
-            is_beyond_room: false,
+            is_too_long: false,
             is_out_of_order: false,
         };
         Some(Content(Arc::new(Mutex::new(State { decoder, sink, sha256: None, is_over: false }))))
@@ -129,13 +121,9 @@ impl Content {
     /// Takes the next bytes, as sent.
     pub fn write(&self, bytes: &[u8]) {
         let State { decoder, sink, is_over, .. } = &mut *self.lock();
-        if *is_over {
+        if *is_over || sink.is_cut && !decoder.is_plain() {
             return;
         }
-        if sink.is_cut && !matches!(decoder, Decoder::Plain) {
-            return;
-        }
-        sink.room_bytes = sink.room_bytes.saturating_add(bytes.len() as u64 * DECODED_PER_BYTE_MAX);
         if decoder.decode(bytes, &mut |bytes| sink.take(bytes)).is_err() {
             sink.is_cut = true;
         }
@@ -146,10 +134,7 @@ impl Content {
     pub fn write_at(&self, offset_bytes: u64, bytes: &[u8], is_changed: bool) {
         let end_bytes = offset_bytes.saturating_add(bytes.len() as u64);
         let State { sink, is_over, .. } = &mut *self.lock();
-        if *is_over {
-            return;
-        }
-        if end_bytes <= sink.at_bytes && !is_changed {
+        if *is_over || end_bytes <= sink.at_bytes && !is_changed {
             return;
         }
         let (at_bytes, size_bytes) = (sink.at_bytes, sink.size_bytes);
@@ -167,27 +152,26 @@ impl Content {
             return;
         }
         sink.is_cut = true;
-        if matches!(decoder, Decoder::Plain) {
+        if decoder.is_plain() {
             sink.at_bytes = sink.at_bytes.saturating_add(length_bytes);
         } else {
-            *decoder = Decoder::Stopped;
+            decoder.stop();
         }
     }
 
-    /// Ends the content: whether all of its bytes were sent. Returns whether the bound on decoded bytes cut the content.
-    /// Further calls have no effect.
+    /// Ends the content: `is_whole` if all of its bytes were sent. Returns whether a bound cut the content. Further calls
+    /// have no effect.
     pub fn end(&self, is_whole: bool) -> bool {
         let State { decoder, sink, sha256, is_over } = &mut *self.lock();
         if std::mem::replace(is_over, true) {
             return false;
         }
         sink.is_cut |= !is_whole || !decoder.is_whole();
-        // Releases the memory of the decoder.
-        *decoder = Decoder::Stopped;
+        decoder.stop();
         sink.writer.end();
         let digest = std::mem::take(&mut sink.digest);
         *sha256 = (!sink.is_cut && !sink.is_out_of_order).then(|| digest.finalize().into());
-        sink.is_beyond_room
+        sink.is_too_long || decoder.is_cut()
     }
 
     /// The content so far.
@@ -211,8 +195,7 @@ impl Content {
 impl Sink {
     /// Takes decoded bytes; returns whether more may follow.
     fn take(&mut self, bytes: &[u8]) -> bool {
-        let behind = CONTENT_BYTES_MAX.saturating_sub(self.at_bytes);
-        let room = usize::try_from(self.room_bytes.min(behind)).unwrap_or(usize::MAX);
+        let room = usize::try_from(CONTENT_BYTES_MAX.saturating_sub(self.at_bytes)).unwrap_or(usize::MAX);
         let allowed = &bytes[..bytes.len().min(room)];
         let taken = match allowed {
             [] => 0,
@@ -223,8 +206,7 @@ impl Sink {
             self.at_bytes = self.at_bytes.saturating_add(taken as u64);
             self.size_bytes = self.at_bytes;
         }
-        self.room_bytes -= taken as u64;
-        self.is_beyond_room |= allowed.len() < bytes.len();
+        self.is_too_long |= allowed.len() < bytes.len();
         taken == bytes.len()
     }
 }
@@ -232,6 +214,7 @@ impl Sink {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::coding::{DECODED_BYTES_FREE, DECODED_PER_BYTE_MAX};
     use std::io::Write;
 
     /// Contents in memory, in the order of their begin.

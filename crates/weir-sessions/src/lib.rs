@@ -60,10 +60,7 @@ pub mod wireguard;
 pub mod x509;
 
 pub use byte_set::ByteSet;
-pub use content::{
-    CONTENT_BYTES_MAX, Content, ContentFacts, ContentStore, ContentWriter, Contents, DECODED_BYTES_FREE,
-    DECODED_PER_BYTE_MAX,
-};
+pub use content::{CONTENT_BYTES_MAX, Content, ContentFacts, ContentStore, ContentWriter, Contents};
 pub use context::{Context, Setting};
 pub use pairing::Exchange;
 pub use probe_decision::{DECIDED_BYTES, ProbeDecision};

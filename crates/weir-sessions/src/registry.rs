@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use weir_packet::FixedSet;
 
-/// Maximum number of protocols of a registry. A flow's record names each recognised protocol by a byte, and one value of that byte means
-/// none.
+/// Maximum number of protocols of a registry. A flow's record names each recognised protocol by a byte, and one value
+/// of that byte means none.
 pub const PROTOCOLS_MAX: usize = 255;
 
 /// A set of session protocols, by their numbers in a [`SessionRegistry`].

@@ -236,9 +236,9 @@ pub struct SessionProtocol {
     pub doc: &'static str,
     /// The layers that may carry it: `tcp`.
     pub transports: &'static [&'static str],
-    /// Server ports that are registered for it, or usual. A port never suffices to recognise the protocol: the probe may use
-    /// the ports as a hint, and options that must classify a stream before its protocol is known (`--cutoff 'tls: 10k'`) use
-    /// them in place of the protocol.
+    /// Server ports that are registered for it, or usual. A port never suffices to recognise the protocol: the probe
+    /// may use the ports as a hint, and options that must classify a stream before its protocol is known (`--cutoff
+    /// 'tls: 10k'`) use them in place of the protocol.
     pub ports: &'static [u16],
     /// The protocols that it may hand over to, carry in an inner stream, or share a flow with. If a question wants one
     /// of them, the parser of this protocol runs, too.
@@ -257,8 +257,8 @@ pub struct SessionProtocol {
     pub carrier: Option<OpenParser>,
     /// The settings of its parsers, which read them from their [`Context`].
     pub settings: &'static [Setting],
-    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are the ends of the
-    /// connection, address and port in one column. Empty: all columns.
+    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are the ends
+    /// of the connection, address and port in one column. Empty: all columns.
     pub brief: &'static [&'static str],
     /// The fields of its sessions.
     pub fields: &'static [Field],
@@ -294,8 +294,8 @@ pub struct PartLog {
     pub known_by: &'static str,
     /// The protocols whose sessions have such parts, and a function that returns the parts of a session.
     pub of: &'static [(&'static str, PartsOf)],
-    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are the ends of the
-    /// connection, address and port in one column. Empty: all columns.
+    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are the ends
+    /// of the connection, address and port in one column. Empty: all columns.
     pub brief: &'static [&'static str],
     /// The fields of its parts.
     pub fields: &'static [Field],

@@ -21,8 +21,8 @@ pub enum NoteOf {
         /// The field begins at this bit of its first byte, counted from the most significant one.
         bit: u32,
     },
-    /// An item of a run begins: the offset of its tag, and the tag. The notes up to the item's end are about its contents. Without
-    /// an end, the item is malformed, and filters take it for absent.
+    /// An item of a run begins: the offset of its tag, and the tag. The notes up to the item's end are about its
+    /// contents. Without an end, the item is malformed, and filters take it for absent.
     Item {
         /// The layer.
         layer: LayerId,

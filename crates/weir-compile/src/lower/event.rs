@@ -47,9 +47,9 @@ impl Lower<'_> {
 
     /// Whether a question asks for events at the ends of instances, in whatever layer.
     pub(super) fn asks_for_ends(&self, need: &Need) -> bool {
-        let layers = (0..self.stack.layers.len() as u16).map(LayerId);
+        let mut layers = (0..self.stack.layers.len() as u16).map(LayerId);
         !need.events.is_empty()
-            && layers.into_iter().any(|id| self.ends_of(id).any(|(number, _)| need.events.contains(number)))
+            && layers.any(|id| self.ends_of(id).any(|(number, _)| need.events.contains(number)))
     }
 
     /// The columns of the layer's events `on end` that are read at the end of an instance: for rows of events, or for

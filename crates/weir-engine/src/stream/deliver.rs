@@ -79,8 +79,8 @@ pub(crate) struct Handover<'a, S> {
     pub budget: &'a mut StreamBudget,
     /// Bytes that wait in the worker's sequences.
     queued_bytes: usize,
-    /// The current direction, the offset of its next byte, the counters of its sequence, their outcome at its end, and the policy
-    /// set for it.
+    /// The current direction, the offset of its next byte, the counters of its sequence, their outcome at its end, and
+    /// the policy set for it.
     pub side: Direction,
     pub offset: u64,
     pub sequence: DirectionCounts,

@@ -1,10 +1,12 @@
-//! [`OpenExchanges`]: matches HTTP/1 requests and responses. A response answers the oldest unanswered request (RFC 9112 §9.3).
+//! [`OpenExchanges`]: matches HTTP/1 requests and responses. A response answers the oldest unanswered request (RFC 9112
+//! §9.3).
 //!
 //! Exchanges are yielded in order, each once its request and its final response have ended. At most [`UNANSWERED_MAX`]
 //! exchanges are open; beyond that, the oldest is yielded as it is.
 //!
-//! `crate::pairing` does not fit: it pairs complete messages. Here a response may begin, or even end, before its request has
-//! ended, both messages grow while they are open, and an exchange with both messages still waits for earlier ones.
+//! `crate::pairing` does not fit: it pairs complete messages. Here a response may begin, or even end, before its
+//! request has ended, both messages grow while they are open, and an exchange with both messages still waits for
+//! earlier ones.
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::stream::Flaw;

@@ -1,7 +1,8 @@
 //! [`PlainText`]: HTTP/1 as a person reads it, with bodies decoded, for `weir follow --decode`.
 //!
-//! Heads stay as they were sent; of bodies, chunks are joined (RFC 9112 §7.1) and content codings decoded. Bytes that are not
-//! HTTP/1 stay as they are. The parser of [`http1`](super::http1) finds the bodies, and fills the [`view`](super::view).
+//! Heads stay as they were sent; of bodies, chunks are joined (RFC 9112 §7.1) and content codings decoded. Bytes that
+//! are not HTTP/1 stay as they are. The parser of [`http1`](super::http1) finds the bodies, and fills the
+//! [`view`](super::view).
 
 use super::http1::Http1;
 use super::view::View;
@@ -75,7 +76,7 @@ impl PlainText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DECODED_BYTES_FREE, DECODED_PER_BYTE_MAX};
+    use crate::coding::{DECODED_BYTES_FREE, DECODED_PER_BYTE_MAX};
     use Direction::{Originator, Responder};
     use std::io::Write;
 

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Contents are decoded (base64, quoted-printable) to count them and to detect the media type from their
-//! first bytes; no more is kept. If the run asks for contents ([`Contents`]), they are passed on. The line end before a boundary belongs to the boundary.
+//! first bytes; no more is kept. If the run asks for contents ([`Contents`]), they are passed on. The line end before a
+//! boundary belongs to the boundary.
 
 use crate::files::{hex_byte, name_in_header, parameter};
 use crate::http::sniff;
