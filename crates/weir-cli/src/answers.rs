@@ -343,6 +343,7 @@ impl TakeItems for Answers {
             return;
         }
         self.complete(end.as_ref());
+        self.view.report();
         if self.lost > 0 {
             let (question, output) = (self.name.clone(), self.output_name.clone());
             self.output.totals.add_loss(Loss { question, output, rows: self.lost });

@@ -2,7 +2,6 @@
 
 use crate::failure::Failure;
 use crate::quantity::{number, seconds};
-use crate::report_lines;
 use crate::spec::QuestionSpec;
 use crate::words::Words;
 use clap::Args as ClapArgs;
@@ -115,9 +114,8 @@ pub struct Program {
 /// Output of rows.
 #[derive(ClapArgs, Clone)]
 pub struct Output {
-    /// Format of rows. Default: by the name of the output file; otherwise table on a terminal, JSON lines else. Of stats and
-    /// overview also: report
-    #[arg(long, value_name = "FORMAT", value_parser = formats_and_report(), help_heading = "Output")]
+    /// Format of rows. Default: by the name of the output file; otherwise table on a terminal, JSON lines else
+    #[arg(long, value_name = "FORMAT", value_parser = formats(None), help_heading = "Output")]
     pub format: Option<String>,
     /// Write rows to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
     /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet
@@ -139,8 +137,8 @@ pub struct Output {
 /// What is shown of rows.
 #[derive(ClapArgs, Clone)]
 pub struct View {
-    /// Show these columns, in this order (alias: --fields). `orig` and `resp` are address and port of the client and the server.
-    /// Default: all columns; in a table those of most use
+    /// Show these columns, in this order (alias: --fields). `orig` and `resp` are address and port of the client and
+    /// the server. Default: all columns; in a table those of most use
     #[arg(long, alias = "fields", value_name = "COLUMN", value_delimiter = ',', help_heading = "Output")]
     pub columns: Vec<String>,
     /// Stop after N answers
@@ -215,20 +213,10 @@ impl StreamBounds {
     }
 }
 
-/// As [`formats`], with the format of reports.
-fn formats_and_report() -> PossibleValuesParser {
-    let report = PossibleValue::new(report_lines::FORMAT)
-        .help("Blocks with titles, units and bars, for a person to read.")
-        .hide(true);
+/// The formats of rows, and the format that only one type of question has.
+pub fn formats(own: Option<&'static str>) -> PossibleValuesParser {
     let formats = Format::ALL.iter().map(|format| PossibleValue::new(format.label()).help(format.doc()));
-    formats.chain([report]).collect::<Vec<_>>().into()
-}
-
-/// The formats of rows, and the additional formats of a command.
-pub fn formats(others: &[&'static str]) -> PossibleValuesParser {
-    let others = others.iter().map(|name| PossibleValue::new(*name));
-    let formats = Format::ALL.iter().map(|format| PossibleValue::new(format.label()).help(format.doc()));
-    others.chain(formats).collect::<Vec<_>>().into()
+    own.map(PossibleValue::new).into_iter().chain(formats).collect::<Vec<_>>().into()
 }
 
 fn workers(text: &str) -> Result<usize, String> {

@@ -88,7 +88,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let compiler = input::compiler(&input.program.stack)?;
     input::check_files(input, &compiler)?;
     let mut set = QuestionSet::new(input.clone(), compiler, commands, stdout);
-    set.extract(specs)?;
+    set.share(specs)?;
     let set = Arc::new(set);
     let stated: Vec<Stated> = specs.iter().cloned().map(Stated::new).collect();
     let mut prepared = vec![];

@@ -58,8 +58,9 @@ impl Known {
     pub fn report(&self) {
         if self.forgotten > 0 {
             let (times, max) = (self.forgotten, self.max);
+            let remedy = if max < KNOWN_MAX { " (--memory)" } else { "" };
             note!(
-                "weir: more than {max} certificates: {times} times all were forgotten and may be shown again"
+                "weir: more than {max} certificates{remedy}: {times} times, all were forgotten and may be shown again"
             );
         }
     }

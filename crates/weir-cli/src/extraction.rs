@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir::sessions::files::File;
 use weir::sessions::{ContentStore, ContentWriter};
 
-/// Maximum number of contents remembered, to write each once; at the limit, all are forgotten.
-const KNOWN_MAX: usize = 1_000_000;
 /// Maximum length of a file's name in the directory, bytes.
 const NAME_BYTES_MAX: usize = 200;
 /// Maximum length of an extension that stays when a name is cut, bytes, with its dot.
 const EXTENSION_BYTES_MAX: usize = 16;
+/// Bytes of a remembered content: the table while it grows, and the longest name.
+const ENTRY_BYTES: usize = 3 * size_of::<([u8; 32], String)>() + NAME_BYTES_MAX;
 /// Hexadecimal digits of a content's SHA-256 in its name: nobody can make two contents of one name.
 const DIGEST_DIGITS: usize = 32;
 
@@ -32,6 +32,8 @@ pub struct Extraction {
     /// Number of contents that `--extract-max` cut.
     cut: AtomicU64,
     known: Mutex<Known>,
+    /// Maximum number of contents remembered, to write each once; at the limit, all are forgotten.
+    known_max: usize,
 }
 
 /// The contents in the directory.
@@ -44,11 +46,13 @@ struct Known {
 }
 
 impl Extraction {
-    /// An extraction into these files, of at most `bytes_max` bytes.
-    pub fn new(files: Files, bytes_max: u64) -> Self {
+    /// An extraction into these files, of at most `bytes_max` bytes. What is remembered of them takes about `memory_max`
+    /// bytes.
+    pub fn new(files: Files, bytes_max: u64, memory_max: usize) -> Self {
         let (count, cut) = (AtomicU64::new(0), AtomicU64::new(0));
         let (files, room_bytes) = (Arc::new(files), AtomicU64::new(bytes_max));
-        Self { files, room_bytes, count, cut, known: Mutex::default() }
+        let known_max = memory_max / ENTRY_BYTES;
+        Self { files, room_bytes, count, cut, known: Mutex::default(), known_max }
     }
 
     /// The files that are written.
@@ -77,7 +81,7 @@ impl Extraction {
         });
         let shown = path(&name);
         if let Some(digest) = facts.sha256 {
-            if known.names.len() >= KNOWN_MAX {
+            if known.names.len() >= self.known_max {
                 known.names.clear();
                 known.forgotten += 1;
             }
@@ -95,7 +99,7 @@ impl Extraction {
         let forgotten = self.known.lock().unwrap_or_else(PoisonError::into_inner).forgotten;
         if forgotten > 0 {
             note!(
-                "weir: more than {KNOWN_MAX} extracted files: {forgotten} times all were forgotten, and equal contents may \
+                "weir: memory was short (--memory): {forgotten} times, extracted contents were forgotten, and equal ones may \
                  be written again"
             );
         }

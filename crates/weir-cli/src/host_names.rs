@@ -27,6 +27,8 @@ pub const NAMED: &[(&str, &str)] =
 pub struct HostNames {
     names: HashMap<IpAddr, String>,
     entries_max: usize,
+    /// Number of names that did not fit.
+    beyond: u64,
     /// DNS answers add names.
     pub learns: bool,
     /// Indices of the columns with addresses.
@@ -78,9 +80,21 @@ impl HostNames {
     }
 
     fn add(&mut self, address: IpAddr, name: &str) {
-        if self.names.len() < self.entries_max && name.len() <= NAME_BYTES_MAX {
-            // What the user's files say is not replaced by what the traffic says.
-            self.names.entry(address).or_insert_with(|| name.to_string());
+        // What the user's files say is not replaced by what the traffic says.
+        if name.len() > NAME_BYTES_MAX || self.names.contains_key(&address) {
+            return;
+        }
+        if self.names.len() >= self.entries_max {
+            self.beyond += 1;
+            return;
+        }
+        self.names.insert(address, name.to_string());
+    }
+
+    /// Reports the names that did not fit.
+    pub fn report(&self) {
+        if self.beyond > 0 {
+            note!("weir: memory was short (--memory): {} names of hosts were not kept", self.beyond);
         }
     }
 

@@ -17,6 +17,18 @@ const PROCESS_PART: u64 = 2;
 /// The memory of a run if the memory of the machine is not known.
 const UNKNOWN_BYTES: u64 = 1 << 30;
 
+/// What questions keep until later rows, or until the end of the run, takes this part of a worker's memory.
+const KEPT_PART: usize = 8;
+
+/// Bytes of memory for each thing that a question keeps (hosts, names, rows to be sorted), if this many questions of
+/// the run keep something.
+///
+/// # Errors
+/// As [`of_worker`].
+pub fn of_question(input: &Input, keepers: usize) -> Result<usize, Failure> {
+    Ok(of_worker(input)? / KEPT_PART / keepers.max(1))
+}
+
 /// Bytes of memory of each worker.
 ///
 /// # Errors

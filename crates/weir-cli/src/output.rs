@@ -38,7 +38,7 @@ pub fn listing(format: Option<&str>) -> Result<Box<dyn RowSink + Send>, Failure>
 pub fn options(log: &'static str, target: Option<&Path>, stdout: Stdout) -> Options {
     let is_terminal = target.is_none() && stdout == (Stdout::Own { is_terminal: true });
     Options {
-        color: is_terminal && std::env::var_os("NO_COLOR").is_none(),
+        color: is_terminal && terminal::stdout_color(),
         width: is_terminal.then(terminal::width).flatten(),
         path: log,
         ..Options::default()

@@ -197,7 +197,10 @@ impl Rows for PacketDetails {
 
     fn end(&mut self, _: Option<&RunEnd<'_>>, row: WriteRow<'_>) -> io::Result<()> {
         if self.lost > 0 {
-            note!("weir: {} sessions are not shown: too many waited for their packets", self.lost);
+            note!(
+                "weir: memory was short (--memory): {} sessions are not shown with their packets",
+                self.lost
+            );
         }
         self.pass(row)
     }

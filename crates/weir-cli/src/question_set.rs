@@ -25,9 +25,6 @@ use weir::{Compiler, Log, Need, Question, Subscription, Want};
 /// The code of an unknown field in a filter.
 const UNKNOWN_FIELD: &str = "W0106";
 
-/// A list of rows that are sorted may take this part of a worker's memory.
-const SORTED_PART: usize = 8;
-
 /// The questions of a run by name, and their shared state.
 pub struct QuestionSet {
     /// The active questions.
@@ -44,6 +41,8 @@ pub struct QuestionSet {
     pub outlets: Arc<Outlets>,
     /// The extraction, and the name of the question that states it.
     extraction: Option<(String, Arc<Extraction>)>,
+    /// Number of questions at the start of the run that keep something.
+    keepers: usize,
     kinds: QuestionKinds,
     stdout: Stdout,
 }
@@ -109,7 +108,6 @@ impl QuestionSet {
         let kinds = QuestionKinds::of(commands);
         let (findings, totals) = (Findings::default(), RunTotals::default());
         let outlets = Arc::new(Outlets::new(&input, stdout));
-        let extraction = None;
         Self {
             names: Mutex::default(),
             input,
@@ -117,18 +115,20 @@ impl QuestionSet {
             compiler,
             totals,
             outlets,
-            extraction,
+            extraction: None,
+            keepers: 0,
             kinds,
             stdout,
         }
     }
 
-    /// Prepares the extraction of the first question that states one: its parsers pass contents on from the start of the
-    /// run.
+    /// Prepares what the questions at the start of the run share: the memory for what they keep, and the extraction of
+    /// the first question that states one, since parsers pass contents on from the start.
     ///
     /// # Errors
-    /// `--extract-max` is no number of bytes.
-    pub fn extract(&mut self, specs: &[QuestionSpec]) -> Result<(), Failure> {
+    /// `--extract-max` or `--memory` is no number of bytes.
+    pub fn share(&mut self, specs: &[QuestionSpec]) -> Result<(), Failure> {
+        self.keepers = specs.iter().filter(|spec| self.keeps(spec)).count();
         let stated = specs.iter().find_map(|spec| Some((spec, spec.extract.clone()?)));
         let Some((spec, directory)) = stated else { return Ok(()) };
         let max = spec.extract_max.as_deref();
@@ -136,10 +136,21 @@ impl QuestionSet {
         let outlet = self.outlets.of(Some(&directory));
         let patience = self.outlets.patience().clone();
         let files = Files::new(directory, output::inputs(&self.input), outlet, patience);
-        let extraction = Arc::new(Extraction::new(files, bytes_max));
+        let extraction = Arc::new(Extraction::new(files, bytes_max, self.memory_max(0)?));
         self.compiler.pass_contents_to(Arc::new(Store(Arc::clone(&extraction))));
         self.extraction = Some((spec.name.clone(), extraction));
         Ok(())
+    }
+
+    /// Whether a question keeps something until later rows, or until the end of the run.
+    fn keeps(&self, spec: &QuestionSpec) -> bool {
+        let has_view = spec.sort.is_some() || !spec.names.is_empty();
+        has_view || self.kinds.get(&spec.ask).is_ok_and(|kind| (kind.keeps)(spec))
+    }
+
+    /// Bytes of memory for each thing that a question keeps, if at least this many questions keep something.
+    fn memory_max(&self, keepers: usize) -> Result<usize, Failure> {
+        memory::of_question(&self.input, self.keepers.max(keepers))
     }
 
     /// Checks and prepares a question that is to run beside `others`: it needs a name and outputs of its own. Returns all
@@ -154,23 +165,26 @@ impl QuestionSet {
         if self.stdout == Stdout::Shared && (spec.name.is_empty() || spec.name.contains(char::is_control)) {
             return Err(vec![Failure::new("a question needs a name of printable characters")]);
         }
-        let mut wrong = vec![];
+        let (mut wrong, mut keepers) = (vec![], usize::from(self.keeps(spec)));
         for other in others {
+            keepers += usize::from(self.keeps(&other.spec));
             if other.spec.name == spec.name {
                 wrong.push(Failure::new(format!("two questions are called `{}`", spec.name)));
             } else {
                 wrong.extend(stated.conflict(other).map(|message| self.named(spec, Failure::new(message))));
             }
         }
+        let memory_max = self.memory_max(keepers).map_err(|wrong| vec![wrong])?;
         let output = spec.output.as_ref().map_or(Ok(()), |path| {
             output::refuse_input(path, &self.input)?;
             if spec.is_replaced() { output::check_replaceable(path) } else { output::check(path) }
         });
         let mut directories = [&spec.files, &spec.extract].into_iter().flatten();
         let files = directories.try_for_each(|path| output::check_directory(path));
-        let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec)) {
+        let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec, memory_max)) {
             (_, Ok((resolved, form))) => {
-                let view = self.view(spec, &resolved, form);
+                let view = View::of(spec, form, &resolved.columns, &resolved.brief, memory_max);
+                let view = view.and_then(|view| check_rows(spec, &resolved, &view, form).map(|()| view));
                 let filters =
                     self.check_filters(&resolved).map_err(|wrong| self.prefer_own(spec, &resolved, wrong));
                 (filters, view.map(|view| (resolved, view, form)))
@@ -188,14 +202,6 @@ impl QuestionSet {
                 Err(wrong)
             }
         }
-    }
-
-    /// What is shown of the rows; the format must be able to hold that.
-    fn view(&self, spec: &QuestionSpec, resolved: &Resolved, form: Form) -> Result<View, Failure> {
-        let memory_max = memory::of_worker(&self.input)? / SORTED_PART;
-        let view = View::of(spec, form, &resolved.columns, &resolved.brief, memory_max)?;
-        check_rows(spec, resolved, &view, form)?;
-        Ok(view)
     }
 
     /// Adds a question for all DNS answers. Returns its index, and the columns of its rows.
@@ -225,7 +231,7 @@ impl QuestionSet {
         Prepared { questions, output: answers.output(), answers, note, lost_bytes }
     }
 
-    fn resolve(&self, spec: &QuestionSpec) -> Result<(Resolved, Form), Failure> {
+    fn resolve(&self, spec: &QuestionSpec, memory_max: usize) -> Result<(Resolved, Form), Failure> {
         let kind = self.kinds.get(&spec.ask)?;
         kind.check_options(spec)?;
         let form = kind.form(spec, self.stdout)?;
@@ -238,7 +244,7 @@ impl QuestionSet {
             inputs: output::inputs(&self.input),
             captures: &self.input.read,
             outlets: &self.outlets,
-            memory_max: memory::of_worker(&self.input)?,
+            memory_max,
             extraction: self.extraction.as_ref().map(|(name, extraction)| (name.as_str(), extraction)),
         };
         Ok(((kind.resolve)(spec, &context)?, form))

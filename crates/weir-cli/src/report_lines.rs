@@ -1,27 +1,14 @@
 //! The rows of a [summary](crate::summary) as text for people: one block per section, with units and bars.
 
-use crate::spec::QuestionSpec;
+use crate::summary::Row;
 use console::Style;
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use weir::io::human;
-use weir::packet::{Column, RowSink, Timestamp, Value, printable};
+use weir::packet::{Column, RowSink, Value, printable};
 
 /// The name of the format.
 pub const FORMAT: &str = "report";
-
-/// The question, with this format on a terminal unless another is given.
-pub fn usual(spec: QuestionSpec) -> QuestionSpec {
-    let is_plain = spec.format.is_none() && spec.output.is_none() && !spec.count;
-    let has_view =
-        !spec.columns.is_empty() || spec.sort.is_some() || spec.limit.is_some() || spec.wide || spec.local;
-    let is_usual = is_plain && !has_view && io::stdout().is_terminal();
-    let color = crate::terminal::stdout_color();
-    match is_usual {
-        true => QuestionSpec { format: Some(FORMAT.to_string()), color, ..spec },
-        false => spec,
-    }
-}
 
 /// What the lines of a block show.
 #[derive(Clone, Copy, PartialEq)]
@@ -71,24 +58,10 @@ const BAR: usize = 16;
 /// Maximum width of a name.
 const NAME_WIDTH_MAX: usize = 48;
 
-/// A row of the summary.
-#[derive(Default)]
-struct Line {
-    name: String,
-    packets: Option<u64>,
-    bytes: Option<u64>,
-    share: Option<f64>,
-    value: Option<f64>,
-    time: Option<Timestamp>,
-    sent: Option<u64>,
-    received: Option<u64>,
-    count: Option<u64>,
-}
-
 /// How the same traffic is read again.
 pub struct Again {
-    /// The captures, as words for a shell.
-    pub files: String,
+    /// The captures.
+    pub files: Vec<String>,
     /// The filter.
     pub filter: String,
 }
@@ -100,7 +73,8 @@ pub struct ReportLines {
     is_overview: bool,
     /// For commands to try next.
     again: Option<Again>,
-    sections: BTreeMap<String, Vec<Line>>,
+    /// The named rows of each section.
+    sections: BTreeMap<String, Vec<(String, Row)>>,
 }
 
 impl ReportLines {
@@ -126,14 +100,14 @@ impl ReportLines {
                 false => usize::MAX,
             };
             let lines = self.sections.get(section).map_or(&[][..], Vec::as_slice);
-            let lines: Vec<&Line> = lines.iter().filter(|line| is_shown(section, line)).take(most).collect();
-            if lines.is_empty() {
+            let shown = lines.iter().filter(|(_, row)| is_shown(section, row)).take(most);
+            let cells: Vec<Vec<String>> = shown.map(|(name, row)| cells(kind, section, name, row)).collect();
+            if cells.is_empty() {
                 continue;
             }
             if !text.is_empty() {
                 text.push('\n');
             }
-            let cells: Vec<Vec<String>> = lines.iter().map(|line| cells(kind, section, line)).collect();
             push_block(&mut text, &self.styled(title), titles(kind), &cells);
         }
         if let Some(again) = &self.again {
@@ -148,17 +122,19 @@ impl ReportLines {
 
     /// Commands to try next, for what the capture contains.
     fn push_next(&self, text: &mut String, again: &Again) {
-        let Again { files: file, filter } = again;
-        let with = |more: &str| match (filter.trim(), more) {
-            ("", "") => String::new(),
-            ("", more) => format!(" '{more}'"),
-            (filter, "") => format!(" '{filter}'"),
-            (filter, more) => format!(" '({filter}) and {more}'"),
+        let filter = again.filter.trim();
+        let files: Vec<String> = again.files.iter().map(|file| quoted(file)).collect();
+        let files = files.join(" ");
+        // The arguments that select the same traffic, or `more` of it.
+        let with = |more: &str| match (filter, more) {
+            ("", "") => files.clone(),
+            ("", one) | (one, "") => format!("{files} {}", quoted(one)),
+            (filter, more) => format!("{files} {}", quoted(&format!("({filter}) and {more}"))),
         };
         let has = |section: &str, word: &str| {
             self.sections
                 .get(section)
-                .is_some_and(|lines| lines.iter().any(|line| line.name.split(',').any(|name| name == word)))
+                .is_some_and(|lines| lines.iter().any(|(name, _)| name.split(',').any(|name| name == word)))
         };
         let services = [
             ("ssl", "tls", "TLS handshakes, with the names of servers"),
@@ -168,21 +144,17 @@ impl ReportLines {
             ("smtp", "smtp", "mails"),
             ("ssh", "ssh", "SSH connections"),
         ];
-        let mut next = vec![(format!("flows {file}{}", with("")), "every connection".to_string())];
+        let mut next = vec![(format!("flows {}", with("")), "every connection".to_string())];
         let found = services.iter().filter(|(service, ..)| has("service", service)).take(3);
-        next.extend(
-            found.map(|(_, command, what)| (format!("{command} {file}{}", with("")), (*what).to_string())),
-        );
-        if let Some(top) = self.sections.get("talker").and_then(|lines| lines.first()) {
-            let field = if top.name.contains(':') { "ipv6.addr" } else { "ip.addr" };
-            let of_host = with(&format!("{field} == {}", top.name));
-            next.push((format!("flows {file}{of_host}"), "the connections of a host".into()));
+        next.extend(found.map(|(_, command, what)| (format!("{command} {}", with("")), (*what).to_string())));
+        if let Some((host, _)) = self.sections.get("talker").and_then(|lines| lines.first()) {
+            let field = if host.contains(':') { "ipv6.addr" } else { "ip.addr" };
+            let of_host = with(&format!("{field} == {host}"));
+            next.push((format!("flows {of_host}"), "the connections of a host".into()));
         }
         if self.sections.contains_key("stopped") {
-            next.push((
-                format!("stats {file}{}", with("")),
-                "all counts, also why packets were not parsed".into(),
-            ));
+            let what = "all counts, also why packets were not parsed";
+            next.push((format!("stats {}", with("")), what.into()));
         }
         let width = next.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
         text.push('\n');
@@ -194,9 +166,18 @@ impl ReportLines {
     }
 }
 
-/// Whether a line says something.
-fn is_shown(section: &str, line: &Line) -> bool {
-    section != "reader" || line.value.is_some_and(|value| value > 0.0)
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_' | '-' | '+' | ':' | ',' | '@');
+    // The word is shown on a terminal, so it must not control the terminal.
+    let word = printable(word, &[]);
+    if word.chars().all(is_plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+/// Whether a row says something.
+fn is_shown(section: &str, row: &Row) -> bool {
+    section != "reader" || row.value.is_some_and(|value| value > 0.0)
 }
 
 fn titles(kind: Kind) -> &'static [&'static str] {
@@ -209,23 +190,30 @@ fn titles(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-fn cells(kind: Kind, section: &str, line: &Line) -> Vec<String> {
+fn cells(kind: Kind, section: &str, name: &str, row: &Row) -> Vec<String> {
     let count = |number: Option<u64>| number.map_or_else(|| "-".to_string(), human::count);
     let bytes = |number: Option<u64>| number.map_or_else(|| "-".to_string(), human::bytes);
-    let name = name_of(section, &line.name);
-    let share = line.share.unwrap_or(0.0).clamp(0.0, 1.0);
+    let shown_name = name_of(section, name);
+    let share = row.share.unwrap_or(0.0).clamp(0.0, 1.0);
     let percent = format!("{:.1} %", share * 100.0);
     match kind {
-        Kind::Volumes => vec![name, count(line.packets), bytes(line.bytes), percent, bar(share)],
+        Kind::Volumes => vec![shown_name, count(row.packets), bytes(row.bytes), percent, bar(share)],
         Kind::Connections => {
-            vec![name, count(line.count), count(line.packets), bytes(line.bytes), percent, bar(share)]
+            vec![shown_name, count(row.count), count(row.packets), bytes(row.bytes), percent, bar(share)]
         }
         Kind::Talkers => {
-            vec![name, count(line.packets), bytes(line.sent), bytes(line.received), percent, bar(share)]
+            vec![
+                shown_name,
+                count(row.packets),
+                bytes(row.sent_bytes),
+                bytes(row.received_bytes),
+                percent,
+                bar(share),
+            ]
         }
-        Kind::Counts => vec![name, count(line.count)],
-        Kind::Packets => vec![name, count(line.packets), percent, bar(share)],
-        Kind::Values => vec![name, value_of(line)],
+        Kind::Counts => vec![shown_name, count(row.count)],
+        Kind::Packets => vec![shown_name, count(row.packets), percent, bar(share)],
+        Kind::Values => vec![shown_name, value_of(name, row)],
     }
 }
 
@@ -251,10 +239,10 @@ fn name_of(section: &str, name: &str) -> String {
     }
 }
 
-fn value_of(line: &Line) -> String {
-    let value = line.value.unwrap_or(0.0);
-    let at = line.time.map(human::moment);
-    match (line.name.as_str(), line.value, at) {
+fn value_of(name: &str, row: &Row) -> String {
+    let value = row.value.unwrap_or(0.0);
+    let at = row.time.map(human::moment);
+    match (name, row.value, at) {
         (_, None, Some(at)) => at,
         (name, Some(_), at) if name.ends_with("_s") && !name.contains("_per_") => {
             let duration = human::duration((value * 1e9) as u64);
@@ -308,25 +296,9 @@ impl RowSink for ReportLines {
     }
 
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let text = |at: usize| {
-            if let Some(Value::Text(text)) = values.get(at) { text.to_string() } else { String::new() }
-        };
-        let number = |at: usize| if let Some(Value::Unsigned(n)) = values.get(at) { Some(*n) } else { None };
-        let fraction =
-            |at: usize| if let Some(Value::Fraction(n)) = values.get(at) { Some(*n) } else { None };
-        let time = |at: usize| if let Some(Value::Time(time)) = values.get(at) { Some(*time) } else { None };
-        let line = Line {
-            name: text(1),
-            packets: number(2),
-            bytes: number(3),
-            share: fraction(4),
-            value: fraction(5),
-            time: time(6),
-            sent: number(7),
-            received: number(8),
-            count: number(9),
-        };
-        self.sections.entry(text(0)).or_default().push(line);
+        let (section, name, row) =
+            Row::of_values(values).ok_or_else(|| io::Error::other("this is no row of a summary"))?;
+        self.sections.entry(section).or_default().push((name, row));
         Ok(())
     }
 

@@ -1,10 +1,11 @@
-//! Sorts rows in bounded memory: rows beyond the bound are sorted in parts, which are written to temporary files and merged.
+//! Sorts rows in bounded memory: rows beyond the bound are sorted in parts, which are written to temporary files and
+//! merged.
 
+use crate::row_code;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek, Write};
-use weir::io::row_code;
 use weir::packet::Value;
 
 /// Minimum memory for rows, whatever the memory of the run.

@@ -84,7 +84,7 @@ pub struct QuestionSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub uid: Option<String>,
     /// For `follow`: the form of the bytes: text, hex, raw.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(rename = "as", default, skip_serializing_if = "is_default")]
     pub look: Option<Look>,
     /// For `follow`: decode the bodies of HTTP/1.
     #[serde(default, skip_serializing_if = "is_default")]

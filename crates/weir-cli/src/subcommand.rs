@@ -1,6 +1,7 @@
 //! What a subcommand is: its arguments, the function that runs it, and, where it answers a question about traffic, the
 //! type of that question. Each file of `command` declares its own; `command/mod.rs` lists them.
 
+use crate::args::formats;
 use crate::extraction::Extraction;
 use crate::failure::Failure;
 use crate::form::Form;
@@ -77,7 +78,10 @@ impl Subcommand {
     /// The clap command of the subcommand.
     pub fn command(&self) -> clap::Command {
         let command = clap::Command::new(self.name);
-        let command = (self.arguments)(command).about(self.about.to_string());
+        let mut command = (self.arguments)(command).about(self.about.to_string());
+        if let Some(own) = self.question.and_then(|kind| kind.own_format) {
+            command = command.mut_arg("format", |format| format.value_parser(formats(Some(own))));
+        }
         let mut text = self.after_help.clone().unwrap_or_default();
         if !self.examples.is_empty() {
             let width = self.examples.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
@@ -136,6 +140,8 @@ pub struct QuestionKind {
     pub is_capturable: bool,
     /// The name of a format that only this type has; [`Resolved::lines`] makes its sink.
     pub own_format: Option<&'static str>,
+    /// Whether a question keeps something until later rows, or until the end of the run, beside what its view keeps.
+    pub keeps: fn(&QuestionSpec) -> bool,
 }
 
 /// Resolves a question.
@@ -144,7 +150,7 @@ pub type Resolve = fn(&QuestionSpec, &Context<'_>) -> Result<Resolved, Failure>;
 impl QuestionKind {
     /// A type without options of its own, whose answers are rows.
     pub fn new(resolve: Resolve) -> Self {
-        Self { resolve, options: &[], is_capturable: false, own_format: None }
+        Self { resolve, options: &[], is_capturable: false, own_format: None, keeps: |_| false }
     }
 
     /// Rejects options that do not apply to this type.
@@ -246,7 +252,7 @@ pub struct Context<'a> {
     pub captures: &'a [OsString],
     /// The threads of the outputs.
     pub outlets: &'a Outlets,
-    /// Bytes of memory of a worker.
+    /// Bytes of memory for what the question keeps.
     pub memory_max: usize,
     /// The extraction of the run, and the name of the question that states it.
     pub extraction: Option<(&'a str, &'a Arc<Extraction>)>,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use weir::io::Findings;
 use weir::lang::model::Stack;
 use weir::packet::{Column, Timestamp, Value, ValueType};
-use weir::sessions::SessionRegistry;
+use weir::sessions::{ProtocolSet, SessionProtocol, SessionRegistry};
 use weir::{Ask, Connections, Item, Log, Need, RunEnd, Stats, Talk, Volume, Want, stats_asks};
 
 /// The columns of the rows.
@@ -35,20 +35,42 @@ pub const COLUMNS: &[Column] = &[
     Column::new("count", ValueType::Unsigned, "connections; of a server's name: sessions"),
 ];
 
-/// The part of a worker's memory for the tables of hosts, conversations and names.
-pub const MEMORY_PART: usize = 8;
-
 /// Maximum number of rows of a section whose items are many.
 const TOP: usize = 10;
 
 /// The columns that hold the name of a session's server, the first of them that a log has.
 const NAMES: &[&str] = &["server_name", "host"];
 
-/// The position of the server's name among the columns of a log; `None` if the log has none.
-pub fn name_column(registry: &SessionRegistry, protocol: usize) -> Option<usize> {
-    let log = Log::of(registry, registry.protocol(protocol).name)?;
-    let columns = log.columns();
-    NAMES.iter().find_map(|name| columns.iter().position(|column| column.name == *name))
+/// For each protocol, the position of the server's name in rows of its sessions.
+pub struct ServerNames(Vec<Option<usize>>);
+
+impl ServerNames {
+    /// The names in the sessions of all protocols that have them.
+    pub fn of(registry: &SessionRegistry) -> Self {
+        let place = |protocol: &&SessionProtocol| {
+            let columns = Log::of(registry, protocol.name)?.columns();
+            NAMES.iter().find_map(|name| columns.iter().position(|column| column.name == *name))
+        };
+        Self(registry.protocols().iter().map(place).collect())
+    }
+
+    /// No names.
+    pub fn none() -> Self {
+        Self(vec![])
+    }
+
+    /// The protocols whose sessions have names.
+    pub fn protocols(&self) -> ProtocolSet {
+        let named = self.0.iter().enumerate().filter(|(_, place)| place.is_some());
+        named.fold(ProtocolSet::EMPTY, |all, (protocol, _)| all | ProtocolSet::of(protocol))
+    }
+
+    /// The name in a row of a session; an address is none, since hosts are counted anyway.
+    fn of_row<'a>(&self, protocol: usize, row: &'a [Value<'_>]) -> Option<&'a str> {
+        let place = self.0.get(protocol).copied().flatten()?;
+        let Some(Value::Text(name)) = row.get(place) else { return None };
+        Some(&**name).filter(|name| !is_address(name))
+    }
 }
 
 /// The questions whose answers the summary adds up. The services of connections are recognised from their bytes.
@@ -59,7 +81,7 @@ pub fn asks(filter: &str) -> [Ask; 2] {
     })
 }
 
-/// Whether a name is an address, perhaps with a port: hosts are counted anyway.
+/// Whether a name is an address, perhaps with a port.
 fn is_address(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || name.parse::<SocketAddr>().is_ok()
 }
@@ -69,20 +91,14 @@ pub struct SummaryRows {
     pub stats: Stats,
     pub stack: Stack,
     pub findings: Findings,
-    /// For each protocol, the position of the server's name in rows of its sessions.
-    pub names: Vec<Option<usize>>,
+    pub names: ServerNames,
 }
 
 impl Rows for SummaryRows {
     fn item(&mut self, item: &Item, _: WriteRow<'_>) -> io::Result<()> {
         match item {
             Item::Session { protocol, row: values, .. } => {
-                let column = self.names.get(*protocol).copied().flatten();
-                if let Some(Value::Text(name)) = column.and_then(|column| values.get(column))
-                    && !is_address(name)
-                {
-                    self.stats.name(name);
-                }
+                self.names.of_row(*protocol, values).into_iter().for_each(|name| self.stats.name(name));
             }
             item => self.stats.take(item),
         }
@@ -141,16 +157,69 @@ impl Rows for SummaryRows {
 /// The name of the row with all items beyond the bound of their table.
 const BEYOND: &str = "(beyond the bound)";
 
-/// A row; missing values are absent.
+/// A row without its section and name; missing values are absent.
 #[derive(Default)]
-struct Row {
-    volume: Option<Volume>,
-    packets: Option<u64>,
-    share: Option<f64>,
-    value: Option<f64>,
-    time: Option<Timestamp>,
-    talk: Option<Talk>,
-    count: Option<u64>,
+pub struct Row {
+    pub packets: Option<u64>,
+    pub bytes: Option<u64>,
+    pub share: Option<f64>,
+    pub value: Option<f64>,
+    pub time: Option<Timestamp>,
+    pub sent_bytes: Option<u64>,
+    pub received_bytes: Option<u64>,
+    pub count: Option<u64>,
+}
+
+impl Row {
+    /// The values of [`COLUMNS`].
+    fn values<'a>(&self, section: &'a str, name: &'a str) -> [Value<'a>; 10] {
+        let number = |n: Option<u64>| n.map_or(Value::Absent, Value::Unsigned);
+        let fraction = |n: Option<f64>| n.map_or(Value::Absent, Value::Fraction);
+        [
+            Value::Text(section.into()),
+            Value::Text(name.into()),
+            number(self.packets),
+            number(self.bytes),
+            fraction(self.share),
+            fraction(self.value),
+            self.time.map_or(Value::Absent, Value::Time),
+            number(self.sent_bytes),
+            number(self.received_bytes),
+            number(self.count),
+        ]
+    }
+
+    /// The section, the name and the row of these values of [`COLUMNS`]; `None` if they are none.
+    pub fn of_values(values: &[Value<'_>]) -> Option<(String, String, Self)> {
+        let number = |value: &Value<'_>| if let Value::Unsigned(n) = value { Some(*n) } else { None };
+        let fraction = |value: &Value<'_>| if let Value::Fraction(n) = value { Some(*n) } else { None };
+        let [
+            Value::Text(section),
+            Value::Text(name),
+            packets,
+            bytes,
+            share,
+            value,
+            time,
+            sent,
+            received,
+            count,
+        ] = values
+        else {
+            return None;
+        };
+        let row = Self {
+            packets: number(packets),
+            bytes: number(bytes),
+            share: fraction(share),
+            value: fraction(value),
+            time: if let Value::Time(time) = time { Some(*time) } else { None },
+            sent_bytes: number(sent),
+            received_bytes: number(received),
+            count: number(count),
+        };
+        Some((section.to_string(), name.to_string(), row))
+    }
 }
 
 struct Table<'a> {
@@ -191,18 +260,19 @@ impl Table<'_> {
         for (path, volume) in stats.top_paths(TOP) {
             self.volume("path", &Stats::path_name(stack, path), volume)?;
         }
+        if stats.paths.beyond != Volume::default() {
+            self.volume("path", BEYOND, stats.paths.beyond)?;
+        }
         Ok(())
     }
 
     fn talker(&mut self, name: &str, talk: Talk) -> io::Result<()> {
-        let volume = talk.both();
-        let share = Some(self.share(volume));
-        self.row("talker", name, &Row { volume: Some(volume), share, talk: Some(talk), ..Row::default() })
+        let (sent_bytes, received_bytes) = (Some(talk.sent.bytes), Some(talk.received.bytes));
+        self.row("talker", name, &Row { sent_bytes, received_bytes, ..self.shared(talk.both()) })
     }
 
     fn connections(&mut self, section: &str, name: &str, of: Connections) -> io::Result<()> {
-        let row = Row { volume: Some(of.volume), share: Some(self.share(of.volume)), ..Row::default() };
-        self.row(section, name, &Row { count: Some(of.count), ..row })
+        self.row(section, name, &Row { count: Some(of.count), ..self.shared(of.volume) })
     }
 
     /// The row of all items beyond the bound, if there are any.
@@ -211,28 +281,16 @@ impl Table<'_> {
     }
 
     fn volume(&mut self, section: &str, name: &str, volume: Volume) -> io::Result<()> {
-        let share = Some(self.share(volume));
-        self.row(section, name, &Row { volume: Some(volume), share, ..Row::default() })
+        self.row(section, name, &self.shared(volume))
     }
 
-    fn share(&self, volume: Volume) -> f64 {
-        volume.bytes as f64 / self.wire_bytes.max(1) as f64
+    /// A volume with its share of all bytes.
+    fn shared(&self, Volume { packets, bytes }: Volume) -> Row {
+        let share = bytes as f64 / self.wire_bytes.max(1) as f64;
+        Row { packets: Some(packets), bytes: Some(bytes), share: Some(share), ..Row::default() }
     }
 
     fn row(&mut self, section: &str, name: &str, row: &Row) -> io::Result<()> {
-        let number = |n: Option<u64>| n.map_or(Value::Absent, Value::Unsigned);
-        let fraction = |n: Option<f64>| n.map_or(Value::Absent, Value::Fraction);
-        (self.row)(&[
-            Value::Text(section.into()),
-            Value::Text(name.into()),
-            number(row.packets.or(row.volume.map(|v| v.packets))),
-            number(row.volume.map(|v| v.bytes)),
-            fraction(row.share),
-            fraction(row.value),
-            row.time.map_or(Value::Absent, Value::Time),
-            number(row.talk.map(|t| t.sent.bytes)),
-            number(row.talk.map(|t| t.received.bytes)),
-            number(row.count),
-        ])
+        (self.row)(&row.values(section, name))
     }
 }

@@ -1,7 +1,9 @@
 //! The terminal: messages on standard error, colours, and width.
 
+use clap::ValueEnum;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir::packet::printable;
 
@@ -33,14 +35,38 @@ pub fn note(words: fmt::Arguments<'_>) {
     }
 }
 
+/// When to use colours.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colors {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Colors {
+    /// Whether rows for this output are coloured; `None`: standard output.
+    pub fn are_used(self, output: Option<&Path>) -> bool {
+        match self {
+            Self::Auto => output.is_none() && stdout_color(),
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
 /// Whether diagnostics are coloured.
 pub fn stderr_color() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    is_coloured(&io::stderr())
 }
 
 /// Whether rows are coloured.
 pub fn stdout_color() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    is_coloured(&io::stdout())
+}
+
+/// <https://no-color.org>
+fn is_coloured(out: &impl IsTerminal) -> bool {
+    out.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// Prints a message to standard error, without characters that control the terminal: it may name files, or repeat text

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::host_names::{HostNames, NAMED as NAMES};
+use crate::host_names::{HostNames, NAMED};
 use crate::sorter::{SortKey, Sorter};
 use crate::spec::QuestionSpec;
 use std::borrow::Cow;
@@ -42,8 +42,8 @@ pub struct View {
 }
 
 impl View {
-    /// The view that a question's options describe. `brief`: the columns that a table shows without options, as far as there are
-    /// such columns; none: all.
+    /// The view that a question's options describe. `brief`: the columns that a table shows without options, as far as
+    /// there are such columns; none: all.
     ///
     /// # Errors
     /// There is no such column; the options do not go together.
@@ -144,6 +144,11 @@ impl View {
         self.names.as_ref().is_some_and(|names| names.learns)
     }
 
+    /// Reports what the view could not keep.
+    pub fn report(&self) {
+        self.names.iter().for_each(HostNames::report);
+    }
+
     /// Learns the names in a row of `dns.log`; `columns` are its columns.
     pub fn learn(&mut self, columns: &[Column], row: &[Value<'_>]) {
         self.names.iter_mut().for_each(|names| names.learn(columns, row));
@@ -210,8 +215,8 @@ fn end_of<'a>(host: Option<&'a Value<'a>>, port: Option<&'a Value<'a>>) -> Value
     }
 }
 
-/// The column with this name, or the pair of columns. Columns of pairs have the type of addresses in tables, where texts are
-/// cut and addresses are not.
+/// The column with this name, or the pair of columns. Columns of pairs have the type of addresses in tables, where
+/// texts are cut and addresses are not.
 fn choose(all: &[Column], name: &str, is_table: bool) -> Result<(Shown, Column), Failure> {
     let at = |name: &str| all.iter().position(|column| column.name == name);
     if let Some(index) = at(name) {
@@ -221,7 +226,7 @@ fn choose(all: &[Column], name: &str, is_table: bool) -> Result<(Shown, Column),
     if let Some(&(_, title, host_name, port)) = ends
         && let (Some(host), Some(port)) = (at(host_name), at(port))
     {
-        let of_host = NAMES.iter().find(|(of, _)| *of == host_name);
+        let of_host = NAMED.iter().find(|(of, _)| *of == host_name);
         let host_name = of_host.and_then(|(_, name)| at(name));
         // An address is never cut, a name may be.
         let is_whole = is_table && host_name.is_none();

@@ -2,7 +2,8 @@
 //!
 //! [`source`] reads capture files (pcap in all its dialects, pcapng; plain, gzip, zstd or lz4) as bursts of packets
 //! in shared blocks. [`sink`] writes rows (a table for a terminal, JSON lines, CSV, Parquet …) and packets (pcap,
-//! pcapng); [`outlet`] is the thread of an output. This crate knows no protocols: those belong to the engine and the language.
+//! pcapng); [`outlet`] is the thread of an output. This crate knows no protocols: those belong to the engine and the
+//! language.
 //!
 //! Read [`source::CaptureReader`] first, then `source/window.rs` (reading bytes into blocks), then `source/pcap.rs`
 //! (finding packets in them).
@@ -12,7 +13,6 @@
 extern crate self as weir_io;
 
 pub mod outlet;
-pub mod row_code;
 pub mod sink;
 pub mod source;
 mod sync;

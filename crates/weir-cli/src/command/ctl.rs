@@ -41,7 +41,8 @@ enum RequestArgs {
 struct AddArgs {
     /// Name of the question
     name: String,
-    /// Type of data: flows, packets, streams, follow, match, events, sessions, stats, overview, a session protocol, files, x509
+    /// Type of data: flows, packets, streams, follow, match, events, sessions, stats, overview, a session protocol,
+    /// files, x509
     ask: String,
     /// Filter. Default: all traffic
     filter: Option<String>,
@@ -49,7 +50,7 @@ struct AddArgs {
     #[arg(short = 'e', long = "regexp", value_name = "REGEX")]
     patterns: Vec<String>,
     /// Format of rows. Default: json
-    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
     format: Option<String>,
     /// File for the rows (parquet and arrow: or a directory). Default: standard output of the run
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]

@@ -8,8 +8,9 @@ use crate::failure::Failure;
 use crate::rows::{Rows, WriteRow};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
+use crate::terminal::Colors;
 use crate::words::Words;
-use crate::{stream_questions, terminal};
+use crate::{stream_columns, stream_questions};
 use clap::Args as ClapArgs;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -30,11 +31,11 @@ struct Args {
     #[arg(long)]
     decode: bool,
     /// Format of the output. Default: follow (a header for each connection, then its bytes)
-    #[arg(long, value_name = "FORMAT", value_parser = formats(&[OWN_FORMAT]))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
     format: Option<String>,
     /// Use colours: auto, always, never
-    #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto", value_parser = ["auto", "always", "never"])]
-    color: String,
+    #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto")]
+    color: Colors,
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
@@ -55,8 +56,9 @@ pub fn command() -> Subcommand {
     let about =
         "The bytes of connections, both directions interleaved: of a uid, or of those that a filter selects";
     let kind = QuestionKind {
-        options: &["color", "uid", "look", "decode", "cutoff", "priority", "chunk", "overlap", "flush"],
+        options: &["color", "uid", "as", "decode", "cutoff", "priority", "chunk", "overlap", "flush"],
         own_format: Some(OWN_FORMAT),
+        keeps: |_| true,
         ..QuestionKind::new(resolve)
     };
     Subcommand::new("follow", about, run)
@@ -65,16 +67,8 @@ pub fn command() -> Subcommand {
         .with_examples(EXAMPLES)
 }
 
-/// The columns of the rows.
+/// The columns of the rows behind those that identify the stream.
 const COLUMNS: &[Column] = &[
-    Column::new("ts", ValueType::Time, "time of the packet that completed the bytes"),
-    Column::new("uid", ValueType::Text, "identifier of the connection"),
-    Column::new("is_orig", ValueType::Bool, "whether the originator sent the bytes"),
-    Column::new("src_h", ValueType::Address, "address of the sender"),
-    Column::new("src_p", ValueType::Unsigned, "port of the sender"),
-    Column::new("dst_h", ValueType::Address, "address of the receiver"),
-    Column::new("dst_p", ValueType::Unsigned, "port of the receiver"),
-    Column::new("proto", ValueType::Text, "transport protocol"),
     Column::new("offset", ValueType::Unsigned, "offset of the bytes in the stream"),
     Column::new("missing", ValueType::Unsigned, "bytes missing just before the bytes"),
     Column::new("data", ValueType::Bytes, "the bytes; empty in the last row of a direction"),
@@ -110,21 +104,8 @@ impl StreamHandler for Follower {
 }
 
 fn row(stream: &Stream<'_, '_>, offset: u64, missing: u64, bytes: &[u8]) -> Vec<Value<'static>> {
-    let [(_, src_p), (_, dst_p)] = stream.endpoints();
-    let [src_h, dst_h] = stream.hosts();
-    vec![
-        Value::Time(stream.now()),
-        Value::Text(stream.uid().into()),
-        Value::Bool(stream.is_orig()),
-        src_h,
-        Value::Unsigned(src_p.into()),
-        dst_h,
-        Value::Unsigned(dst_p.into()),
-        Value::Text(stream.proto().to_string().into()),
-        Value::Unsigned(offset),
-        Value::Unsigned(missing),
-        Value::Bytes(bytes.to_vec().into()),
-    ]
+    let more = [Value::Unsigned(offset), Value::Unsigned(missing), Value::Bytes(bytes.to_vec().into())];
+    stream_columns::row(stream, stream.uid(), stream.now(), more)
 }
 
 /// Whether a word has the form of a connection's identifier.
@@ -149,11 +130,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         uid: uid.clone(),
         look: Some(args.look),
         decode: args.decode,
-        color: match args.color.as_str() {
-            "always" => true,
-            "never" => false,
-            _ => terminal::stdout_color(),
-        },
+        color: args.color.are_used(None),
         format: Some(args.format.unwrap_or_else(|| OWN_FORMAT.to_string())),
         ..QuestionSpec::default()
     };
@@ -178,7 +155,9 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let questions = stream_questions::classes(spec, context)?.iter().map(question).collect();
     let as_sent =
         |item: &Item, row: WriteRow<'_>| if let Item::Stream(values) = item { row(values) } else { Ok(()) };
-    let place = |name: &str| COLUMNS.iter().position(|column| column.name == name).unwrap_or(COLUMNS.len());
+    let own = stream_columns::columns("time of the packet that completed the bytes");
+    let columns: Vec<Column> = own.into_iter().chain(COLUMNS.iter().cloned()).collect();
+    let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(columns.len());
     let places = Places {
         uid: place("uid"),
         is_orig: place("is_orig"),
@@ -186,15 +165,12 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         data: place("data"),
     };
     let rows: Box<dyn Rows> = match spec.decode {
-        true => Box::new(DecodedBodies::new(places, context.memory_max / MEMORY_PART)),
+        true => Box::new(DecodedBodies::new(places, context.memory_max)),
         false => Box::new(as_sent),
     };
-    let (look, memory_max) = (spec.look.unwrap_or(Look::Text), context.memory_max / MEMORY_PART);
+    let (look, memory_max) = (spec.look.unwrap_or(Look::Text), context.memory_max);
     let lines: MakeLines =
         Box::new(move |out, color| Box::new(Conversations::new(out, look, color, memory_max)));
-    let resolved = Resolved::new(questions, "", COLUMNS.to_vec(), as_sent);
+    let resolved = Resolved::new(questions, "", columns, as_sent);
     Ok(Resolved { lines: Some(lines), lost_bytes: true, rows, ..resolved })
 }
-
-/// The part of a worker's memory for bytes of connections that wait until another one is printed.
-const MEMORY_PART: usize = 8;

@@ -9,9 +9,10 @@ use crate::quantity::number;
 use crate::rows::WriteRow;
 use crate::spec::{Matcher, QuestionSpec, StreamsShown};
 use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
+use crate::terminal::Colors;
 use crate::words::Words;
-use crate::{input, stream_questions, terminal};
-use clap::{Args as ClapArgs, ValueEnum};
+use crate::{input, stream_columns, stream_questions};
+use clap::Args as ClapArgs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -60,7 +61,7 @@ struct Args {
     output: Option<PathBuf>,
     /// Format of matches. Default: grep (endpoints, offset, match; in colours) on a terminal, JSON lines
     /// otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = formats(&[OWN_FORMAT]))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
     format: Option<String>,
     #[command(flatten)]
     view: View,
@@ -92,14 +93,6 @@ fn context(text: &str) -> Result<u16, String> {
 
 fn matches(text: &str) -> Result<usize, String> {
     number(text, 1.., 10)
-}
-
-/// When to use colours.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-enum Colors {
-    Auto,
-    Always,
-    Never,
 }
 
 /// Examples of command lines.
@@ -140,16 +133,8 @@ const OPTIONS: &[&str] = &[
 /// Maximum number of bytes shown of a match.
 const SHOWN_BYTES_MAX: usize = 256;
 
-/// The columns of the rows.
+/// The columns of matches behind those that identify the stream.
 const COLUMNS: &[Column] = &[
-    Column::new("ts", ValueType::Time, "time of the packet that completed the match"),
-    Column::new("uid", ValueType::Text, "identifier of the connection"),
-    Column::new("is_orig", ValueType::Bool, "whether the originator sends the stream"),
-    Column::new("src_h", ValueType::Address, "address of the sender"),
-    Column::new("src_p", ValueType::Unsigned, "port of the sender"),
-    Column::new("dst_h", ValueType::Address, "address of the receiver"),
-    Column::new("dst_p", ValueType::Unsigned, "port of the receiver"),
-    Column::new("proto", ValueType::Text, "transport protocol"),
     Column::new("pattern", ValueType::Text, "the pattern"),
     Column::new("offset", ValueType::Unsigned, "offset in the stream at which the match starts"),
     Column::new("length", ValueType::Unsigned, "length of the match, bytes"),
@@ -162,9 +147,6 @@ const COLUMNS: &[Column] = &[
     Column::new("match", ValueType::Text, "first 256 bytes of the match, as far as they are still buffered"),
     Column::new("after", ValueType::Text, "bytes after the match, in the same segment"),
 ];
-
-/// Number of leading columns that identify the stream.
-const STREAM_COLUMNS: usize = 8;
 
 /// Searches each stream for the patterns.
 struct Finder {
@@ -221,25 +203,13 @@ impl StreamHandler for Finder {
         let end = state.end;
         self.tell(&mut state, stream, &found, (end, &[]));
         if self.streams == Some(StreamsShown::Without) && state.matches == 0 && end > 0 {
-            stream.emit(if self.count { vec![] } else { named(stream, stream.first_time()) });
+            stream.emit(if self.count {
+                vec![]
+            } else {
+                stream_columns::row(stream, stream.uid(), stream.first_time(), [])
+            });
         }
     }
-}
-
-/// The values of [`STREAM_COLUMNS`].
-fn named(stream: &Stream<'_, '_>, time: Timestamp) -> Vec<Value<'static>> {
-    let [(_, src_p), (_, dst_p)] = stream.endpoints();
-    let [src_h, dst_h] = stream.hosts();
-    vec![
-        Value::Time(time),
-        Value::Text(stream.uid().into()),
-        Value::Bool(stream.is_orig()),
-        src_h,
-        Value::Unsigned(src_p.into()),
-        dst_h,
-        Value::Unsigned(dst_p.into()),
-        Value::Text(stream.proto().to_owned().into()),
-    ]
 }
 
 impl Finder {
@@ -266,9 +236,9 @@ impl Finder {
                 stream.emit(vec![]);
                 continue;
             }
-            let mut row = named(stream, if found.end <= offset { state.time } else { stream.now() });
+            let (uid, time) = (stream.uid(), if found.end <= offset { state.time } else { stream.now() });
             if self.streams == Some(StreamsShown::With) {
-                stream.emit(row);
+                stream.emit(stream_columns::row(stream, uid, time, []));
                 continue;
             }
             let start = offset - state.recent.len() as u64;
@@ -279,7 +249,7 @@ impl Finder {
                 escaped(&bytes.copied().collect::<Vec<u8>>())
             };
             let (context, most) = (self.context as u64, SHOWN_BYTES_MAX as u64);
-            row.extend([
+            let more = [
                 Value::Text(self.texts[found.pattern].clone().into()),
                 Value::Unsigned(found.start),
                 Value::Unsigned(found.end - found.start),
@@ -287,13 +257,12 @@ impl Finder {
                 Value::Text(shown(found.start.saturating_sub(context), found.start).into()),
                 Value::Text(shown(found.start, found.end.min(found.start + most)).into()),
                 Value::Text(shown(found.end, found.end + context).into()),
-            ]);
-            stream.emit(row);
+            ];
+            stream.emit(stream_columns::row(stream, uid, time, more));
         }
     }
 }
 
-/// All patterns of the command line and its files.
 /// The patterns of a question, and those of its files.
 fn read_patterns(spec: &QuestionSpec) -> Result<Vec<String>, Failure> {
     let mut texts = spec.patterns.clone();
@@ -343,6 +312,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         ask: "match".to_string(),
         filter,
         format: args.format.or(is_usual.then(|| OWN_FORMAT.to_string())),
+        color: args.color.are_used(output.as_deref()),
         output,
         patterns: args.expressions,
         pattern_files: args.files,
@@ -358,11 +328,6 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         },
         count: args.count,
         csv_safe: args.csv_safe,
-        color: match args.color {
-            Colors::Auto => is_terminal && terminal::stdout_color(),
-            Colors::Always => true,
-            Colors::Never => false,
-        },
         ..QuestionSpec::default()
     };
     let spec = args.view.put_into(args.bounds.put_into(spec));
@@ -403,12 +368,14 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let classes = stream_questions::classes(spec, context)?;
     let question = |(filter, params): &(String, _)| Question::of_streams(filter, *params, make.clone());
     let questions = classes.iter().map(question).collect();
-    let columns = if streams.is_none() { COLUMNS } else { &COLUMNS[..STREAM_COLUMNS] };
+    let more = if streams.is_none() { COLUMNS } else { &[] };
+    let own = stream_columns::columns("time of the packet that completed the match");
+    let columns = own.into_iter().chain(more.iter().cloned()).collect();
     let rows = |item: &Item, row: WriteRow<'_>| match item {
         Item::Stream(values) => row(values),
         _ => Ok(()),
     };
     let lines: MakeLines = Box::new(|out, color| Box::new(Grep::new(out, color)));
-    let resolved = Resolved::new(questions, "", columns.to_vec(), rows);
+    let resolved = Resolved::new(questions, "", columns, rows);
     Ok(Resolved { lines: Some(lines), note: Some(note), lost_bytes: true, ..resolved })
 }

@@ -24,8 +24,8 @@ struct Args {
     /// Write the matching frames to this capture file (.pcap or .pcapng)
     #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng", conflicts_with_all = ["count", "format", "output"])]
     write: Option<PathBuf>,
-    /// Show the layers and fields of each packet, with their bytes and meanings, and the sessions that it completes; as text,
-    /// or with --format json as one object per packet
+    /// Show the layers and fields of each packet, with their bytes and meanings, and the sessions that it completes; as
+    /// text, or with --format json as one object per packet
     #[arg(short = 'V', long, conflicts_with_all = ["write", "count"])]
     detail: bool,
     /// Show the bytes of each packet: below its line, or below its detail
@@ -44,8 +44,12 @@ const EXAMPLES: &[(&str, &str)] = &[
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Packets, one line each; or their number; or a capture file with them";
-    let kind =
-        QuestionKind { is_capturable: true, options: &["detail", "hex"], ..QuestionKind::new(resolve) };
+    let kind = QuestionKind {
+        is_capturable: true,
+        options: &["detail", "hex"],
+        keeps: |spec| spec.detail,
+        ..QuestionKind::new(resolve)
+    };
     Subcommand::new("packets", about, run)
         .with_question(kind)
         .in_group(Group::Everyday)
@@ -96,9 +100,6 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     Ok(Resolved { counted: Counted::Matched, ..resolved })
 }
 
-/// The part of a worker's memory for sessions that wait for their packets.
-const MEMORY_PART: usize = 8;
-
 /// Packets with their bytes; if detail is wanted, with the sessions of the same filter.
 fn resolve_details(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     let shape = Shape { frames: true, lines: !spec.detail, ..Shape::default() };
@@ -115,7 +116,7 @@ fn resolve_details(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolve
         hex: spec.hex,
         json: spec.format.is_some(),
     };
-    let (stack, memory_max) = (context.compiler.stack().clone(), context.memory_max / MEMORY_PART);
+    let (stack, memory_max) = (context.compiler.stack().clone(), context.memory_max);
     let rows = PacketDetails::new(shown, stack, registry, memory_max);
     let resolved = Resolved::new(questions, "", packet_details::COLUMNS.to_vec(), rows);
     let lines: MakeLines = Box::new(|out, _| Box::new(TextLines::new(out)));

@@ -75,18 +75,22 @@ A file of questions:
   output = \"com.json\"                    # default: standard output
 
 ask is flows, packets, streams, follow, match, events, sessions, stats, overview, files, x509 or a
-session protocol. Without `format`, the name of the output selects the format (.parquet, .csv …). The output of packets may be a capture file (.pcap, .pcapng). Further options, as on the
-command line, cutoff to flush for streams, too; `weir ctl` and `weir explain` take them as --set:
+session protocol. Without `format`, the name of the output selects the format (.parquet, .csv …). The output of
+packets may be a capture file (.pcap, .pcapng). Further options, as on the command line; `weir ctl` and `weir explain`
+take them as --set:
   all        count = true (only their number, to the output), csv_safe = true (CSV without formulas),
              columns = [\"ts\", \"client\"], limit = 100, sort = \"-orig_bytes\", names = [\"dns\"];
              of tables: wide = true, local = true
   match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,
              fixed_strings = true, color = true (format = \"grep\"),
-             matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\"),
+             matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\")
+  streams    digest = \"sha256\", files = \"DIR/\"
+  follow     uid = \"CAbc…\", as = \"hex\" (text, hex, raw; format = \"follow\"), decode = true
+  match, streams, follow
              cutoff = [\"dns:1k\", \"10k\"], priority = \"dns:9\", chunk = \"4k\", overlap = \"100\",
              flush = 1.5 (seconds)
-  streams    digest = \"sha256\", files = \"DIR/\"
-  follow     uid = \"CAbc…\", look = \"hex\" (text, hex, raw; format = \"follow\")
+  packets    detail = true, hex = true
+  files      extract = \"DIR/\", extract_max = \"1G\"
   events     events = [\"tcp.retransmission\"]",
         Format::labels()
     )

@@ -40,7 +40,7 @@ pub fn log_commands() -> impl Iterator<Item = Subcommand> {
     of_sessions.chain(of_parts).map(|(name, about)| {
         let command = match is_extractable(name) {
             true => of_contents(name, about),
-            false => of_name(name, about).with_question(QuestionKind::new(resolve_log)),
+            false => of_name(name, about).with_question(log_question(&[])),
         };
         let command =
             command.in_group(if EVERYDAY.contains(&name) { Group::Everyday } else { Group::Protocols });
@@ -86,6 +86,15 @@ fn of_name(name: &'static str, about: String) -> Subcommand {
     })
 }
 
+/// The type of questions for the rows of one log.
+fn log_question(options: &'static [&'static str]) -> QuestionKind {
+    let keeps = |spec: &QuestionSpec| {
+        let log = Log::of(SessionRegistry::builtin(), &spec.ask);
+        spec.extract.is_some() || log.is_some_and(|log| log.known_by().is_some())
+    };
+    QuestionKind { options, keeps, ..QuestionKind::new(resolve_log) }
+}
+
 /// Arguments of a log whose rows have contents.
 #[derive(ClapArgs, Clone)]
 struct WithContents {
@@ -123,8 +132,7 @@ fn of_contents(name: &'static str, about: String) -> Subcommand {
         let spec = QuestionSpec { extract, extract_max, ..args.ask.spec(name)? };
         ask::answer_one(&args.ask.input, &spec, args.ask.output.stats, all)
     });
-    let options = &["extract", "extract_max"];
-    command.with_question(QuestionKind { options, ..QuestionKind::new(resolve_log) })
+    command.with_question(log_question(&["extract", "extract_max"]))
 }
 
 /// The extraction that a question asks for.
@@ -161,16 +169,13 @@ fn rows_of_others(name: &str) -> Option<String> {
     })
 }
 
-/// The part of a worker's memory for the rows that are known.
-const KNOWN_PART: usize = 8;
-
 /// The rows of one log.
 fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     let log = Log::of(context.compiler.sessions(), &spec.ask).expect("commands are made of the registries");
     let log = if context.form.is(Format::Eve) { log.with_carrier() } else { log };
     let split = log.split_filter(context.compiler, &spec.filter, context.bpf).map_err(Failure::from);
     let (filter, asked) = split.map_err(|wrong| name_carriers(&spec.ask, wrong))?;
-    let known = Known::of(&log, context.memory_max / KNOWN_PART);
+    let known = Known::of(&log, context.memory_max);
     // If rows are deduplicated or filtered, they must be made before they can be counted.
     let extraction = extraction(spec, context)?;
     // Contents are written for rows, even if the rows are only counted.

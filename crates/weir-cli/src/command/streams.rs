@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::rows::{Rows, WriteRow};
 use crate::spec::QuestionSpec;
+use crate::stream_columns;
 use crate::stream_files::{Files, StreamFile};
 use crate::stream_questions;
 use crate::subcommand::{Context, Group, QuestionKind, Resolved, Subcommand};
@@ -36,7 +37,7 @@ struct Args {
     #[arg(short = 'o', long = "output", value_name = "DIR|-")]
     output: Option<PathBuf>,
     /// Format of rows. Default: table on a terminal, JSON lines otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
     format: Option<String>,
     #[command(flatten)]
     view: View,
@@ -70,16 +71,8 @@ pub fn command() -> Subcommand {
         .with_examples(EXAMPLES)
 }
 
-/// The columns of the rows.
+/// The columns of the rows behind those that identify the stream.
 const COLUMNS: &[Column] = &[
-    Column::new("ts", ValueType::Time, "time of the connection's first packet"),
-    Column::new("uid", ValueType::Text, "identifier of the connection"),
-    Column::new("is_orig", ValueType::Bool, "whether the originator sends the stream"),
-    Column::new("src_h", ValueType::Address, "address of the sender"),
-    Column::new("src_p", ValueType::Unsigned, "port of the sender"),
-    Column::new("dst_h", ValueType::Address, "address of the receiver"),
-    Column::new("dst_p", ValueType::Unsigned, "port of the receiver"),
-    Column::new("proto", ValueType::Text, "transport protocol"),
     Column::new("packets", ValueType::Unsigned, "packets"),
     Column::new(
         "payload_bytes",
@@ -175,8 +168,6 @@ impl StreamHandler for StreamRows {
             return stream.emit(vec![]);
         }
         let (counts, sequence) = (stream.counts(), stream.sequence());
-        let [(_, src_p), (_, dst_p)] = stream.endpoints();
-        let [src_h, dst_h] = stream.hosts();
         let connection = stream.connection();
         // Of a layer without a sequence, the program itself leaves out what lies beyond the cutoff.
         let known = counts.delivered_bytes
@@ -185,15 +176,7 @@ impl StreamHandler for StreamRows {
             + counts.stuck_bytes
             + counts.dropped_bytes;
         let cut_bytes = counts.cut_bytes + payload_bytes.saturating_sub(known);
-        let mut row = vec![
-            Value::Time(connection.ts),
-            Value::Text(connection.uid.into()),
-            Value::Bool(stream.is_orig()),
-            src_h,
-            Value::Unsigned(src_p.into()),
-            dst_h,
-            Value::Unsigned(dst_p.into()),
-            Value::Text(connection.proto),
+        let more = [
             Value::Unsigned(packets),
             Value::Unsigned(payload_bytes),
             Value::Unsigned(counts.delivered_bytes),
@@ -209,6 +192,7 @@ impl StreamHandler for StreamRows {
             Value::Unsigned(sequence.out_of_order),
             Value::Text(connection.conn_state.into()),
         ];
+        let mut row = stream_columns::row(stream, connection.uid, connection.ts, more);
         if let Some(digest) = state.digest {
             row.push(Value::Text(hex(&(*digest).finalize()).into()));
         }
@@ -269,7 +253,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Question::of_streams(filter, *params, move || StreamRows { count, digest, files: files.clone() })
     };
     let questions = stream_questions::classes(spec, context)?.iter().map(question).collect();
-    let columns = COLUMNS.iter().cloned().chain(digest.then_some(SHA256)).collect();
+    let own = stream_columns::columns("time of the connection's first packet");
+    let columns = own.into_iter().chain(COLUMNS.iter().cloned()).chain(digest.then_some(SHA256)).collect();
     let resolved = Resolved::new(questions, "", columns, Emitted(files)).with_brief(BRIEF);
     Ok(Resolved { lost_bytes: true, ..resolved })
 }

@@ -5,10 +5,10 @@ use chrono::{DateTime, Local, TimeZone};
 use std::io::Write;
 use weir_packet::Timestamp;
 
-/// Units of durations below a minute, with their nanoseconds.
+/// Units for durations below a minute, each with its length in nanoseconds.
 const SECONDS: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
 
-/// Units of numbers of bytes.
+/// Units for numbers of bytes, each with its bytes.
 const BYTES: [(u64, &str); 5] = [
     (1_000_000_000_000_000, "PB"),
     (1_000_000_000_000, "TB"),
@@ -51,7 +51,8 @@ fn text(push: impl FnOnce(&mut Vec<u8>)) -> String {
     String::from_utf8(line).unwrap_or_default()
 }
 
-/// A duration with three significant digits: `35.1 ms`; from a minute on with two units: `2 min 3 s`, `3 h 20 min`, `4 d 7 h`.
+/// A duration with three significant digits: `35.1 ms`; from a minute on with two units: `2 min 3 s`, `3 h 20 min`, `4
+/// d 7 h`.
 pub(super) fn push_duration(line: &mut Vec<u8>, ns: u64) {
     let (seconds, minutes) = (ns / 1_000_000_000, ns / 60_000_000_000);
     let (hours, days) = (minutes / 60, minutes / 1440);

@@ -128,8 +128,8 @@ impl CaptureReader {
         self
     }
 
-    /// Reads on as the last file grows, and then reads the file that takes its name. [`poll`](Source::poll) waits, and never
-    /// returns the end of the captures.
+    /// Reads on as the last file grows, and then reads the file that takes its name. [`poll`](Source::poll) waits, and
+    /// never returns the end of the captures.
     #[must_use]
     pub fn following(mut self) -> Self {
         self.followed = self.waiting.follow_last();
@@ -236,8 +236,9 @@ impl CaptureReader {
         }
         self.spare = Some(self.open.remove(index).into_window());
         let is_last = self.open.is_empty() && self.waiting.turn().is_none();
-        // A growing file ends only if another one has taken its place, also if a record was not completed. A damaged file
-        // would be damaged again.
+        // A growing file ends when another file has taken its place: the reader goes on with that file. The last record of
+        // the old file may be incomplete. After any other error, the place holds the same damaged file, and the reader
+        // stops.
         let is_complete = match &found {
             Ok(_) => true,
             Err(error) => error.kind == SourceErrorKind::Truncated,

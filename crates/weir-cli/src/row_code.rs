@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_packet::{Timestamp, Value};
+use weir::packet::{Timestamp, Value};
 
 /// Writes a row.
 ///
