@@ -77,6 +77,8 @@
 //!             | rejoin [lookup NUMBER (v,*) entered (fuel,*)]
 //! target      = block [(v,*)]
 //! ```
+//! The flags of tables, variables and sequences (`two_sided`, `ends` …) are explained at the fields of the same names:
+//! [`TableDecl`], [`VarDecl`], [`SequenceDecl`].
 //! KEY_PART is `NAME (address | mac | number | port | other) BITS [first | second]` ([`crate::key`]).
 //! VAR is the NAME of a layer's variable, or the quoted name of a [`crate::engine_var::EngineVar`], which begins with
 //! `$`. A NAME that is not letters, digits, `_` and `.` is quoted. Quoted text has the usual escapes `\"`, `\\` and

@@ -189,6 +189,20 @@ impl Diagnostics {
         self.list.iter().any(Diagnostic::is_error)
     }
 
+    /// Adds the diagnostics of another list, with their texts.
+    ///
+    /// # Panics
+    /// If there are more than 65 535 texts.
+    pub fn append(&mut self, mut other: Self) {
+        let before = self.sources.files.len() as u16;
+        for Source { name, text } in other.sources.files {
+            self.sources.add(name, text);
+        }
+        let spans = other.list.iter_mut().flat_map(|one| &mut one.spans);
+        spans.for_each(|(span, _)| span.source += before);
+        self.list.append(&mut other.list);
+    }
+
     /// All diagnostics as text, separated by blank lines.
     pub fn render(&self, color: bool) -> String {
         let texts: Vec<_> = self.list.iter().map(|one| one.render(&self.sources, color)).collect();

@@ -16,14 +16,14 @@ use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
 use weir_engine::plan::{
-    ClassSet, ConnectionValue, ForcedProtocol, Limits, Plan, QuestionPlan, QuestionSet, RemainderSet, Want,
+    ClassSet, ConnectionValue, Limits, Plan, QuestionPlan, QuestionSet, RemainderSet, Want,
 };
 use weir_engine::sequence::Policies;
 use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
 use weir_ir::graph::{Graph, Table};
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
-use weir_lang::filter::{self, Catalog, Filter, Literal, Op, Predicate};
+use weir_lang::filter::{self, Catalog, Filter, Predicate};
 use weir_lang::model::Stack;
 use weir_lang::{ContextChanges, Library};
 use weir_packet::Timestamp;
@@ -237,8 +237,8 @@ impl Compiler {
         Arc::make_mut(&mut self.sessions).configure(setting, value)
     }
 
-    /// Parsers of programs compiled from now on pass the contents of files on to `store`: see
-    /// [`Content`](weir_sessions::Content).
+    /// Sets the store for the contents of files (bodies of HTTP, attachments of mail). The parsers of programs that are
+    /// compiled afterwards write each content to the store: see [`ContentStore`].
     pub fn pass_contents_to(&mut self, store: Arc<dyn ContentStore>) {
         Arc::make_mut(&mut self.sessions).pass_contents_to(store);
     }
@@ -360,7 +360,7 @@ impl Compiler {
     }
 
     /// Compiles a filter over the names of the stack.
-    fn filter(&self, text: &str, bpf: bool) -> Result<Filter, Diagnostics> {
+    pub(crate) fn filter(&self, text: &str, bpf: bool) -> Result<Filter, Diagnostics> {
         let catalog = self.catalog();
         let filter = if bpf { filter::compile_bpf(text, catalog) } else { filter::compile(text, catalog) };
         let mut filter = filter.map_err(|list| {
@@ -436,44 +436,6 @@ impl Compiler {
         let checked = self.filter(filter, bpf)?;
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Events };
         refuse_late(&ask, &checked, catalog)
-    }
-
-    /// The protocols that are given.
-    fn forced(&self, texts: &[String]) -> Result<Vec<ForcedProtocol>, Diagnostics> {
-        let catalog = self.catalog();
-        let mut all = vec![];
-        for text in texts {
-            let wrong = |message: String| {
-                let help = "for instance `tcp.port == 8443: tls`: ports of a layer, and a session protocol (`weir --help` \
-                            lists them)";
-                without_source(
-                    Diagnostic::error("W0199", format!("--decode-as `{text}`: {message}")).help(help),
-                )
-            };
-            let (filter, name) = text.rsplit_once(':').ok_or_else(|| wrong("there is no `:`".into()))?;
-            let protocol = self.sessions.number_of(name.trim());
-            let protocol =
-                protocol.ok_or_else(|| wrong(format!("there is no session protocol `{}`", name.trim())))?;
-            let filter = self.filter(filter.trim(), false)?;
-            let refused = || wrong("only ports can be named, as in `tcp.port in {8443, 9443}`".into());
-            for term in &filter.terms {
-                let [predicate] = &term.predicates[..] else { return Err(refused()) };
-                let predicate = &filter.predicates[*predicate];
-                let name = &catalog.fields()[predicate.field].name;
-                let is_equal = matches!(predicate.op, Op::Eq | Op::In) && !predicate.negated;
-                let (layer, "port") = name.split_once('.').ok_or_else(refused)? else {
-                    return Err(refused());
-                };
-                if !is_equal || predicate.mask.is_some() || predicate.slice.is_some() {
-                    return Err(refused());
-                }
-                for literal in &predicate.literals {
-                    let Literal::Numbers(first, last) = *literal else { return Err(refused()) };
-                    all.push(ForcedProtocol { layer: layer.to_string(), ports: (first, last), protocol });
-                }
-            }
-        }
-        Ok(all)
     }
 
     /// Compiles questions to a program.

@@ -162,19 +162,19 @@ pub(crate) fn clipped(range: &Range<usize>, bytes: usize) -> Range<usize> {
     start..range.end.clamp(start, bytes)
 }
 
-/// A value of a field for people; of bytes and text at most `bytes_max` bytes. Text is not escaped.
-pub fn shown_value(value: &Value<'_>, bytes_max: usize) -> String {
+/// A value of a field for people: at most `length_max` bytes, or characters of text. Text is not escaped.
+pub fn shown_value(value: &Value<'_>, length_max: usize) -> String {
     match value {
         Value::Address(address) => address.to_string(),
         Value::Mac(mac) => mac.map(|byte| format!("{byte:02x}")).join(":"),
         Value::Unsigned(number) => number.to_string(),
         Value::Text(text) => {
-            let end = text.char_indices().nth(bytes_max).map_or(text.len(), |(at, _)| at);
+            let end = text.char_indices().nth(length_max).map_or(text.len(), |(at, _)| at);
             format!("{}{}", &text[..end], if end < text.len() { "…" } else { "" })
         }
         Value::Bytes(bytes) => {
-            let digits = bytes.iter().take(bytes_max).map(|byte| format!("{byte:02x}"));
-            let cut = if bytes.len() > bytes_max { "…" } else { "" };
+            let digits = bytes.iter().take(length_max).map(|byte| format!("{byte:02x}"));
+            let cut = if bytes.len() > length_max { "…" } else { "" };
             digits.chain([cut.to_string()]).collect()
         }
         _ => String::new(),

@@ -46,7 +46,8 @@ pub struct EventRows {
 }
 
 impl EventRows {
-    /// The events of `stack` called `names`, in all layers; without names, all events on packets that have columns of their own.
+    /// The events of `stack` called `names`, in all layers; without names, all events on packets that have columns of
+    /// their own.
     ///
     /// # Errors
     /// The name that no event has.

@@ -12,6 +12,7 @@ mod batch_worker;
 mod compile;
 mod connection;
 mod contradiction;
+mod decode_as;
 mod deferred_predicate;
 mod detail;
 mod end_places;

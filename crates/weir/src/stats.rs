@@ -29,10 +29,10 @@ const ENTRIES_MAX: usize = 1 << 20;
 /// Limit of services that are counted separately.
 const SERVICES_MAX: usize = 1 << 12;
 
-/// Bytes of the text of a name, on average.
-const NAME_BYTES: usize = 48;
+/// Longer names are cut, as in a hostile `Host` header; a name in DNS has at most 255 bytes (RFC 1035, section 2.3.4).
+const NAME_BYTES_MAX: usize = 255;
 
-/// Limit of layer paths that are counted separately; further ones count as the path of no layers.
+/// Limit of layer paths that are counted separately: hostile nesting can produce any number of paths.
 const PATHS_MAX: usize = 1 << 14;
 
 /// Size classes of packets, as in RMON (RFC 2819, `etherStatsPkts64Octets` and following): the largest size of each
@@ -162,7 +162,7 @@ pub struct Stats {
     /// The longest time without a packet, nanoseconds, and when it began.
     pub largest_gap: Option<(u64, Timestamp)>,
     /// By whole path of layers.
-    pub paths: HashMap<Path, Volume>,
+    pub paths: Tally<Path, Volume>,
     /// By size, in the classes of RMON.
     sizes: [Volume; SIZES.len() + 1],
     /// By host.
@@ -186,18 +186,19 @@ impl Stats {
     /// Empty statistics, which use about `memory_max` bytes.
     pub fn new(memory_max: usize) -> Self {
         let services = Tally { max: SERVICES_MAX, ..Tally::new(usize::MAX, 0) };
+        let paths = Tally { max: PATHS_MAX, ..Tally::new(usize::MAX, 0) };
         Self {
             all: Volume::default(),
             captured_bytes: 0,
             first: None,
             last: None,
             largest_gap: None,
-            paths: HashMap::new(),
+            paths,
             sizes: Default::default(),
             hosts: Tally::new(memory_max / 3, 0),
             conversations: Tally::new(memory_max / 3, 0),
             services,
-            names: Tally::new(memory_max / 3, NAME_BYTES),
+            names: Tally::new(memory_max / 3, NAME_BYTES_MAX),
         }
     }
 
@@ -225,9 +226,7 @@ impl Stats {
         self.last = Some(self.last.map_or(packet.time, |t| t.max(packet.time)));
         let class = SIZES.partition_point(|&(largest, _)| largest < packet.wire_bytes);
         self.sizes[class].add(1, bytes);
-        // Hostile nesting can produce any number of paths.
-        let known = self.paths.len() < PATHS_MAX || self.paths.contains_key(&path);
-        self.paths.entry(if known { path } else { Path::default() }).or_default().add(1, bytes);
+        self.paths.of(path).add(1, bytes);
     }
 
     /// Counts a connection's packets and bytes for its hosts, if they have IP addresses.
@@ -257,7 +256,7 @@ impl Stats {
 
     /// Counts a session with a server of this name.
     pub fn name(&mut self, name: &str) {
-        *self.names.of(name.to_string()) += 1;
+        *self.names.of(name[..name.floor_char_boundary(NAME_BYTES_MAX)].to_string()) += 1;
     }
 
     fn host(&mut self, host: IpAddr, sent: Volume, received: Volume) {
@@ -277,7 +276,7 @@ impl Stats {
     /// Volume by layer, computed from the paths.
     pub fn by_layer(&self, stack: &Stack) -> Vec<(String, Volume)> {
         let mut layers = vec![Volume::default(); stack.layers.len()];
-        for (&path, &volume) in &self.paths {
+        for (&path, &volume) in &self.paths.counts {
             let mut seen: Vec<LayerId> = path.layers().collect();
             seen.sort_unstable();
             seen.dedup();
@@ -297,10 +296,7 @@ impl Stats {
 
     /// The paths with the most bytes.
     pub fn top_paths(&self, count: usize) -> Vec<(Path, Volume)> {
-        let mut paths: Vec<_> = self.paths.iter().map(|(&path, &volume)| (path, volume)).collect();
-        paths.sort_unstable_by_key(|&(path, volume)| (std::cmp::Reverse(volume.bytes), path));
-        paths.truncate(count);
-        paths
+        self.paths.top(count, |volume| volume.bytes)
     }
 
     /// The hosts with the most bytes, sent and received.
@@ -372,6 +368,13 @@ mod tests {
         for path in 1..=PATHS_MAX as u64 + 2 {
             stats.packet(&packet(0, 60), Path::of_record(&[path, 0, 0, 0]));
         }
-        assert_eq!(stats.paths[&Path::default()].packets, 2);
+        assert_eq!((stats.paths.len(), stats.paths.beyond.packets), (PATHS_MAX, 2));
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let mut stats = Stats::new(usize::MAX);
+        stats.name(&"é".repeat(40_000));
+        assert_eq!(stats.names.top(1, |count| *count), [("é".repeat(NAME_BYTES_MAX / 2), 1)]);
     }
 }

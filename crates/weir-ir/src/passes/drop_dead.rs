@@ -1,8 +1,14 @@
 //! Removes unneeded code: aggressive dead-code elimination with control dependence.
 //!
-//! All code is assumed dead until needed code needs it (Cytron et al. 1991, section 7.1). The roots are the observable
-//! effects: [`Terminator::Done`] (its reasons are counted), stores in the packet's record, notes, events with subscribers,
-//! deliveries in tables that deliver, lookups in observed tables. From there:
+//! All code is assumed dead until needed code needs it (Cytron et al. 1991, section 7.1). Needed from the start is code
+//! whose effects are seen outside of the graph:
+//!
+//! * [`Terminator::Done`]: the drop reasons are counted;
+//! * stores in the packet's record, and notes for traces ([`Op::Note`]);
+//! * events that a question subscribes to;
+//! * deliveries of bytes in tables that deliver, and lookups in observed tables.
+//!
+//! From there:
 //!
 //! * an instruction needs its operands, and the branches that decide whether its block is reached;
 //! * a parameter needs its arguments, and the branches that decide which edge is taken;

@@ -42,9 +42,10 @@ impl<'c> Names<'c> {
 
     /// Reports the unknown name `name`.
     pub fn report_unknown(&self, name: &str, span: Span, report: &mut Report) {
-        let foreign = FOREIGN.iter().find(|(foreign, _)| *foreign == name);
         let help = match (self.nearest(name), self.protocol_of(name)) {
-            _ if foreign.is_some() => foreign.map(|(_, help)| (*help).to_string()).unwrap_or_default(),
+            _ if let Some((_, help)) = FOREIGN.iter().find(|(foreign, _)| *foreign == name) => {
+                (*help).to_string()
+            }
             (Some(near), _) => format!("did you mean `{near}`?{}", self.listing(name)),
             (None, Some(_)) => self.listing(name).trim_start().to_string(),
             (None, None) => "`weir fields` lists all names".to_string(),

@@ -20,7 +20,9 @@ const BYTES_MAX: usize = 16;
 
 /// The result of a program on the packet.
 struct Ran {
+    /// A bit for each condition that holds; the program has one, the filter.
     terms: u64,
+    /// Why the packet could not be parsed to its end.
     reason: Option<DropReason>,
 }
 
@@ -67,7 +69,8 @@ pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number
 }
 
 impl Asked<'_> {
-    /// Runs a small program on the packet.
+    /// Runs the program of this filter on the packet. `None`: the filter cannot be compiled, or the program waits for other
+    /// packets.
     fn run(&self, filter: &str) -> Option<Ran> {
         let filter = filter::compile(filter, self.catalog).ok()?;
         let question = Question { filter, need: Need { packets: true, ..Need::default() } };
@@ -75,7 +78,8 @@ impl Asked<'_> {
         // The question needs no flows, so the passes remove the lookups.
         weir_ir::passes::optimize(&mut graph, &weir_ir::passes::Options::default());
         let program = Interpreter::new(graph).ok()?;
-        match program.trace(&self.burst.packets[0], self.burst.data(0)).pop()? {
+        let last = program.trace(&self.burst.packets[0], self.burst.data(0)).pop()?;
+        match last {
             TraceStep::Done { terms, reason } => Some(Ran { terms, reason }),
             _ => None,
         }
