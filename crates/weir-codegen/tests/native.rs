@@ -445,6 +445,7 @@ fn table(b: &mut Builder) -> Table {
         two_sided: true,
         observed: true,
         asked: false,
+        scattered: false,
         part: None,
         carries: None,
         key: Default::default(),

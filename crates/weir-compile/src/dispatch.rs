@@ -1,25 +1,42 @@
-//! Whether a stack's `dispatch` assigns all packets of each instance to one worker.
+//! Whether a stack's `dispatch` assigns all packets of each instance to one worker, and what workers do otherwise.
 
 use crate::types::{field_named, givers};
-use weir_lang::model::{Expr, FieldId, LayerId, Stack};
+use weir_lang::model::{EdgeKind, Expr, FieldId, LayerId, Stack};
 
-/// The first layer whose instances may have packets on several workers, because its key lacks the fields of `dispatch`.
+/// The first layer because of which only one worker can run: packets of its instances may reach several workers, and the
+/// instances cannot be [shared](is_shared).
+pub fn scattered(stack: &Stack) -> Option<&str> {
+    let layers = (0..stack.layers.len() as u16).map(LayerId);
+    let first = layers.filter(|&id| is_scattered(stack, id) && !is_shared(stack, id)).next()?;
+    Some(&stack.layers[usize::from(first.0)].protocol.name)
+}
+
+/// Whether workers share the table of a layer: packets of its instances may reach several workers.
+///
+/// The instances have neither two sides nor a sequence: streams, sessions and rows of connections stay with one worker.
+/// Instances in messages are not shared, because a stream that ends reads its messages once more.
+pub fn is_shared(stack: &Stack, id: LayerId) -> bool {
+    let protocol = &stack.layers[usize::from(id.0)].protocol;
+    let is_alone = protocol.instance.as_ref().is_some_and(|instance| instance.destination.is_empty());
+    let mut carried = stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages).map(|edge| edge.to);
+    is_alone
+        && protocol.sequence.is_none()
+        && !carried.any(|first| first == id || reaches(stack, first, id))
+        && is_scattered(stack, id)
+}
+
+/// Whether packets of one instance of a layer may reach several workers, because the key lacks the fields of `dispatch`.
 ///
 /// All packets without a layer named in `dispatch` go to one worker, so their instances stay together. An instance
 /// whose packets have other instances, too, is on the worker of the outermost layer named in `dispatch`; both
 /// directions are assumed to have the same outermost layer.
-pub fn scattered(stack: &Stack) -> Option<&str> {
-    let layers = (0..stack.layers.len() as u16).map(LayerId);
-    let mut scattered = layers.filter(|&id| {
-        let meets = |&(other, ..): &(LayerId, FieldId, FieldId)| {
-            other == id || reaches(stack, id, other) || reaches(stack, other, id)
-        };
-        stack.layers[usize::from(id.0)].protocol.instance.is_some()
-            && stack.dispatch.iter().any(meets)
-            && !is_kept_together(stack, id)
-    });
-    let first = scattered.next()?;
-    Some(&stack.layers[usize::from(first.0)].protocol.name)
+fn is_scattered(stack: &Stack, id: LayerId) -> bool {
+    let meets = |&(other, ..): &(LayerId, FieldId, FieldId)| {
+        other == id || reaches(stack, id, other) || reaches(stack, other, id)
+    };
+    stack.layers[usize::from(id.0)].protocol.instance.is_some()
+        && stack.dispatch.iter().any(meets)
+        && !is_kept_together(stack, id)
 }
 
 /// Whether the key contains both fields of a `dispatch` pair, one on each side if the key has two sides.
@@ -77,8 +94,9 @@ fn reaches(stack: &Stack, from: LayerId, to: LayerId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::scattered;
+    use super::{is_shared, scattered};
     use weir_lang::Library;
+    use weir_lang::model::LayerId;
 
     #[test]
     fn what_comes_with_weir_is_kept_together() {
@@ -106,8 +124,14 @@ mod tests {
             );
             let mut library = Library::builtin();
             library.extend_with("mine.weir", &text).unwrap_or_else(|wrong| panic!("{wrong}"));
-            let found = scattered(library.stack("roaming").unwrap());
-            assert_eq!(found, is_scattered.then_some("mine"), "{instance}");
+            let roaming = library.stack("roaming").unwrap();
+            let mine =
+                (0..).map(LayerId).find(|id| roaming.layers[usize::from(id.0)].protocol.name == "mine");
+            let is_shared = is_shared(roaming, mine.expect("the stack has the layer"));
+            let has_two_sides = instance.contains("<->");
+            assert_eq!(is_shared, is_scattered && !has_two_sides, "{instance}");
+            let alone = (is_scattered && has_two_sides).then_some("mine");
+            assert_eq!(scattered(roaming), alone, "{instance}");
         }
     }
 }

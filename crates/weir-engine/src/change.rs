@@ -147,6 +147,10 @@ impl Flows {
         for (index, table) in new.tables.iter_mut().enumerate() {
             moves.table(Table(index as u32), &mut self.tables[index], table);
         }
+        new.sharing = self.sharing.take();
+        if let Some(sharing) = &mut new.sharing {
+            sharing.change(plan, |table, old, new| moves.table(table, old, new));
+        }
         let (graph, layout) = (plan.program.graph(), plan.program.layout());
         let old_graph = old_plan.program.graph();
         std::mem::swap(&mut self.sequences, &mut new.sequences);

@@ -24,7 +24,15 @@ pub(crate) struct Effects {
     /// The datagrams that the packet is a fragment of, outermost first, if questions about packets depend on them.
     datagrams: Vec<Datagram>,
     /// Flows that are over; this is their last packet.
-    over: VecDeque<FlowRef>,
+    over: VecDeque<OverFlow>,
+}
+
+/// A flow that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OverFlow {
+    pub flow: FlowRef,
+    /// The number of its first packet.
+    pub first_packet: u64,
 }
 
 /// A datagram of which a packet is a fragment.
@@ -115,28 +123,28 @@ impl Effects {
     }
 
     /// Records that a flow is over: it ends when the packet is decided.
-    pub fn push_over(&mut self, flow: FlowRef) {
-        self.over.push_back(flow);
+    pub fn push_over(&mut self, over: OverFlow) {
+        self.over.push_back(over);
     }
 
     /// Whether a flow is over with this packet.
     #[inline]
     pub fn is_over(&self, flow: FlowRef) -> bool {
-        self.over.contains(&flow)
+        self.over.iter().any(|over| over.flow == flow)
     }
 
     /// The next flow that is to end.
     #[inline]
-    pub fn next_over(&self) -> Option<FlowRef> {
+    pub fn next_over(&self) -> Option<OverFlow> {
         self.over.front().copied()
     }
 
     /// Removes a flow that has ended.
     pub fn forget_over(&mut self, flow: FlowRef) {
-        if self.over.front() == Some(&flow) {
+        if self.over.front().is_some_and(|over| over.flow == flow) {
             self.over.pop_front();
         } else {
-            self.over.retain(|over| *over != flow);
+            self.over.retain(|over| over.flow != flow);
         }
     }
 }
@@ -186,12 +194,13 @@ mod tests {
     #[test]
     fn flows_end_in_the_order_in_which_they_were_over() {
         let mut effects = Effects::default();
-        effects.push_over(flow(4));
-        effects.push_over(flow(2));
+        let over = |id| OverFlow { flow: flow(id), first_packet: 1 };
+        effects.push_over(over(4));
+        effects.push_over(over(2));
         assert!(effects.is_over(flow(2)) && !effects.is_over(flow(3)));
-        assert_eq!(effects.next_over(), Some(flow(4)));
+        assert_eq!(effects.next_over(), Some(over(4)));
         effects.forget_over(flow(4));
-        assert_eq!(effects.next_over(), Some(flow(2)));
+        assert_eq!(effects.next_over(), Some(over(2)));
         effects.forget_over(flow(2));
         assert_eq!(effects.next_over(), None);
     }

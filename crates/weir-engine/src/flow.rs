@@ -65,7 +65,7 @@ impl<'a> FlowView<'a> {
     /// A live flow: recognised protocols and outer connections are not known yet.
     pub(crate) fn new(
         program: &'a dyn Program,
-        FlowRef { table, id }: FlowRef,
+        FlowRef { table, id, .. }: FlowRef,
         header: &'a Header,
         data: &'a [u8],
     ) -> Self {

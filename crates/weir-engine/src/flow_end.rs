@@ -15,7 +15,7 @@
 //! [`Messages::keep_packet`]: crate::messages::Messages
 
 use crate::delivery::Delivery;
-use crate::effects::Effects;
+use crate::effects::{Effects, OverFlow};
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
@@ -245,9 +245,13 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             packet.rereading.made.reverse();
             packet.is_settled = true;
         }
-        if let Some(flow) = packet.effects.next_over() {
-            return Some(FlowEnd { flow, reason: EndReason::Closed, is_made: false });
+        while let Some(OverFlow { flow, first_packet }) = packet.effects.next_over() {
+            if self.flows.reach(flow, first_packet) {
+                return Some(FlowEnd { flow, reason: EndReason::Closed, is_made: false });
+            }
+            packet.effects.forget_over(flow);
         }
+        self.flows.give_back();
         packet.is_done = true;
         None
     }
@@ -278,7 +282,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
     }
 
     fn hand_over(&mut self, flow: FlowRef, reason: EndReason) {
-        let FlowRef { table, id } = flow;
+        let FlowRef { table, id, .. } = flow;
         let streams = self.flows.tables[table.index()].streams.get_mut(id).map(std::mem::take);
         let outcomes = streams.as_ref().and_then(|_| self.flows.outcomes(flow));
         let state = &self.flows.tables[table.index()];

@@ -1,6 +1,7 @@
 //! A flow that was found or created for a packet.
 
 use crate::flow_ref::FlowRef;
+use crate::sharing::PARTS;
 use crate::table::FlowId;
 use std::num::NonZeroU64;
 use weir_ir::graph::Table;
@@ -19,8 +20,11 @@ const FOUND: u64 = 1 << 63;
 const RESPONDER: u64 = 1 << 62;
 /// The flow was created for the packet.
 const NEW: u64 = 1 << 61;
+/// The first bit of the table's part, if workers share the table.
+const PART_SHIFT: u32 = 56;
 /// The first bit of the table's number; the bits below hold the flow's number.
 const TABLE_SHIFT: u32 = 32;
+const _: () = assert!(NEW >> PART_SHIFT >= PARTS as u64);
 
 impl FlowHit {
     /// Flow `id` of `table`. `responder`: the responder sent the packet. `new`: the flow was created for the packet.
@@ -30,6 +34,13 @@ impl FlowHit {
         let flags = if responder { FOUND | RESPONDER } else { FOUND } | if new { NEW } else { 0 };
         let word = flags | u64::from(table.0) << TABLE_SHIFT | u64::from(id.0);
         Self(NonZeroU64::new(word).expect("a bit is set"))
+    }
+
+    /// The flow of the same number in a part of a shared table.
+    #[inline]
+    pub fn in_part(self, part: u8) -> Self {
+        debug_assert!(usize::from(part) < PARTS, "a table has {PARTS} parts");
+        Self(self.0 | u64::from(part) << PART_SHIFT)
     }
 
     #[inline]
@@ -56,7 +67,8 @@ impl FlowHit {
 
     #[inline]
     pub fn flow(self) -> FlowRef {
-        FlowRef::new(self.table(), self.id())
+        let part = (self.0.get() >> PART_SHIFT) as u8 % PARTS as u8;
+        FlowRef::new(self.table(), self.id()).in_part(part)
     }
 }
 
@@ -72,7 +84,9 @@ mod tests {
             (0xff_ffff, 1, false, true),
             (7, 6, true, true),
         ] {
-            let found = FlowHit::new(Table(table), FlowId(id), responder, new);
+            let part = (id % PARTS as u32) as u8;
+            let found = FlowHit::new(Table(table), FlowId(id), responder, new).in_part(part);
+            assert_eq!(found.flow(), FlowRef::new(Table(table), FlowId(id)).in_part(part));
             assert_eq!((found.table(), found.id()), (Table(table), FlowId(id)));
             assert_eq!((found.is_responder(), found.is_new()), (responder, new));
         }

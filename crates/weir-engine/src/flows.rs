@@ -14,6 +14,7 @@ use crate::ranks::Ranks;
 use crate::sequence::{Inserted, Outcome, Passed, Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
 use crate::sets::Terms;
+use crate::sharing::{Ending, Sharing};
 use crate::stream::{FlowStreams, Overload};
 use crate::subscriber::TrackedPacket;
 use crate::table::{Birth, FlowId, OwnedHeader};
@@ -37,6 +38,8 @@ pub(crate) struct Flows {
     pub(crate) program: Arc<dyn Program>,
     pub(crate) plan: Arc<Plan>,
     expired: Vec<(i64, FlowId)>,
+    /// Tables that other workers have, too.
+    pub(crate) sharing: Option<Sharing>,
     /// Time of the previous packet of the flow that was found last.
     before: i64,
     /// The connections around a connection, outermost first; only for connections in tunnels.
@@ -84,6 +87,7 @@ impl Flows {
             program,
             plan,
             expired,
+            sharing: None,
             before,
             outer,
             outer_terms,
@@ -222,32 +226,32 @@ impl Flows {
         let Some(id) = state.flows.find(k.key(), k.hash, likely) else { return Lookup::Unknown };
         let (header, data) = state.flows.entry_mut(id);
         let timeout_ns = state.layout.timeouts.ns(data);
-        let is_over = effects.is_over(FlowRef::new(table, id));
+        let is_over = effects.is_over(FlowRef::new(table, id).in_part(state.part));
         if packet.time.0.saturating_sub(header.last_time).saturating_abs() <= timeout_ns && !is_over {
             self.before = header.last_time;
             header.last_time = header.last_time.max(packet.time.0);
-            return Lookup::Live(FlowHit::new(table, id, swap != header.swap, false));
+            return Lookup::Live(FlowHit::new(table, id, swap != header.swap, false).in_part(state.part));
         }
         let reason = if is_over { EndReason::Closed } else { EndReason::Idle };
-        Lookup::Over(FlowRef::new(table, id), reason)
+        Lookup::Over(FlowRef::new(table, id).in_part(state.part), reason)
     }
 
     /// The flow that a program requests, if it exists. The flow is not changed.
     pub fn known(&self, k: &Continuation) -> Option<FlowHit> {
         let table = Table(k.table);
-        let flows = &self.tables[table.index()].flows;
-        let id = flows.find(k.key(), k.hash, None)?;
-        let responder = k.sender().0 != flows.entry(id).0.swap;
-        Some(FlowHit::new(table, id, responder, false))
+        let state = &self.tables[table.index()];
+        let id = state.flows.find(k.key(), k.hash, None)?;
+        let responder = k.sender().0 != state.flows.entry(id).0.swap;
+        Some(FlowHit::new(table, id, responder, false).in_part(state.part))
     }
 
     /// The flow that a program asks to replace, if it exists. The packet does not belong to the old flow.
     pub fn restarted(&mut self, k: &Continuation) -> Option<FlowRef> {
         let table = Table(k.table);
-        let flows = &mut self.tables[table.index()].flows;
-        let id = flows.find(k.key(), k.hash, None)?;
-        flows.entry_mut(id).0.last_time = self.before;
-        Some(FlowRef::new(table, id))
+        let state = &mut self.tables[table.index()];
+        let id = state.flows.find(k.key(), k.hash, None)?;
+        state.flows.entry_mut(id).0.last_time = self.before;
+        Some(FlowRef::new(table, id).in_part(state.part))
     }
 
     /// Creates the flow that a program requests. If the table is full, returns the flow that has to end first: the one
@@ -272,7 +276,7 @@ impl Flows {
             let ranks = Ranks::new(matcher, overload.priorities());
             let victim = state
                 .nearest_to_timeout(packet.time.0, |layout, data, streams| ranks.of(layout, data, streams))
-                .map(|id| FlowRef::new(table, id));
+                .map(|id| FlowRef::new(table, id).in_part(state.part));
             counters.flows_refused += u64::from(victim.is_none());
             return Err(victim);
         };
@@ -293,7 +297,7 @@ impl Flows {
             let verdict = SessionVerdict { met: self.plan.absent(&over), ..over };
             state.layout.set_verdict(&self.plan, state.flows.entry_mut(id).1, &verdict);
         }
-        Ok(FlowHit::new(table, id, responder, true))
+        Ok(FlowHit::new(table, id, responder, true).in_part(state.part))
     }
 
     /// Lets a table grow, if the account admits that and the system has the memory.
@@ -305,6 +309,9 @@ impl Flows {
         let grows = overload.admits_growth(bytes, held_bytes) && state.grant().is_ok();
         if grows {
             overload.charge_tables(bytes);
+            if let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.is_shared(table)) {
+                sharing.granted_bytes += bytes;
+            }
         }
         grows
     }
@@ -364,7 +371,8 @@ impl Flows {
 
     /// Bytes of all grants to tables.
     pub fn granted_bytes(&self) -> usize {
-        self.tables.iter().map(|table| table.granted_bytes(self.wants_streams)).sum()
+        let shared = self.sharing.as_ref().map_or(0, |sharing| sharing.granted_bytes);
+        self.tables.iter().map(|table| table.granted_bytes(self.wants_streams)).sum::<usize>() + shared
     }
 
     /// The parts of a flow.
@@ -479,42 +487,73 @@ impl Flows {
         one.first_packet.cmp(&two.first_packet).then_with(|| (a.table, one.key()).cmp(&(b.table, two.key())))
     }
 
-    /// Flows whose deadline is at or before `now`, in the order of deadlines.
+    /// Flows whose deadline is at or before `now`, in the order of deadlines; of shared tables, those at or before the time
+    /// that all workers have reached.
     #[inline]
-    pub fn expire(&mut self, now: i64) -> Vec<(i64, FlowRef)> {
+    pub fn expire(&mut self, now: i64) -> Vec<Ending> {
         let mut due = vec![];
         for (index, state) in self.tables.iter_mut().enumerate() {
-            let (flows, timeouts) = (&state.flows, state.layout.timeouts);
-            let is_set_back = state.wheel.is_later_than(now);
-            let deadline_of = |id: FlowId| {
-                if !flows.is_live(id) {
-                    return None;
-                }
-                let (header, data) = flows.entry(id);
-                let timeout_ns = timeouts.ns(data);
-                // After the clock was set back, a flow that lies too far ahead is over, like one that lies behind.
-                // Without that, the flow waits for a second packet that confirms its time.
-                let is_ahead = is_set_back && header.last_time.saturating_sub(now) > timeout_ns;
-                Some(if is_ahead { now } else { header.last_time.saturating_add(timeout_ns) })
-            };
-            self.expired.clear();
-            state.wheel.advance(now, deadline_of, &mut self.expired);
-            due.extend(self.expired.drain(..).map(|(at, id)| (at, FlowRef::new(Table(index as u32), id))));
+            state.expire(Table(index as u32), now, &mut self.expired, &mut due);
         }
-        if due.len() > 1 {
-            due.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| self.in_order(a.1, b.1)));
+        if let Some(sharing) = &mut self.sharing {
+            let reached = sharing.reach(now);
+            for (table, part) in sharing.own_parts() {
+                sharing.take(&mut self.tables, table, part);
+                self.tables[table.index()].expire(table, reached, &mut self.expired, &mut due);
+            }
+            sharing.give_back(&mut self.tables);
         }
+        // The flows of each table are in order already.
+        due.sort_by_key(|ending| (ending.at, ending.first_packet));
         due
     }
 
-    /// All flows, in the order of their first packets.
-    pub fn all(&self) -> Vec<FlowRef> {
+    /// All flows, in the order of their first packets, and those of shared tables if this worker is the last one to end.
+    pub fn all(&mut self) -> Vec<Ending> {
         let mut all = vec![];
         for (index, state) in self.tables.iter().enumerate() {
-            all.extend(state.flows.in_order().into_iter().map(|id| FlowRef::new(Table(index as u32), id)));
+            all.extend(state.all(Table(index as u32)));
         }
-        all.sort_unstable_by(|&a, &b| self.in_order(a, b));
+        if let Some(sharing) = &mut self.sharing {
+            for (table, part) in sharing.last_parts() {
+                sharing.take(&mut self.tables, table, part);
+                all.extend(self.tables[table.index()].all(table));
+            }
+            sharing.give_back(&mut self.tables);
+        }
+        all.sort_by_key(|ending| ending.first_packet);
         all
+    }
+
+    /// Takes the part that has the flow which a program requests, if workers share the flow's table. The key is hashed.
+    #[inline]
+    pub fn take_part(&mut self, k: &Continuation) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.take_of(&mut self.tables, Table(k.table), k.hash);
+        }
+    }
+
+    /// Gives back the part of a shared table that the worker has.
+    #[inline]
+    pub fn give_back(&mut self) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.give_back(&mut self.tables);
+        }
+    }
+
+    /// Whether a flow has not ended; if workers share its table, its part is then taken.
+    pub fn reach(&mut self, flow: FlowRef, first_packet: u64) -> bool {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.take(&mut self.tables, flow.table, flow.part);
+        }
+        self.is_live(flow) && self.first_packet(flow) == first_packet
+    }
+
+    /// All workers that share tables wait for each other here, before they change their plans.
+    pub fn meet(&self) {
+        if let Some(sharing) = &self.sharing {
+            sharing.meet();
+        }
     }
 
     /// Records the packet's terms for a flow that is part of a connection. For the connection itself they are
@@ -526,14 +565,14 @@ impl Flows {
     }
 
     /// The next bytes that wait in a flow's sequence, in order, with the gap before them, which nothing will fill.
-    pub fn flush_sequence(&mut self, FlowRef { table, id }: FlowRef, side: Direction) -> Option<Passed> {
+    pub fn flush_sequence(&mut self, FlowRef { table, id, .. }: FlowRef, side: Direction) -> Option<Passed> {
         let state = &mut self.tables[table.index()];
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
         self.sequences.flush(state.layout.sequence?, record, side)
     }
 
     /// Finishes a direction's sequence at the end of its flow: bytes behind its last number are discarded.
-    pub fn finish_sequence(&mut self, FlowRef { table, id }: FlowRef, side: Direction) {
+    pub fn finish_sequence(&mut self, FlowRef { table, id, .. }: FlowRef, side: Direction) {
         let state = &mut self.tables[table.index()];
         let Some(sequence) = state.layout.sequence else { return };
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
@@ -546,7 +585,7 @@ impl Flows {
     }
 
     /// What became of the numbers of each direction, if the flow has a sequence.
-    pub fn outcomes(&mut self, FlowRef { table, id }: FlowRef) -> Option<[Outcome; 2]> {
+    pub fn outcomes(&mut self, FlowRef { table, id, .. }: FlowRef) -> Option<[Outcome; 2]> {
         let state = &mut self.tables[table.index()];
         let sequence = state.layout.sequence?;
         let data = state.flows.entry_mut(id).1;
@@ -559,7 +598,7 @@ impl Flows {
 
     /// Counts the bytes that wait behind a hole in a direction whose messages are read: strict mode passes over no
     /// hole.
-    pub fn lose_unread(&mut self, FlowRef { table, id }: FlowRef) {
+    pub fn lose_unread(&mut self, FlowRef { table, id, .. }: FlowRef) {
         let state = &mut self.tables[table.index()];
         let (layout, Some(sequence)) = (state.layout, state.layout.sequence) else { return };
         let data = state.flows.entry_mut(id).1;
@@ -589,7 +628,7 @@ impl Flows {
         {
             self.outer_bytes -= outer_cost(&old);
         }
-        let FlowRef { table, id } = flow;
+        let FlowRef { table, id, .. } = flow;
         let state = &mut self.tables[table.index()];
         if let Some(sequence) = state.layout.sequence {
             let data = state.flows.entry_mut(id).1;
@@ -605,9 +644,7 @@ impl Flows {
 
     /// Adds the counters of tables and sequences.
     pub fn count(&self, counters: &mut Counters) {
-        for state in &self.tables {
-            counters.flow.flows_peak += state.flows.live_peak() as u64;
-        }
+        self.for_each_table(|state| counters.flow.flows_peak += state.flows.live_peak() as u64);
         counters.sequence.merge(self.sequences.counters());
         counters.message.merge(&self.messages.counters);
     }
@@ -619,8 +656,20 @@ impl Flows {
 
     /// The number of flows, and the bytes that the tables occupy.
     pub fn size(&self) -> (u64, u64) {
-        let flows = self.tables.iter().map(|t| t.flows.len() as u64).sum();
-        (flows, self.tables.iter().map(|t| t.flows.bytes() as u64).sum())
+        let (mut flows, mut bytes) = (0, 0);
+        self.for_each_table(|state| {
+            flows += state.flows.len() as u64;
+            bytes += state.flows.bytes() as u64;
+        });
+        (flows, bytes)
+    }
+
+    /// Calls `each` with every table, and with the parts of shared tables if this worker counts them.
+    fn for_each_table(&self, mut each: impl FnMut(&TableState)) {
+        self.tables.iter().for_each(&mut each);
+        if let Some(sharing) = &self.sharing {
+            sharing.count(each);
+        }
     }
 }
 

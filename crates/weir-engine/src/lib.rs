@@ -10,6 +10,7 @@
 //! * [`clock`]: the time, from packets.  [`timer`]: when idle flows end.
 //! * [`sequence`]: out-of-order bytes, kept until they are next.
 //! * [`stream`]: the in-order bytes of a direction for subscribers: cutoffs, chunks, overload.
+//! * [`sharing`]: tables that workers share.
 //! * `matcher`: which questions an item is for.  `delivery`: passes it to the subscriber; `stream_delivery`: streams.
 //! * `effects`: items that wait for the end of a packet.  `settle`: decides them.  `emitted`: events of a packet.
 //!   [`end_event`]: events at the ends of flows.
@@ -54,6 +55,7 @@ pub mod sequence;
 mod sessions;
 mod sets;
 mod settle;
+pub mod sharing;
 pub mod stage;
 pub mod stream;
 mod stream_delivery;

@@ -7,7 +7,7 @@
 
 use crate::counters::Account;
 use crate::delivery::{Delivery, PacketView};
-use crate::effects::Effects;
+use crate::effects::{Effects, OverFlow};
 use crate::flow::EndReason;
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
@@ -52,7 +52,7 @@ impl Lane {
 pub(crate) struct Place {
     pub nesting: Nesting,
     /// The flow found last that is no connection and whose end an event reports: it collects the classes of its packets.
-    reporting: Option<FlowHit>,
+    reporting: Option<OverFlow>,
     lookups: u32,
 }
 
@@ -125,6 +125,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
                 Ok(flow) => {
                     self.place.lookups += 1;
                     self.lane.step = self.run_tail(flow);
+                    self.flows.give_back();
                 }
                 Err(advance) => return advance,
             }
@@ -142,6 +143,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             self.flows.hash(k);
             *likely = None;
         }
+        self.flows.take_part(k);
         if let Some(rereading) = &self.rereading
             && rereading.is_of_the_past(self.flows, k)
         {
@@ -157,9 +159,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             Lookup::Unknown => self.make()?,
         };
         let table = flow.table();
-        if self.flows.reports_ends_alone(table) {
-            self.place.reporting = Some(flow);
-        }
+        self.note_reporting(flow);
         if !self.flows.is_observed(table) {
             self.note_fragment(flow);
         } else if self.place.nesting.enter(flow, self.flows.is_part(table)) {
@@ -173,18 +173,30 @@ impl<S: Subscriber> PacketRun<'_, S> {
 
     /// Creates a flow that replaces the flow found last, as the program requests.
     fn restart(&mut self) -> Result<FlowHit, Advance> {
+        self.flows.take_part(&self.lane.k);
         if let Some(old) = self.flows.restarted(&self.lane.k) {
             return Err(Advance::Ends(old, EndReason::Restart));
         }
         let flow = self.make()?;
-        if self.flows.reports_ends_alone(flow.table()) {
-            self.place.reporting = Some(flow);
-        }
+        self.note_reporting(flow);
         if self.place.nesting.restart(flow) {
             self.record_outer(flow);
         }
         self.note_fragment(flow);
         Ok(flow)
+    }
+
+    /// If events alone report the end of the flow: records that the packet belongs to the flow.
+    #[inline]
+    fn note_reporting(&mut self, flow: FlowHit) {
+        if self.flows.reports_ends_alone(flow.table()) {
+            self.place.reporting = Some(self.named(flow));
+        }
+    }
+
+    fn named(&self, flow: FlowHit) -> OverFlow {
+        let flow = flow.flow();
+        OverFlow { flow, first_packet: self.flows.first_packet(flow) }
     }
 
     /// If the flow is a datagram, and a question asks for its fragments: records that the packet is one of them.
@@ -231,6 +243,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         let Some(rereading) = &self.rereading else { return };
         let Lane { k, step, .. } = &mut *self.lane;
         self.flows.hash(k);
+        self.flows.take_part(k);
         let retraced = match self.flows.known(k) {
             Some(found) if self.place.nesting.carrier().is_none() && found.flow() == rereading.flow => {
                 Retraced::Carrier(found)
@@ -239,6 +252,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             None => Retraced::Gone,
         };
         *step = retrace(self.flows, self.at, k, &mut self.effects.emitted, retraced);
+        self.flows.give_back();
         if let Retraced::Carrier(carrier) = retraced {
             self.place.nesting.carry(carrier);
         }
@@ -277,7 +291,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             self.flows.schedule(flow, now, millis);
         } else if self.flows.is_seen(flow.table()) {
             // The flow decides about its last packet first, and its messages are read.
-            self.effects.push_over(flow.flow());
+            self.effects.push_over(self.named(flow));
         } else {
             self.flows.remove_unseen(flow.flow(), &mut self.delivery.counters.flow);
             if !self.effects.forget_datagram(flow.flow()) {
@@ -365,8 +379,11 @@ impl<S: Subscriber> PacketRun<'_, S> {
                 is_for_others |= all & matcher.other_classes().word(word) != 0;
             });
         }
-        if let Some(found) = self.place.reporting {
-            self.flows.record_terms(found.flow(), terms, |_, _| {});
+        if let Some(OverFlow { flow, first_packet }) = self.place.reporting {
+            if self.flows.reach(flow, first_packet) {
+                self.flows.record_terms(flow, terms, |_, _| {});
+            }
+            self.flows.give_back();
         }
         if let Some(found) = connection.filter(|_| is_tracked)
             && let Some(tracked) = self.flows.tracked(found, packet, frame)

@@ -17,6 +17,7 @@
 //! Next: `packet_run` (one packet), `host` (functions for tails), `matcher` and `delivery` (which questions receive
 //! the packet, and how), `flow_end` (how a flow ends), [`worker`](crate::worker) (state between bursts).
 
+use crate::effects::OverFlow;
 use crate::flow::EndReason;
 use crate::flow_end::end_flow;
 use crate::packet_ctx::PacketCtx;
@@ -122,9 +123,14 @@ impl<S: Subscriber> Worker<S> {
                 Advance::Ends(flow, reason) => end_flow(run.flows, run.delivery, run.effects, flow, reason),
             }
         }
-        while let Some(flow) = self.effects.next_over() {
-            self.end_flow(flow, EndReason::Closed);
+        while let Some(OverFlow { flow, first_packet }) = self.effects.next_over() {
+            if self.flows.reach(flow, first_packet) {
+                self.end_flow(flow, EndReason::Closed);
+            } else {
+                self.effects.forget_over(flow);
+            }
         }
+        self.flows.give_back();
         self.flows.messages.end_packet();
         lane.k.release();
         self.shed_excess();

@@ -9,6 +9,7 @@ use crate::plan::{Plan, SessionVerdict};
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
 use crate::sets::ClassSet;
+use crate::sharing::PARTS;
 use crate::stream::{FlowStreams, StreamSlots};
 use crate::table::{FlowId, FlowTable, Full, GRANT_FLOWS, Header};
 use crate::timeouts::Timeouts;
@@ -34,6 +35,8 @@ pub(crate) struct TableState {
     /// As `sessions`, but empty if no question is about streams.
     pub streams: StreamSlots,
     pub layout: TableLayout,
+    /// The number of the part, if workers share the table; else 0.
+    pub part: u8,
 }
 
 /// Properties that all flows of a table share.
@@ -236,14 +239,24 @@ impl TableState {
             sessions: vec![],
             streams: StreamSlots::default(),
             layout: TableLayout::of(table, plan),
+            part: 0,
         }
+    }
+
+    /// An empty part of a table that `workers` workers share: all parts together have as many flows as tables of their
+    /// own would have.
+    pub fn part(table: Table, plan: &Plan, part: u8, workers: usize) -> Self {
+        let flows_max = plan.limits.flows_max.saturating_mul(workers).div_ceil(PARTS);
+        let mut state = Self::of(table, plan);
+        state.flows = state.flows.limited_to(flows_max);
+        Self { part, ..state }
     }
 
     /// The parts of a flow, and its variables.
     #[inline]
     pub fn tail<'a>(
         &'a mut self,
-        FlowRef { table, id }: FlowRef,
+        FlowRef { table, id, part }: FlowRef,
         shared: SharedState<'a>,
         plan: &'a Plan,
     ) -> (TailFlow<'a>, &'a mut [u8]) {
@@ -255,7 +268,7 @@ impl TableState {
         }
         let layout = &self.layout;
         let open = None;
-        let tail = TailFlow { table, id, header, sessions, streams, shared, layout, open, plan };
+        let tail = TailFlow { table, id, part, header, sessions, streams, shared, layout, open, plan };
         (tail, data)
     }
 }
@@ -284,6 +297,8 @@ pub(crate) struct SharedState<'a> {
 pub(crate) struct TailFlow<'a> {
     pub table: Table,
     pub id: FlowId,
+    /// The part of the table, if workers share the table.
+    pub part: u8,
     pub header: &'a mut Header,
     pub sessions: Option<&'a mut FlowSessions>,
     pub streams: Option<&'a mut FlowStreams>,
@@ -296,7 +311,7 @@ pub(crate) struct TailFlow<'a> {
 
 impl TailFlow<'_> {
     pub fn flow_ref(&self) -> FlowRef {
-        FlowRef::new(self.table, self.id)
+        FlowRef::new(self.table, self.id).in_part(self.part)
     }
 
     /// Bytes that the worker's flows hold besides what sessions and streams do.

@@ -11,6 +11,7 @@ use crate::memory::Memory;
 use crate::packet_run::Lane;
 use crate::plan::Plan;
 use crate::ranks::Ranks;
+use crate::sharing::{Ending, SharedTables, Sharing};
 use crate::stage::{Stage, Stages};
 use crate::stream::{Due, Moment};
 use crate::subscriber::{Order, Subscriber};
@@ -26,7 +27,7 @@ const ENDING_FLOWS: usize = 128;
 /// Idle time after which a flow gives up the memory that it holds, if memory is short: 10 s.
 const IDLE_NS: i64 = 10_000_000_000;
 
-/// One worker. Workers share only the plan.
+/// One worker. Workers share the plan, and the tables that the plan declares as scattered.
 pub struct Worker<S> {
     pub(crate) program: Arc<dyn Program>,
     pub(crate) plan: Arc<Plan>,
@@ -38,9 +39,9 @@ pub struct Worker<S> {
     is_finished: bool,
     memory_peak: Memory,
     /// Flows that are still to end at the end of the capture; the last one comes next.
-    ending: Vec<FlowRef>,
-    /// Flows whose time-out has passed, with their deadlines; the last one comes next.
-    expiring: Vec<(i64, FlowRef)>,
+    ending: Vec<Ending>,
+    /// Flows whose time-out has passed; the last one comes next.
+    expiring: Vec<Ending>,
 }
 
 impl<S: Subscriber> Worker<S> {
@@ -60,6 +61,19 @@ impl<S: Subscriber> Worker<S> {
         }
     }
 
+    /// Shares tables with other workers; `number` is the worker's number among them, from 0.
+    #[must_use]
+    pub fn with_shared(mut self, tables: Option<&Arc<SharedTables>>, number: usize) -> Self {
+        self.flows.sharing = tables.map(|tables| Sharing::new(Arc::clone(tables), number));
+        self
+    }
+
+    /// Waits for all workers that share tables, if their plans are changed by threads of their own: each worker calls
+    /// this before [`change`](Self::change). Workers that one thread changes do not call this.
+    pub fn meet(&self) {
+        self.flows.meet();
+    }
+
     /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970). Callers pass the
     /// [start of a tick](crate::clock::Clock::ticked). Each call ends a few flows, so the caller can take their results
     /// in between; returns `true` while there are more, and then the caller calls again before it passes packets.
@@ -76,15 +90,14 @@ impl<S: Subscriber> Worker<S> {
         }
         let due = self.expiring.split_off(self.expiring.len().saturating_sub(ENDING_FLOWS));
         let ended = due.len();
-        for (deadline, flow) in due.into_iter().rev() {
-            if !self.flows.is_live(flow) {
-                // The last messages of another flow ended this one already.
-                continue;
+        for Ending { at, flow, first_packet } in due.into_iter().rev() {
+            // The last messages of another flow may have ended this one already.
+            if self.flows.reach(flow, first_packet) {
+                self.delivery.order = Order { burst, phase: 1, at, flow: first_packet };
+                self.end_flow(flow, EndReason::Idle);
             }
-            let first_packet = self.flows.first_packet(flow);
-            self.delivery.order = Order { burst, phase: 1, at: deadline, flow: first_packet };
-            self.end_flow(flow, EndReason::Idle);
         }
+        self.flows.give_back();
         let more = !self.expiring.is_empty();
         if !more {
             self.shed_idle(burst, now);
@@ -104,16 +117,14 @@ impl<S: Subscriber> Worker<S> {
         }
         let began = self.delivery.stages.begin();
         let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
-        for &flow in ending.iter().rev() {
-            if !self.flows.is_live(flow) {
-                // The last messages of another flow ended this one already, or created a flow in its slot that ended,
-                // too.
-                continue;
+        for &Ending { flow, first_packet, .. } in ending.iter().rev() {
+            // The last messages of another flow may have ended this one already.
+            if self.flows.reach(flow, first_packet) {
+                self.delivery.order = Order { burst, phase: 3, at: first_packet as i64, flow: first_packet };
+                self.end_flow(flow, EndReason::EndOfCapture);
             }
-            let first_packet = self.flows.first_packet(flow);
-            self.delivery.order = Order { burst, phase: 3, at: first_packet as i64, flow: first_packet };
-            self.end_flow(flow, EndReason::EndOfCapture);
         }
+        self.flows.give_back();
         self.delivery.stages.end(Stage::Expire, ending.len(), began);
         !self.ending.is_empty()
     }

@@ -33,7 +33,8 @@
 //! `block` and so on stand for `v7`, `table0`, `block3`.
 //! ```text
 //! declaration = graph "NAME"
-//!             | tableN NAME [two_sided] [observed] [ends] [delivers] [asked] [part NAME] [carries NAME]
+//!             | tableN NAME [two_sided] [observed] [ends] [delivers] [asked] [scattered]
+//!               [part NAME] [carries NAME]
 //!                      [key (KEY_PART,*)] [timeout_ms NUMBER]
 //!             | varN table VAR (u8 | u16 | u32 | u64 | letters MAX) [each_side] [observed]
 //!             | sequenceN table NAME bits BITS from (first | zero) metas COUNT [wholes COUNT]
@@ -405,6 +406,8 @@ pub struct TableDecl {
     /// Whether decisions about packets depend on the state of the flows. If so, flows are kept even without a
     /// subscriber.
     pub asked: bool,
+    /// Whether packets of an instance may reach several workers. If so, workers share the table.
+    pub scattered: bool,
     /// The connection of which a flow is part, by name. The part has the same key and no record of its own; if the
     /// connection was looked up before, its packets are those of the connection.
     pub part: Option<String>,

@@ -7,6 +7,7 @@ use weir_compile::{FieldKey, StackCatalog};
 use weir_engine::flow::{address, endpoints};
 use weir_engine::subscriber::EventView;
 use weir_ir::graph::Graph;
+use weir_ir::key::Hosts;
 use weir_lang::diag::Diagnostic;
 use weir_lang::filter::{Filter, Predicate};
 use weir_lang::model::Stack;
@@ -114,13 +115,19 @@ impl EventRows {
         values[2] = view.packet.map_or(Value::Absent, Value::Unsigned);
         let (table, header) = view.flow;
         let declared = &graph.tables[table.index()];
+        let ends = declared.key.ends();
+        let (originator, responder) = endpoints(ends, header);
         if declared.two_sided {
-            let (originator, responder) = endpoints(declared.key.ends(), header);
             values[3] = Value::Text(flow_id::uid(graph, table, header).into());
-            values[4] = flow_id::host(declared.key.ends().hosts, originator.address);
-            values[5] = Value::Unsigned(u64::from(originator.port));
-            values[6] = flow_id::host(declared.key.ends().hosts, responder.address);
-            values[7] = Value::Unsigned(u64::from(responder.port));
+        }
+        for (side, end) in [originator, responder].into_iter().enumerate() {
+            // An instance of one side has what its key has.
+            if declared.two_sided || ends.hosts == Hosts::Addresses && ends.addresses[side].is_some() {
+                values[4 + 2 * side] = flow_id::host(ends.hosts, end.address);
+            }
+            if declared.two_sided || ends.ports[side].is_some() {
+                values[5 + 2 * side] = Value::Unsigned(u64::from(end.port));
+            }
         }
         let columns = self.events[index].columns.iter().zip(&self.places[index]);
         for (at, (column, &place)) in columns.enumerate() {

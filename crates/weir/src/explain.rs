@@ -47,6 +47,13 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
             &format!("{}   (connections that differ in one of these are different)", context.join(", ")),
         );
     }
+    let tables = &compiled.graph().tables;
+    let shared: Vec<&str> = tables.iter().filter(|table| table.scattered).map(|table| &*table.name).collect();
+    if !shared.is_empty() {
+        let why = "packets of one instance may reach several workers; with `-j` they share a table, and the order of \
+                   packets of different workers is not fixed";
+        line(&mut text, "shared", &format!("{}   ({why})", shared.join(", ")));
+    }
     for (index, (state, what)) in machine::machine(compiled).iter().enumerate() {
         line(&mut text, if index == 0 { "states" } else { "" }, &format!("{state:<7} {what}"));
     }

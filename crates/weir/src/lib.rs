@@ -33,6 +33,7 @@ mod question_worker;
 mod row_filter;
 mod run;
 mod session_rows;
+mod skew;
 mod split_run;
 #[cfg(test)]
 mod split_run_tests;

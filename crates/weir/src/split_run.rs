@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 use weir_engine::plan::Plan;
+use weir_engine::sharing::SharedTables;
 use weir_packet::{Poll, Source, SourceError};
 
 /// Limit of reports of all workers that wait to be taken.
@@ -150,6 +151,7 @@ pub(crate) fn run_split(
 ) -> Outcome {
     let mut outcome = Outcome::default();
     merger.separate(&compiled.plan, sources.len());
+    let shared = SharedTables::of(&compiled.plan, sources.len());
     std::thread::scope(|scope| {
         let count = sources.len();
         let (sender, reports) = sync_channel::<Report>(REPORTS_MAX);
@@ -157,7 +159,7 @@ pub(crate) fn run_split(
         for (worker, source) in sources.into_iter().enumerate() {
             let (change, changed) = channel();
             changes.push(change);
-            let work = WorkerLoop::new(compiled, parts);
+            let work = WorkerLoop::new(compiled, parts).with_shared(shared.as_ref(), worker);
             let reports = Reports { worker, sender: sender.clone() };
             threads.push(scope.spawn(move || run_worker(work, source, &changed, &reports)));
         }

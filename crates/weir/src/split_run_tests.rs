@@ -1,6 +1,7 @@
 //! Tests of runs with a split source: the two orders, changed questions, and an idle worker.
 
 use crate::compile::{Ask, Compiled, Compiler, Options};
+use crate::events::EventRows;
 use crate::item::{Item, Shape};
 use crate::ordering::Ordering;
 use crate::outcome::{Changes, Outcome};
@@ -10,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weir_compile::Need;
+use weir_compile::events::EventSet;
 use weir_engine::plan::Want;
 use weir_io::{CaptureReader, MemoryPacket, MemorySource};
 use weir_packet::{Burst, Poll, Source, SourceError, SourceStats, Timestamp};
@@ -78,6 +80,7 @@ impl Changes for Rows {
                 row.tunnel_parents.clear();
                 self.rows.push((question, format!("{row:?}")));
             }
+            Item::Event(row) => self.rows.push((question, format!("{row:?}"))),
             _ => {}
         }
     }
@@ -151,6 +154,49 @@ fn questions_that_stay_do_not_notice_a_change_where_workers_have_sources_of_thei
     staying.retain(|(question, _)| *question < 2);
     staying.sort();
     assert_eq!(staying, expected);
+}
+
+const HOSTS: &str = "
+//! Every packet's source
+protocol source { instance (below.src)  vars { packets: u32 }  count { packets += 1 }  timeout 60m
+    event seen on end { packets } \"all packets of a host\" }
+//! Above UDP
+stack sources extends internet { udp -> source }
+";
+
+/// All workers wait for each other before they change, and no count is lost.
+#[test]
+fn shared_tables_survive_changes_where_workers_have_sources_of_their_own() {
+    let mut compiler = Compiler::default();
+    compiler.add("sources.weir", HOSTS).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let seen = EventRows::of(compiler.stack(), &["source.seen".to_string()]).expect("it is declared").asked;
+    let question = |filter: &str, want, events: &EventSet| Ask {
+        filter: filter.to_string(),
+        need: Need { events: events.clone(), ..Need::default() },
+        want,
+    };
+    let program = |other| {
+        let asks = [question("", Want::Events, &seen), question("tcp", other, &EventSet::EMPTY)];
+        let options = Options { ordering: BY_WORKER, ..Options::default() };
+        compiler.compile(&asks, &options).unwrap_or_else(|wrong| panic!("{wrong}"))
+    };
+    let programs = [program(Want::Connections), program(Want::Nothing)];
+    let run = |workers, programs: &[Compiled]| {
+        let mut rows = Rows { programs: programs.to_vec(), ..Rows::default() };
+        let (mut source, first) = (Slow(Box::new(capture())), program(Want::Nothing));
+        let outcome = run_changing(&compiler, first, &mut source, &[], workers, &mut rows, &mut |_| ());
+        let mut events = rows.rows;
+        events.retain(|(question, _)| *question == 0);
+        events.sort();
+        (events, outcome.swaps.0)
+    };
+    let (expected, _) = run(1, &[]);
+    assert!(expected.len() > 3, "{expected:?}");
+    for workers in [2, 3] {
+        let (events, changes) = run(workers, &programs);
+        assert!(changes > 1, "{changes} changes");
+        assert_eq!(events, expected, "{workers} workers");
+    }
 }
 
 /// A source with two parts: one has a packet; the other one has nothing, not even a time, until the packet was

@@ -8,6 +8,7 @@ use crate::worker_parts::{WorkerParts, gather, read};
 use std::sync::Arc;
 use weir_engine::clock::Clock;
 use weir_engine::plan::Plan;
+use weir_engine::sharing::SharedTables;
 use weir_engine::stage::Stages;
 use weir_engine::worker::Worker;
 use weir_packet::{Burst, Poll, Source, SourceError};
@@ -33,6 +34,12 @@ impl WorkerLoop {
             burst: Burst::default(),
             stages: Stages::new(compiled.plan.timed),
         }
+    }
+
+    /// Shares tables with other workers, as [`Worker::with_shared`].
+    pub fn with_shared(mut self, tables: Option<&Arc<SharedTables>>, number: usize) -> Self {
+        self.worker = self.worker.with_shared(tables, number);
+        self
     }
 
     /// Polls the source once, and processes its packets, or the time that it claims. While many flows end at the same
@@ -77,8 +84,9 @@ impl WorkerLoop {
         std::mem::take(&mut self.worker.subscriber().yielded)
     }
 
-    /// Changes the program.
+    /// Changes the program, once all workers that share tables do.
     pub fn change(&mut self, plan: &Arc<Plan>, parts: &WorkerParts) {
+        self.worker.meet();
         parts.change(self.worker.subscriber());
         self.worker.change(Arc::clone(plan));
     }

@@ -7,6 +7,7 @@ use crate::batch_worker::{Batch, CountedWorker};
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::ordered_merge::Merger;
 use crate::outcome::Outcome;
+use crate::skew::Skew;
 use crate::units::PacketKeys;
 use crate::work_queues::{BATCHES_MAX, EndAll, WorkQueues};
 use crate::worker_parts::{WorkerParts, gather, read};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use weir_compile::{DISPATCH_SLOTS, Need};
 use weir_engine::clock::Clock;
 use weir_engine::plan::{Plan, Want};
+use weir_engine::sharing::SharedTables;
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
 use weir_ir::abi::{Continuation, TIMEOUT_MS};
@@ -31,6 +33,8 @@ enum Filled {
     Pause,
     /// No packet waits, and the batch is empty.
     Idle,
+    /// The next packets wait until no others are in flight.
+    Skewed,
     End,
 }
 
@@ -46,6 +50,8 @@ pub(crate) struct Dispatcher {
     /// The time that the workers know.
     time: i64,
     balancer: Balancer,
+    /// Of workers that share tables.
+    skew: Option<Skew>,
 }
 
 impl Dispatcher {
@@ -63,6 +69,7 @@ impl Dispatcher {
             number: 0,
             time: i64::MIN,
             balancer,
+            skew: Skew::of(&compiled.stack),
         })
     }
 
@@ -74,7 +81,14 @@ impl Dispatcher {
         let mut filled = Filled::More;
         for _ in 0..BATCH_BURSTS {
             let mut burst = Burst::default();
-            match read(source, &mut burst, &mut outcome.stages) {
+            let polled = match self.skew.as_mut().and_then(Skew::take_rest) {
+                Some(rest) => {
+                    burst = rest;
+                    Ok(Poll::Packets)
+                }
+                None => read(source, &mut burst, &mut outcome.stages),
+            };
+            match polled {
                 // Packets so far do not wait for later ones.
                 Ok(Poll::Idle { now }) => {
                     self.split_all(&bursts, shares, outcome);
@@ -83,10 +97,16 @@ impl Dispatcher {
                 }
                 Ok(Poll::Packets) => {
                     let began = outcome.stages.begin();
-                    self.add_keys(&burst);
                     // Batches wait longer than the memory of a burst is valid.
-                    bursts.push(burst.hold());
+                    let mut burst = burst.hold();
+                    let is_skewed = self.skew.as_mut().is_some_and(|skew| skew.cut(&mut burst));
+                    self.add_keys(&burst);
+                    bursts.push(burst);
                     outcome.stages.end(Stage::Dispatch, 0, began);
+                    if is_skewed {
+                        filled = Filled::Skewed;
+                        break;
+                    }
                 }
                 Ok(Poll::End) => {
                     filled = Filled::End;
@@ -216,7 +236,11 @@ pub(crate) fn run_many(
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Outcome {
     let mut outcome = Outcome { stages: Stages::new(compiled.plan.timed), ..Outcome::default() };
-    let new = |_| CountedWorker::new(Worker::new(Arc::clone(&compiled.plan), parts.collector()));
+    let shared = SharedTables::of(&compiled.plan, workers);
+    let new = |number| {
+        let worker = Worker::new(Arc::clone(&compiled.plan), parts.collector());
+        CountedWorker::new(worker.with_shared(shared.as_ref(), number))
+    };
     let queues = WorkQueues::new((0..workers).map(new));
     std::thread::scope(|scope| {
         let queues = &queues;
@@ -238,7 +262,8 @@ pub(crate) fn run_many(
             }
             sent += 1;
             // Workers may lag behind while packets come. If none come, their rows do not wait for the next batch.
-            let behind_max = if filled == Filled::Idle { 0 } else { BATCHES_MAX };
+            let is_behind = !matches!(filled, Filled::Idle | Filled::Skewed);
+            let behind_max = if is_behind { BATCHES_MAX } else { 0 };
             while sent - merged > behind_max {
                 merger.take_batch(queues.take_batch());
                 merged += 1;

@@ -4,6 +4,7 @@
 //! if the fragment were the datagram; from other fragments, only the key of the datagram.
 
 use super::Lower;
+use crate::dispatch::is_shared;
 use weir_ir::build::Variable;
 use weir_ir::graph::{BinaryOp, CompareOp, Op, Out, Type, Value};
 use weir_lang::model::{EdgeKind, LayerId};
@@ -50,7 +51,8 @@ impl Lower<'_> {
 
     /// Marks the packet before a layer's header is checked: if the header is cut off, the connection is unknown.
     pub(super) fn lower_unknown_dispatch(&mut self, id: LayerId) {
-        let has_instances = self.layer(id).protocol.instance.is_some() && !self.hands_up(id);
+        let has_instances =
+            self.layer(id).protocol.instance.is_some() && !self.hands_up(id) && !is_shared(self.stack, id);
         if let Some(vars) = self.dispatch.filter(|_| has_instances) {
             let (before, none) = (self.b.read(vars.outermost), self.b.int(0));
             let is_first = self.b.compare(CompareOp::Eq, before, none);
@@ -71,6 +73,9 @@ impl Lower<'_> {
             self.keep_first(vars.hosts, sum, HOSTS);
         }
         let Some(instance) = &self.layer(id).protocol.instance else { return };
+        if is_shared(self.stack, id) {
+            return;
+        }
         let quoted = self.b.read(self.quoted);
         let mut is_keyed = self.b.one(Op::Not(quoted));
         if let Some(when) = &instance.condition {

@@ -171,6 +171,7 @@ impl Lower<'_> {
             part: whole_of(self.stack, id).filter(|_| two_sided),
             carries: self.layer(id).carries.clone(),
             key: self.key_layout(id, instance),
+            scattered: crate::dispatch::is_shared(self.stack, id),
             asked: two_sided && self.asked[usize::from(id.0)],
             observed: two_sided && (self.need.connections || delivers || ends),
             ends,

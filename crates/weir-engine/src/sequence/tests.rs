@@ -29,6 +29,7 @@ pub(super) fn graph(bits: u8, retain: bool, headers_only: bool) -> Graph {
             ends: false,
             delivers: true,
             asked: false,
+            scattered: false,
             part: None,
             carries: None,
             key: Default::default(),

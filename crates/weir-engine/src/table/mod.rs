@@ -103,6 +103,11 @@ impl FlowTable {
         Self { granted: GRANT_FLOWS, ..self }
     }
 
+    /// The same table with another limit of flows.
+    pub(crate) fn limited_to(self, flows_max: usize) -> Self {
+        Self { flows_max: flows_max.min(u32::MAX as usize - 1), ..self }
+    }
+
     /// The hash of a key, for the other methods: computed once, used three times.
     #[inline(always)]
     pub fn hash(&self, key: &[u64]) -> u64 {

@@ -131,6 +131,7 @@ impl Parser {
             ends: false,
             delivers: false,
             asked: false,
+            scattered: false,
             part: None,
             carries: None,
             key: KeyLayout::default(),
@@ -143,6 +144,7 @@ impl Parser {
                 Some("ends") => &mut table.ends,
                 Some("delivers") => &mut table.delivers,
                 Some("asked") => &mut table.asked,
+                Some("scattered") => &mut table.scattered,
                 Some("part") => {
                     line.advance();
                     table.part = Some(line.name()?);
@@ -165,7 +167,7 @@ impl Parser {
                 }
                 _ => {
                     return Err(line.expected(
-                        "`two_sided`, `observed`, `delivers`, `asked`, `part`, `carries`, `key` or `timeout_ms`",
+                        "`two_sided`, `observed`, `delivers`, `asked`, `scattered`, `part`, `carries`, `key` or `timeout_ms`",
                     ));
                 }
             };

@@ -182,7 +182,8 @@ fn print_table(at: usize, table: &TableDecl, f: &mut Formatter<'_>) -> fmt::Resu
     let ends = flag(table.ends, "ends");
     let delivers = flag(table.delivers, "delivers");
     let asked = flag(table.asked, "asked");
-    write!(f, "table{at} {}{two_sided}{observed}{ends}{delivers}{asked}", Name(&table.name))?;
+    let scattered = flag(table.scattered, "scattered");
+    write!(f, "table{at} {}{two_sided}{observed}{ends}{delivers}{asked}{scattered}", Name(&table.name))?;
     if let Some(whole) = &table.part {
         write!(f, " part {}", Name(whole))?;
     }

@@ -481,6 +481,7 @@ fn declarations(random: &mut Random) -> Graph {
         ends: false,
         delivers: two_sided,
         asked: false,
+        scattered: false,
         part: None,
         carries: None,
         key: Default::default(),

@@ -60,6 +60,7 @@ mod packets;
 mod probing;
 mod quality;
 mod registry;
+mod sharing;
 mod shipped;
 mod streams;
 mod strict;

@@ -1,0 +1,285 @@
+//! Tables that workers share (FlowScope, 2017, section 4).
+//!
+//! A table is shared if packets of one instance may reach several workers: the table is
+//! [scattered](weir_ir::graph::TableDecl::scattered). The hash of a key selects one of [`PARTS`] parts. A worker takes the
+//! part of the flow that a packet requests, runs the packet's tail, and gives the part back; meanwhile no other worker
+//! has access to the flows of the part. A worker has at most one part at a time, so workers never wait for each other in
+//! a circle.
+//!
+//! A part that a worker has stands in the place of the worker's own table, which is empty. The rest of the engine does
+//! not distinguish the two.
+//!
+//! The flows of a part expire at the time that all workers have reached: a worker that is ahead does not end flows that
+//! others still have packets of. The worker that ends last ends the flows that are left.
+
+use crate::flow_ref::FlowRef;
+use crate::plan::Plan;
+use crate::table::FlowId;
+use crate::tables::TableState;
+use parking_lot::lock_api::ArcMutexGuard;
+use parking_lot::{Condvar, Mutex, RawMutex};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use weir_ir::graph::Table;
+
+/// Parts of a shared table: several times as many as workers, so that workers rarely wait.
+pub(crate) const PARTS: usize = 32;
+
+/// The first bit of a hash that selects a part: between the bits of the bucket and those of the tag.
+const HASH_SHIFT: u32 = 40;
+
+/// The tables that the workers of a run share.
+pub struct SharedTables {
+    /// The parts of each table of the graph; none if the table is not shared.
+    tables: Vec<Vec<Arc<Mutex<Part>>>>,
+    /// The time that each worker has reached, nanoseconds since 1970.
+    times: Vec<AtomicI64>,
+    meeting: Mutex<Meeting>,
+    /// A worker has come, or has ended.
+    changed: Condvar,
+}
+
+/// A part of a table.
+struct Part {
+    state: TableState,
+    /// Number of plans so far.
+    plans: u64,
+}
+
+/// Workers that wait for each other.
+#[derive(Default)]
+struct Meeting {
+    waiting: usize,
+    ended: usize,
+    /// Number of meetings so far.
+    held: u64,
+}
+
+impl SharedTables {
+    /// The tables that `workers` workers share when they run `plan`; `None` if there are none.
+    pub fn of(plan: &Plan, workers: usize) -> Option<Arc<Self>> {
+        let graph = plan.program.graph();
+        let is_shared = |table: Table| workers > 1 && graph.tables[table.index()].scattered;
+        let all: Vec<Table> = (0..graph.tables.len() as u32).map(Table).collect();
+        if !all.iter().any(|&table| is_shared(table)) {
+            return None;
+        }
+        let part = |table, part| {
+            let state = TableState::part(table, plan, part, workers);
+            Arc::new(Mutex::new(Part { state, plans: 0 }))
+        };
+        let parts = |&table: &Table| {
+            let count = if is_shared(table) { PARTS } else { 0 };
+            (0..count).map(|number| part(table, number as u8)).collect()
+        };
+        Some(Arc::new(Self {
+            tables: all.iter().map(parts).collect(),
+            times: (0..workers).map(|_| AtomicI64::new(i64::MIN)).collect(),
+            meeting: Mutex::default(),
+            changed: Condvar::new(),
+        }))
+    }
+
+    /// All parts of all tables.
+    fn parts(&self) -> impl Iterator<Item = (Table, u8)> + use<> {
+        let counts: Vec<usize> = self.tables.iter().map(Vec::len).collect();
+        let tables = counts.into_iter().enumerate();
+        tables.flat_map(|(table, count)| (0..count).map(move |part| (Table(table as u32), part as u8)))
+    }
+
+    /// Waits until every worker that has not ended has called this as often as the caller.
+    fn meet(&self) {
+        let mut meeting = self.meeting.lock();
+        meeting.waiting += 1;
+        let held = meeting.held;
+        loop {
+            if meeting.waiting + meeting.ended == self.times.len() {
+                meeting.waiting = 0;
+                meeting.held += 1;
+                self.changed.notify_all();
+            }
+            if meeting.held > held {
+                return;
+            }
+            self.changed.wait(&mut meeting);
+        }
+    }
+}
+
+impl fmt::Debug for SharedTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedTables").field("workers", &self.times.len()).finish_non_exhaustive()
+    }
+}
+
+/// A worker's access to the tables that it shares.
+pub(crate) struct Sharing {
+    shared: Arc<SharedTables>,
+    worker: usize,
+    taken: Option<TakenPart>,
+    /// Number of plans so far.
+    plans: u64,
+    /// Bytes by which this worker let the tables grow; they count in its memory.
+    pub granted_bytes: usize,
+    has_ended: bool,
+}
+
+/// The part that a worker has. While the guard exists, the part's state is in the worker's list of tables, and the
+/// worker's own state is behind the guard.
+struct TakenPart {
+    table: Table,
+    number: u8,
+    guard: ArcMutexGuard<RawMutex, Part>,
+}
+
+impl Sharing {
+    pub fn new(shared: Arc<SharedTables>, worker: usize) -> Self {
+        Self { shared, worker, taken: None, plans: 0, granted_bytes: 0, has_ended: false }
+    }
+
+    #[inline]
+    pub fn is_shared(&self, table: Table) -> bool {
+        !self.shared.tables[table.index()].is_empty()
+    }
+
+    /// Takes the part of `table` that has the key of this hash; waits until no other worker has it. Does nothing if the
+    /// table is not shared.
+    #[inline]
+    pub fn take_of(&mut self, tables: &mut [TableState], table: Table, hash: u64) {
+        self.take(tables, table, (hash >> HASH_SHIFT) as u8 % PARTS as u8);
+    }
+
+    /// Takes a part of a table, as [`take_of`](Self::take_of).
+    pub fn take(&mut self, tables: &mut [TableState], table: Table, number: u8) {
+        let is_taken = |taken: &TakenPart| taken.table == table && taken.number == number;
+        if !self.is_shared(table) || self.taken.as_ref().is_some_and(is_taken) {
+            return;
+        }
+        self.give_back(tables);
+        let mut guard = self.shared.tables[table.index()][usize::from(number)].lock_arc();
+        std::mem::swap(&mut tables[table.index()], &mut guard.state);
+        self.taken = Some(TakenPart { table, number, guard });
+    }
+
+    /// Gives back the part that the worker has, if any.
+    #[inline]
+    pub fn give_back(&mut self, tables: &mut [TableState]) {
+        if let Some(TakenPart { table, mut guard, .. }) = self.taken.take() {
+            std::mem::swap(&mut tables[table.index()], &mut guard.state);
+        }
+    }
+
+    /// The worker has reached `now`. Returns the time that all workers have reached.
+    pub fn reach(&self, now: i64) -> i64 {
+        self.shared.times[self.worker].store(now, Ordering::Relaxed);
+        self.shared.times.iter().map(|time| time.load(Ordering::Relaxed)).min().unwrap_or(now)
+    }
+
+    /// The parts whose flows this worker expires.
+    pub fn own_parts(&self) -> impl Iterator<Item = (Table, u8)> + use<> {
+        let (worker, workers) = (self.worker, self.shared.times.len());
+        self.shared.parts().filter(move |&(_, part)| usize::from(part) % workers == worker)
+    }
+
+    /// All parts, if this worker ends last; else none.
+    pub fn last_parts(&mut self) -> impl Iterator<Item = (Table, u8)> + use<> {
+        let is_last = self.end();
+        self.shared.parts().filter(move |_| is_last)
+    }
+
+    /// The worker has no more packets. Returns whether it is the last one.
+    fn end(&mut self) -> bool {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return false;
+        }
+        let mut meeting = self.shared.meeting.lock();
+        meeting.ended += 1;
+        self.shared.changed.notify_all();
+        meeting.ended == self.shared.times.len()
+    }
+
+    /// Waits until all workers that have not ended run no packet, so that they may change to another plan.
+    pub fn meet(&self) {
+        self.shared.meet();
+    }
+
+    /// Changes to the next plan. The first worker that changes replaces each part with the result of `replace`.
+    pub fn change(&mut self, plan: &Plan, mut replace: impl FnMut(Table, &mut TableState, &mut TableState)) {
+        self.plans += 1;
+        for (table, number) in self.shared.parts() {
+            let mut part = self.shared.tables[table.index()][usize::from(number)].lock();
+            if part.plans < self.plans {
+                let mut new = TableState::part(table, plan, number, self.shared.times.len());
+                replace(table, &mut part.state, &mut new);
+                *part = Part { state: new, plans: self.plans };
+            }
+        }
+    }
+
+    /// Calls `each` with every part, if this worker counts the shared tables.
+    pub fn count(&self, each: impl FnMut(&TableState)) {
+        let of_table = |parts: &Vec<Arc<Mutex<Part>>>, each: &mut dyn FnMut(&TableState)| {
+            parts.iter().for_each(|part| each(&part.lock().state));
+        };
+        let mut each = each;
+        if self.worker == 0 && self.taken.is_none() {
+            self.shared.tables.iter().for_each(|parts| of_table(parts, &mut each));
+        }
+    }
+}
+
+impl Drop for Sharing {
+    /// Nobody waits for a worker that is gone.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A flow that is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// When its time-out has passed, nanoseconds since 1970; 0 at the end of the capture.
+    pub at: i64,
+    /// The number of its first packet.
+    pub first_packet: u64,
+    pub flow: FlowRef,
+}
+
+impl TableState {
+    /// Adds the flows whose deadline is at or before `now`, in the order of deadlines.
+    pub fn expire(&mut self, table: Table, now: i64, list: &mut Vec<(i64, FlowId)>, all: &mut Vec<Ending>) {
+        let (flows, timeouts) = (&self.flows, self.layout.timeouts);
+        let is_set_back = self.wheel.is_later_than(now);
+        let deadline_of = |id: FlowId| {
+            if !flows.is_live(id) {
+                return None;
+            }
+            let (header, data) = flows.entry(id);
+            let timeout_ns = timeouts.ns(data);
+            // After the clock was set back, a flow that lies too far ahead is over, like one that lies behind.
+            // Without that, the flow waits for a second packet that confirms its time.
+            let is_ahead = is_set_back && header.last_time.saturating_sub(now) > timeout_ns;
+            Some(if is_ahead { now } else { header.last_time.saturating_add(timeout_ns) })
+        };
+        list.clear();
+        self.wheel.advance(now, deadline_of, list);
+        if list.len() > 1 {
+            list.sort_unstable_by(|a, b| {
+                let [one, two] = [a, b].map(|(_, id)| flows.entry(*id).0);
+                (a.0, one.first_packet, one.key()).cmp(&(b.0, two.first_packet, two.key()))
+            });
+        }
+        all.extend(list.drain(..).map(|(at, id)| self.ending(table, at, id)));
+    }
+
+    /// All flows, in the order of their first packets.
+    pub fn all(&self, table: Table) -> impl Iterator<Item = Ending> {
+        self.flows.in_order().into_iter().map(move |id| self.ending(table, 0, id))
+    }
+
+    fn ending(&self, table: Table, at: i64, id: FlowId) -> Ending {
+        let first_packet = self.flows.entry(id).0.first_packet;
+        Ending { at, first_packet, flow: FlowRef::new(table, id).in_part(self.part) }
+    }
+}
