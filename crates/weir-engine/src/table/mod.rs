@@ -249,10 +249,10 @@ impl FlowTable {
     }
 
     /// Changes the layout of the variables, unless they are the same; flows keep their ids. `write` fills a live
-    /// flow's new variables, which are zeros, from its old ones.
+    /// flow's new variables, which are zeros, from its old ones. Old entries are freed as soon as a chunk is copied.
     ///
     /// # Panics
-    /// If the system has no memory for a second copy.
+    /// If the system has no memory for the new entries and a chunk of the old ones.
     pub fn lay_out_anew(
         &mut self,
         data_bytes: usize,
@@ -264,13 +264,15 @@ impl FlowTable {
         }
         let new = Slab::new(self.slab.key_words(), data_bytes);
         let old = std::mem::replace(&mut self.slab, new);
-        for id in (0..old.length()).map(FlowId) {
-            assert_eq!(self.slab.push(), Some(id), "there is memory for as many flows as before");
-            let (header, from) = old.parts(id);
-            let (place, to) = self.slab.parts_mut(id);
-            place.copy_from(header);
-            if header.live {
-                write(id, from, to);
+        for part in old.into_chunks() {
+            for at in (0..part.length()).map(FlowId) {
+                let id = self.slab.push().expect("there is memory for as many flows as before");
+                let (header, from) = part.parts(at);
+                let (place, to) = self.slab.parts_mut(id);
+                place.copy_from(header);
+                if header.live {
+                    write(id, from, to);
+                }
             }
         }
     }

@@ -86,6 +86,15 @@ impl Slab {
         Some(FlowId(id))
     }
 
+    /// The entries of each chunk, in the order of their ids. A chunk is freed when the slab of its entries is dropped.
+    pub(super) fn into_chunks(self) -> impl Iterator<Item = Self> {
+        let Self { chunks, stride_lines, key_words, data_bytes, length } = self;
+        chunks.into_iter().zip((0..).step_by(1 << CHUNK_SHIFT)).map(move |(chunk, first)| {
+            let length = (length - first).min(1 << CHUNK_SHIFT);
+            Self { chunks: vec![chunk], stride_lines, key_words, data_bytes, length }
+        })
+    }
+
     /// The start of an entry.
     ///
     /// # Panics

@@ -116,6 +116,32 @@ fn a_table_that_comes_and_goes_does_not_slow_down() {
     assert!(table.buckets.bytes() <= 256 * 64, "the index did not grow");
 }
 
+#[test]
+fn a_new_layout_keeps_every_flow() {
+    // More than a chunk.
+    let flows = if cfg!(miri) { 300 } else { 70_000 };
+    let mut table = FlowTable::new(5, 4, 100_000, 9);
+    for n in 0..flows {
+        let id = add(&mut table, [n; 5], n).expect("there is room");
+        table.entry_mut(id).1.copy_from_slice(&(n as u32).to_le_bytes());
+    }
+    table.remove(find(&table, [7; 5]).expect("it is there"));
+    table.lay_out_anew(90, false, |_, from, to| to[50..54].copy_from_slice(from));
+    for n in 0..flows {
+        let found = find(&table, [n; 5]);
+        assert_eq!(found.is_some(), n != 7);
+        if let Some(id) = found {
+            let (header, data) = table.entry(id);
+            assert_eq!((header.first_packet, &data[50..54]), (n, &(n as u32).to_le_bytes()[..]));
+            assert_eq!(
+                data.iter().map(|&byte| u32::from(byte)).sum::<u32>(),
+                data[50..54].iter().map(|&b| u32::from(b)).sum()
+            );
+        }
+    }
+    assert_eq!(table.len() as u64, flows - 1);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
