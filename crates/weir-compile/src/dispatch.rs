@@ -6,8 +6,8 @@ use weir_lang::model::{EdgeKind, Expr, FieldId, LayerId, Stack};
 /// The first layer because of which only one worker can run: packets of its instances may reach several workers, and the
 /// instances cannot be [shared](is_shared).
 pub fn scattered(stack: &Stack) -> Option<&str> {
-    let layers = (0..stack.layers.len() as u16).map(LayerId);
-    let first = layers.filter(|&id| is_scattered(stack, id) && !is_shared(stack, id)).next()?;
+    let mut layers = (0..stack.layers.len() as u16).map(LayerId);
+    let first = layers.find(|&id| is_scattered(stack, id) && !is_shared(stack, id))?;
     Some(&stack.layers[usize::from(first.0)].protocol.name)
 }
 
