@@ -1,7 +1,6 @@
 //! A flow that was found or created for a packet.
 
-use crate::flow_ref::FlowRef;
-use crate::sharing::PARTS;
+use crate::flow_ref::{FlowRef, PARTS};
 use crate::table::FlowId;
 use std::num::NonZeroU64;
 use weir_ir::graph::Table;

@@ -3,6 +3,7 @@
 
 use crate::counters::{Counters, FlowCounters};
 use crate::effects::Effects;
+use crate::ending::Ending;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
@@ -14,7 +15,7 @@ use crate::ranks::Ranks;
 use crate::sequence::{Inserted, Outcome, Passed, Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
 use crate::sets::Terms;
-use crate::sharing::{Ending, Sharing};
+use crate::sharing::Sharing;
 use crate::stream::{FlowStreams, Overload};
 use crate::subscriber::TrackedPacket;
 use crate::table::{Birth, FlowId, OwnedHeader};

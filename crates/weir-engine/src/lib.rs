@@ -3,6 +3,7 @@
 //! * [`run`]: how a worker processes a burst. Read this first.  `packet_run`: one packet.  `nesting`: its
 //!   connections.
 //! * `host`: functions that the tail of a program calls.  `flows`: the flows of a worker.  `flow_end`: how a flow ends.
+//!   `ending`: which flows end.
 //! * [`plan`]: the task of a run.  [`subscriber`]: the receiver of the results.
 //! * [`hold`]: packets that wait for their connection's verdict.  `holders`: flows that hold memory, idle ones first.
 //! * [`flow`]: a flow as subscribers see it.
@@ -30,6 +31,7 @@ mod delivery;
 mod effects;
 mod emitted;
 pub mod end_event;
+mod ending;
 pub mod flow;
 mod flow_end;
 mod flow_hit;

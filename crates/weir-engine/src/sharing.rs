@@ -1,7 +1,7 @@
 //! Tables that workers share (FlowScope, 2017, section 4).
 //!
 //! A table is shared if packets of one instance may reach several workers: the table is
-//! [scattered](weir_ir::graph::TableDecl::scattered). The hash of a key selects one of [`PARTS`] parts. A worker takes the
+//! [scattered](weir_ir::graph::TableDecl::scattered). The hash of a key selects one of 32 parts. A worker takes the
 //! part of the flow that a packet requests, runs the packet's tail, and gives the part back; meanwhile no other worker
 //! has access to the flows of the part. A worker has at most one part at a time, so workers never wait for each other in
 //! a circle.
@@ -12,9 +12,8 @@
 //! The flows of a part expire at the time that all workers have reached: a worker that is ahead does not end flows that
 //! others still have packets of. The worker that ends last ends the flows that are left.
 
-use crate::flow_ref::FlowRef;
+use crate::flow_ref::PARTS;
 use crate::plan::Plan;
-use crate::table::FlowId;
 use crate::tables::TableState;
 use parking_lot::lock_api::ArcMutexGuard;
 use parking_lot::{Condvar, Mutex, RawMutex};
@@ -22,9 +21,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use weir_ir::graph::Table;
-
-/// Parts of a shared table: several times as many as workers, so that workers rarely wait.
-pub(crate) const PARTS: usize = 32;
 
 /// The first bit of a hash that selects a part: between the bits of the bucket and those of the tag.
 const HASH_SHIFT: u32 = 40;
@@ -233,53 +229,5 @@ impl Drop for Sharing {
     /// Nobody waits for a worker that is gone.
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// A flow that is to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ending {
-    /// When its time-out has passed, nanoseconds since 1970; 0 at the end of the capture.
-    pub at: i64,
-    /// The number of its first packet.
-    pub first_packet: u64,
-    pub flow: FlowRef,
-}
-
-impl TableState {
-    /// Adds the flows whose deadline is at or before `now`, in the order of deadlines.
-    pub fn expire(&mut self, table: Table, now: i64, list: &mut Vec<(i64, FlowId)>, all: &mut Vec<Ending>) {
-        let (flows, timeouts) = (&self.flows, self.layout.timeouts);
-        let is_set_back = self.wheel.is_later_than(now);
-        let deadline_of = |id: FlowId| {
-            if !flows.is_live(id) {
-                return None;
-            }
-            let (header, data) = flows.entry(id);
-            let timeout_ns = timeouts.ns(data);
-            // After the clock was set back, a flow that lies too far ahead is over, like one that lies behind.
-            // Without that, the flow waits for a second packet that confirms its time.
-            let is_ahead = is_set_back && header.last_time.saturating_sub(now) > timeout_ns;
-            Some(if is_ahead { now } else { header.last_time.saturating_add(timeout_ns) })
-        };
-        list.clear();
-        self.wheel.advance(now, deadline_of, list);
-        if list.len() > 1 {
-            list.sort_unstable_by(|a, b| {
-                let [one, two] = [a, b].map(|(_, id)| flows.entry(*id).0);
-                (a.0, one.first_packet, one.key()).cmp(&(b.0, two.first_packet, two.key()))
-            });
-        }
-        all.extend(list.drain(..).map(|(at, id)| self.ending(table, at, id)));
-    }
-
-    /// All flows, in the order of their first packets.
-    pub fn all(&self, table: Table) -> impl Iterator<Item = Ending> {
-        self.flows.in_order().into_iter().map(move |id| self.ending(table, 0, id))
-    }
-
-    fn ending(&self, table: Table, at: i64, id: FlowId) -> Ending {
-        let first_packet = self.flows.entry(id).0.first_packet;
-        Ending { at, first_packet, flow: FlowRef::new(table, id).in_part(self.part) }
     }
 }

@@ -2,14 +2,13 @@
 //! packet may access.
 
 use crate::flow::read_number;
-use crate::flow_ref::FlowRef;
+use crate::flow_ref::{FlowRef, PARTS};
 use crate::holders::Holders;
 use crate::messages::Messages;
 use crate::plan::{Plan, SessionVerdict};
 use crate::sequence::Reassembler;
 use crate::sessions::FlowSessions;
 use crate::sets::ClassSet;
-use crate::sharing::PARTS;
 use crate::stream::{FlowStreams, StreamSlots};
 use crate::table::{FlowId, FlowTable, Full, GRANT_FLOWS, Header};
 use crate::timeouts::Timeouts;

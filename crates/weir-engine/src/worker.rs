@@ -3,6 +3,7 @@
 use crate::counters::Counters;
 use crate::delivery::Delivery;
 use crate::effects::Effects;
+use crate::ending::Ending;
 use crate::flow::EndReason;
 use crate::flow_end::end_flow;
 use crate::flow_ref::FlowRef;
@@ -11,7 +12,7 @@ use crate::memory::Memory;
 use crate::packet_run::Lane;
 use crate::plan::Plan;
 use crate::ranks::Ranks;
-use crate::sharing::{Ending, SharedTables, Sharing};
+use crate::sharing::{SharedTables, Sharing};
 use crate::stage::{Stage, Stages};
 use crate::stream::{Due, Moment};
 use crate::subscriber::{Order, Subscriber};

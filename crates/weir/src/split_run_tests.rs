@@ -170,13 +170,13 @@ fn shared_tables_survive_changes_where_workers_have_sources_of_their_own() {
     let mut compiler = Compiler::default();
     compiler.add("sources.weir", HOSTS).unwrap_or_else(|wrong| panic!("{wrong}"));
     let seen = EventRows::of(compiler.stack(), &["source.seen".to_string()]).expect("it is declared").asked;
-    let question = |filter: &str, want, events: &EventSet| Ask {
+    let question = |filter: &str, want, events: EventSet| Ask {
         filter: filter.to_string(),
-        need: Need { events: events.clone(), ..Need::default() },
+        need: Need { events, ..Need::default() },
         want,
     };
     let program = |other| {
-        let asks = [question("", Want::Events, &seen), question("tcp", other, &EventSet::EMPTY)];
+        let asks = [question("", Want::Events, seen), question("tcp", other, EventSet::EMPTY)];
         let options = Options { ordering: BY_WORKER, ..Options::default() };
         compiler.compile(&asks, &options).unwrap_or_else(|wrong| panic!("{wrong}"))
     };

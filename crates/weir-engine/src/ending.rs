@@ -1,0 +1,54 @@
+//! Which flows of a table are to end, and in which order: those whose time-out has passed, or all of them.
+
+use crate::flow_ref::FlowRef;
+use crate::table::FlowId;
+use crate::tables::TableState;
+use weir_ir::graph::Table;
+
+/// A flow that is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// When its time-out has passed, nanoseconds since 1970; 0 at the end of the capture.
+    pub at: i64,
+    /// The number of its first packet.
+    pub first_packet: u64,
+    pub flow: FlowRef,
+}
+
+impl TableState {
+    /// Adds the flows whose deadline is at or before `now`, in the order of deadlines.
+    pub fn expire(&mut self, table: Table, now: i64, list: &mut Vec<(i64, FlowId)>, all: &mut Vec<Ending>) {
+        let (flows, timeouts) = (&self.flows, self.layout.timeouts);
+        let is_set_back = self.wheel.is_later_than(now);
+        let deadline_of = |id: FlowId| {
+            if !flows.is_live(id) {
+                return None;
+            }
+            let (header, data) = flows.entry(id);
+            let timeout_ns = timeouts.ns(data);
+            // After the clock was set back, a flow that lies too far ahead is over, like one that lies behind.
+            // Without that, the flow waits for a second packet that confirms its time.
+            let is_ahead = is_set_back && header.last_time.saturating_sub(now) > timeout_ns;
+            Some(if is_ahead { now } else { header.last_time.saturating_add(timeout_ns) })
+        };
+        list.clear();
+        self.wheel.advance(now, deadline_of, list);
+        if list.len() > 1 {
+            list.sort_unstable_by(|a, b| {
+                let [one, two] = [a, b].map(|(_, id)| flows.entry(*id).0);
+                (a.0, one.first_packet, one.key()).cmp(&(b.0, two.first_packet, two.key()))
+            });
+        }
+        all.extend(list.drain(..).map(|(at, id)| self.ending(table, at, id)));
+    }
+
+    /// All flows, in the order of their first packets.
+    pub fn all(&self, table: Table) -> impl Iterator<Item = Ending> {
+        self.flows.in_order().into_iter().map(move |id| self.ending(table, 0, id))
+    }
+
+    fn ending(&self, table: Table, at: i64, id: FlowId) -> Ending {
+        let first_packet = self.flows.entry(id).0.first_packet;
+        Ending { at, first_packet, flow: FlowRef::new(table, id).in_part(self.part) }
+    }
+}
