@@ -41,6 +41,19 @@ pub struct Input {
     /// merged by time
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., help_heading = "Input")]
     pub read: Vec<OsString>,
+    /// Capture on a network interface, or on all (`any`), until a signal. May be given several times. `weir interfaces`
+    /// lists the interfaces
+    #[arg(short = 'i', long = "interface", value_name = "NAME", conflicts_with_all = ["read", "follow"], help_heading = "Input")]
+    pub interface: Vec<String>,
+    /// Memory between the kernel and each worker, for each interface (64M)
+    #[arg(long, value_name = "BYTES", requires = "interface", allow_hyphen_values = true, help_heading = "Capture")]
+    pub buffer: Option<String>,
+    /// Capture packets for this host only
+    #[arg(long, requires = "interface", help_heading = "Capture")]
+    pub no_promiscuous: bool,
+    /// Use the times of the network card's clock. Default: the times at which the kernel received the packets
+    #[arg(long, requires = "interface", help_heading = "Capture")]
+    pub hardware_time: bool,
     /// Read on as the last file grows, or is replaced by another one (as tail -F), until a signal
     #[arg(long, help_heading = "Input")]
     pub follow: bool,

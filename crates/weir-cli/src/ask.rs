@@ -74,9 +74,11 @@ pub fn answer_one(
 /// Answers all questions in one run, or reports the mistakes of all of them.
 pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Failure> {
     let Asked { input, specs, mut wrong, socket, stats, stdout } = asked;
-    if input.read.is_empty() {
+    if input.read.is_empty() && input.interface.is_empty() {
         let first = specs.first().map_or("flows", |spec| spec.ask.as_str());
-        return Err(Failure::new(format!("no input: name a capture file, as in `weir {first} FILE`")));
+        return Err(Failure::new(format!(
+            "no input: name a capture file, as in `weir {first} FILE`, or an interface, as in `weir {first} -i eth0`"
+        )));
     }
     let options = input::options(&input.program, Some(input))?;
     let stats = stats || terminal::is_verbose();

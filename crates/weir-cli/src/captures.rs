@@ -4,11 +4,14 @@
 use crate::args::Input;
 use crate::failure::Failure;
 use crate::output;
+use crate::quantity::bytes;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir::io::{Attended, CaptureReader, Findings};
+use weir::io::Interface;
+use weir::link::{LinkOptions, Links, Note, Notes};
 use weir::packet::{Burst, Poll, Source, SourceError, SourceStats};
 
 /// Signals that end a run, with their names.
@@ -31,6 +34,8 @@ enum Reader {
     Own(Box<CaptureReader>),
     /// A separate thread, which may block on input.
     Attended(Attended),
+    /// The workers, or the thread that runs the engine. The source itself ends after a signal.
+    Links(Links),
 }
 
 impl Reader {
@@ -38,6 +43,7 @@ impl Reader {
         match self {
             Reader::Own(reader) => &**reader,
             Reader::Attended(reader) => reader,
+            Reader::Links(links) => links,
         }
     }
 
@@ -45,15 +51,21 @@ impl Reader {
         match self {
             Reader::Own(reader) => &mut **reader,
             Reader::Attended(reader) => reader,
+            Reader::Links(links) => links,
         }
     }
 }
 
 impl Captures {
-    /// Opens the captures of `input`, and installs the signal handlers. With `is_attended`, or if the input is live, a
+    /// Opens the captures of `input` for this number of workers, and installs the signal handlers. With `is_attended`, or if the input is live, a
     /// separate thread reads, so that control requests and signals need not wait for packets. Everything in the files
     /// beside packets goes to `findings`.
-    pub fn open(input: &Input, is_attended: bool, findings: &Findings) -> Result<Self, Failure> {
+    pub fn open(
+        input: &Input,
+        workers: usize,
+        is_attended: bool,
+        findings: &Findings,
+    ) -> Result<Self, Failure> {
         let (is_stopped, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         for (number, _) in SIGNALS {
             // The order matters: the first handler must find the flag unset, and terminates the process at the second
@@ -65,6 +77,11 @@ impl Captures {
                 .map_err(Failure::new)?;
         }
         let is_live = output::is_live(input);
+        if !input.interface.is_empty() {
+            let links = Links::open(&input.interface, &link_options(input, &signal, findings)?, workers);
+            let reader = Reader::Links(links.map_err(Failure::new)?);
+            return Ok(Self { reader, is_live, signal, packets: 0, is_cut: false });
+        }
         let reader = CaptureReader::open(&input.read).with_findings(findings.clone());
         let reader = if input.follow { reader.following() } else { reader };
         let reader = match is_live || is_attended {
@@ -90,7 +107,8 @@ impl Captures {
 
 impl Source for Captures {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
-        let is_cut = self.signal.load(Ordering::Relaxed) != 0;
+        let is_links = matches!(self.reader, Reader::Links(_));
+        let is_cut = !is_links && self.signal.load(Ordering::Relaxed) != 0;
         if is_cut {
             burst.clear();
             self.is_cut = true;
@@ -101,6 +119,10 @@ impl Source for Captures {
         polled
     }
 
+    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+        self.reader.source_mut().split(parts)
+    }
+
     fn progress(&self) -> (u64, Option<u64>) {
         self.reader.source().progress()
     }
@@ -108,4 +130,27 @@ impl Source for Captures {
     fn stats(&self) -> SourceStats {
         self.reader.source().stats()
     }
+}
+
+/// The settings of a capture on links, which ends at the signal.
+fn link_options(
+    input: &Input,
+    signal: &Arc<AtomicUsize>,
+    findings: &Findings,
+) -> Result<LinkOptions, Failure> {
+    let usual = LinkOptions::default();
+    let buffer = input.buffer.as_deref().map(|text| bytes("--buffer", text)).transpose()?;
+    let findings = findings.clone();
+    let note = move |note: Note| match note {
+        Note::Interface(named) => findings.add_interface(Interface::of_link(&named.name, named.link)),
+        Note::Down(name) => say!("weir: {name} is down: the capture continues when it is up again"),
+        Note::Up(name) => note!("weir: {name} has packets again"),
+    };
+    Ok(LinkOptions {
+        buffer_bytes: buffer.map_or(usual.buffer_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        promiscuous: !input.no_promiscuous,
+        hardware_time: input.hardware_time,
+        stop: Arc::clone(signal),
+        notes: Notes::to(note),
+    })
 }

@@ -60,6 +60,10 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
 
 /// Rejects a filter among the files (`-r` takes all words), and standard input named twice.
 pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
+    if let (Some(file), Some(interface)) = (input.read.first(), input.interface.first()) {
+        let file = file.display();
+        return Err(Failure::new(format!("`{file}` is a file, and -i {interface} a link: read one of the two")));
+    }
     if input.read.iter().filter(|word| *word == "-").count() > 1 {
         return Err(Failure::new("-r - -r -: standard input can be read once".to_string()));
     }
@@ -79,7 +83,7 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
     Failure::all(wrong.collect())?;
     // A missing file beside existing ones is reported later. If all are missing, fail now, before outputs are
     // truncated.
-    if missing.len() < input.read.len() {
+    if missing.len() < input.read.len() || input.read.is_empty() {
         return Ok(());
     }
     let each = missing.iter().map(|word| Failure::new(format!("{}: no such file", word.display())));

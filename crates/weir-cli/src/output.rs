@@ -19,7 +19,7 @@ pub fn is_live(input: &Input) -> bool {
     // A missing file never becomes live.
     let is_file =
         |path: &Path| std::fs::metadata(path).map_or(true, |about| about.is_file() || about.is_dir());
-    input.follow || input.read.iter().any(|name| !is_file(path(name)))
+    input.follow || !input.interface.is_empty() || input.read.iter().any(|name| !is_file(path(name)))
 }
 
 /// The sink of a listing command: rows on standard output, in the given format or a default.

@@ -188,7 +188,8 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("options_cut", ran.found.options_cut),
         ("blocks_lost", ran.found.blocks_lost),
         ("source_received", ran.outcome.source.received),
-        ("source_dropped", ran.outcome.source.dropped),
+        ("source_ring_full", ran.outcome.source.ring_full),
+        ("source_invalid", ran.outcome.source.invalid),
     ];
     for (name, value) in others.into_iter().filter(|(_, value)| *value > 0) {
         say!("{name:<20} {value}");

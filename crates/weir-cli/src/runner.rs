@@ -50,11 +50,11 @@ impl Runner<'_> {
         // Calibrate the cycle counter now, so that the measured time does not include it.
         let _ = Stages::new(self.stats);
         let started = Instant::now();
-        let mut captures = Captures::open(self.input, self.has_control, self.findings)?;
+        let workers = self.input.workers.min(WORKERS_MAX);
+        let mut captures = Captures::open(self.input, workers, self.has_control, self.findings)?;
         let bar = progress_bar(&captures);
         let mut progress =
             |source: &dyn Source| bar.iter().for_each(|bar| bar.set_position(source.progress().0));
-        let workers = self.input.workers.min(WORKERS_MAX);
         let outcome = engine.run_compiled(compiled.clone(), &mut captures, workers, &mut progress);
         bar.iter().for_each(ProgressBar::finish_and_clear);
         let seconds = started.elapsed().as_secs_f64();

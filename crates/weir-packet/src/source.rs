@@ -63,15 +63,23 @@ pub enum Poll {
 pub struct SourceStats {
     /// Packets that reached the source, dropped ones included.
     pub received: u64,
-    /// Packets that the source dropped before a burst could take them.
-    pub dropped: u64,
+    /// Packets that found the ring between the kernel and the source full.
+    pub ring_full: u64,
+    /// Packets whose description by the kernel is invalid.
+    pub invalid: u64,
 }
 
 impl SourceStats {
     /// Adds the counters of another source.
     pub fn add(&mut self, other: Self) {
         self.received += other.received;
-        self.dropped += other.dropped;
+        self.ring_full += other.ring_full;
+        self.invalid += other.invalid;
+    }
+
+    /// Packets that the source dropped before a burst could take them, for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.ring_full + self.invalid
     }
 }
 

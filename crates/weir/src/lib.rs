@@ -85,6 +85,7 @@ pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stage::{Stage, Stages};
 pub use weir_io as io;
 pub use weir_lang as lang;
+pub use weir_link as link;
 #[cfg(feature = "macros")]
 /// Makes a function a subscription, whose filter the compiler checks:
 ///

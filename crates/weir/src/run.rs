@@ -10,7 +10,7 @@ use crate::outcome::{Changes, Outcome};
 use crate::split_run::run_split;
 use crate::worker_loop::WorkerLoop;
 use crate::worker_parts::WorkerParts;
-use crate::workers::{Dispatcher, run_many};
+use crate::workers::{Dispatcher, one_worker, run_many};
 use std::sync::Arc;
 use std::time::Instant;
 use weir_packet::{Poll, Source};
@@ -29,7 +29,7 @@ pub(crate) fn run_changing(
     let parts = WorkerParts::of(&compiled, shapes);
     let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&parts.presenter), changes);
     let split = match compiled.options.ordering {
-        Ordering::ByWorker { delay } if workers > 1 => {
+        Ordering::ByWorker { delay } if workers > 1 && one_worker(&compiled.stack).is_none() => {
             source.split(workers).map(|sources| sources.map(|sources| (sources, delay)))
         }
         Ordering::ByWorker { .. } | Ordering::Total => Ok(None),

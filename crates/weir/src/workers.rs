@@ -20,6 +20,7 @@ use weir_engine::sharing::SharedTables;
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
 use weir_ir::abi::{Continuation, TIMEOUT_MS};
+use weir_lang::model::Stack;
 use weir_packet::{Burst, PacketMeta, Poll, Source, Timestamp};
 
 /// Bursts per batch, so that threads rarely wake each other.
@@ -206,15 +207,21 @@ fn longest_timeout(compiled: &Compiled) -> Option<Duration> {
     }
 }
 
+/// Why only one worker can run a stack, if so.
+pub(crate) fn one_worker(stack: &Stack) -> Option<String> {
+    if stack.dispatch.is_empty() {
+        let stack = &stack.name;
+        return Some(format!("the stack `{stack}` has no `dispatch` clause that keeps connections together"));
+    }
+    let layer = weir_compile::dispatch::scattered(stack)?;
+    let message = "the key of its instances does not contain both fields of the `dispatch` clause";
+    Some(format!("packets of one instance of `{layer}` could reach different workers: {message}"))
+}
+
 /// The program that computes packets' keys, compiled with the options of the workers' program.
 fn compile(compiler: &Compiler, compiled: &Compiled) -> Result<Compiled, String> {
-    if compiled.stack.dispatch.is_empty() {
-        let stack = &compiled.stack.name;
-        return Err(format!("the stack `{stack}` has no `dispatch` clause that keeps connections together"));
-    }
-    if let Some(layer) = weir_compile::dispatch::scattered(&compiled.stack) {
-        let message = "the key of its instances does not contain both fields of the `dispatch` clause";
-        return Err(format!("packets of one instance of `{layer}` could reach different workers: {message}"));
+    if let Some(reason) = one_worker(&compiled.stack) {
+        return Err(reason);
     }
     let need = Need { dispatch: true, ..Need::default() };
     let ask = Ask { filter: String::new(), need, want: Want::Packets };

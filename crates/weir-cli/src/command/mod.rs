@@ -10,6 +10,7 @@ mod fields;
 mod flows;
 mod fmt;
 mod follow;
+mod interfaces;
 mod man;
 mod match_;
 mod overview;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Subcommand> {
         zeek::command(),
         run::command(),
         ctl::command(),
+        interfaces::command(),
         events::command(),
         fields::command(),
         explain::command(),

@@ -202,7 +202,7 @@ fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
             }
         }
     }
-    if args.input.read.is_empty() {
+    if args.input.read.is_empty() && args.input.interface.is_empty() {
         return Err(Failure::new("no input: give -r FILE, or `read = [\"FILE\"]` in the file of questions"));
     }
     if specs.is_empty() && wrong.is_empty() && args.control.is_none() {

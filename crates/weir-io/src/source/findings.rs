@@ -126,6 +126,11 @@ impl Findings {
         Found { blocks_lost, is_followed: self.is_asked(), ..locked(&self.0.found).clone() }
     }
 
+    /// Adds an interface behind those found so far.
+    pub fn add_interface(&self, interface: Interface) {
+        self.tell(|found| found.interfaces.push(interface));
+    }
+
     /// The interface with this number.
     pub(crate) fn interface(&self, number: u16) -> Option<Interface> {
         locked(&self.0.found).interfaces.get(usize::from(number)).cloned()

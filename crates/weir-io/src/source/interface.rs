@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use weir_packet::LinkType;
 
+/// pcapng's option with the name of an interface.
+const IF_NAME: u16 = 2;
+
 /// An interface of a capture file: described by a pcapng block, or by the pcap header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
@@ -21,6 +24,25 @@ pub struct Interface {
     pub fcs_bytes: Option<u8>,
     /// Further pcapng metadata; `None` for interfaces of other captures.
     pub description: Option<Description>,
+}
+
+impl Interface {
+    /// The interface of a link, whose packets have times in nanoseconds.
+    pub fn of_link(name: &str, link: LinkType) -> Self {
+        let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
+        let value = &name.as_bytes()[..usize::from(length)];
+        let padding = vec![0; value.len().next_multiple_of(4) - value.len()];
+        let options = [&IF_NAME.to_le_bytes()[..], &length.to_le_bytes(), value, &padding].concat();
+        Self {
+            file: name.into(),
+            name: name.to_string(),
+            link,
+            snaplen_bytes: 0,
+            resolution: TimeResolution::NANOSECONDS,
+            fcs_bytes: None,
+            description: Some(Description { options: options.into(), section: Arc::default() }),
+        }
+    }
 }
 
 /// The options of an interface's pcapng block and of its section, for pcapng writers. Options are little-endian,

@@ -134,6 +134,6 @@ impl Source for MemorySource {
     }
 
     fn stats(&self) -> SourceStats {
-        SourceStats { received: self.packets, dropped: 0 }
+        SourceStats { received: self.packets, ..SourceStats::default() }
     }
 }

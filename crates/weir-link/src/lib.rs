@@ -1,0 +1,26 @@
+//! Capture on links.
+//!
+//! [`Links`] is a source of packets over one or several interfaces. It has a part for each worker: `fanout` assigns
+//! packets to parts in the kernel, so that both directions and all fragments of a connection reach the same part.
+//!
+//! * `links`: the source, its parts, and how a run ends.  `part`: the sockets of one worker.
+//! * `packet_socket`: a socket of the family AF_PACKET with a ring of version TPACKET_V3; `ring`: the ring's memory.
+//! * [`interfaces`]: the interfaces of the machine, and what a process lacks to capture on them.
+//! * `system`: the system calls.
+//!
+//! A packet stays in the ring while it is processed, and the kernel gets a block of the ring back once all of its packets are
+//! processed: a ring's memory has [`Retention::Copy`](weir_packet::Retention::Copy). The ring is bounded. The kernel counts
+//! packets that find the ring full.
+#![deny(unsafe_code)]
+
+mod fanout;
+pub mod interfaces;
+mod links;
+mod names;
+mod packet_socket;
+mod part;
+mod ring;
+mod system;
+
+pub use links::{LinkOptions, Links, Note, Notes};
+pub use names::NamedInterface;

@@ -1,0 +1,147 @@
+//! The source of packets of one or several interfaces.
+
+use crate::interfaces;
+use crate::names::{NamedInterface, Names};
+use crate::packet_socket::{PacketSocket, Target};
+use crate::part::Part;
+use crate::system::interface_index;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats};
+
+/// The name that stands for all interfaces.
+const ANY: &str = "any";
+
+/// An event of a capture besides packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The first packet of an interface comes. Interfaces come in the order of their numbers.
+    Interface(NamedInterface),
+    /// The interface of this name is down; the capture continues when it is up again.
+    Down(String),
+    /// Packets come again on the interface of this name.
+    Up(String),
+}
+
+/// The receiver of notes; clones share it.
+#[derive(Clone)]
+pub struct Notes(Arc<dyn Fn(Note) + Send + Sync>);
+
+impl Notes {
+    /// Calls `receiver` with each note, from the thread that polls.
+    pub fn to(receiver: impl Fn(Note) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(receiver))
+    }
+
+    pub(crate) fn tell(&self, note: Note) {
+        (self.0)(note);
+    }
+}
+
+impl fmt::Debug for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notes")
+    }
+}
+
+/// How links are captured.
+#[derive(Debug, Clone)]
+pub struct LinkOptions {
+    /// Bytes of the ring between the kernel and each worker, for each interface; at least 2 MiB are used.
+    pub buffer_bytes: usize,
+    /// Receive all packets of the link, also those for other hosts.
+    pub promiscuous: bool,
+    /// Use the times of the network card, where it has a clock.
+    pub hardware_time: bool,
+    /// The capture ends once this is not 0: packets received before are still delivered.
+    pub stop: Arc<AtomicUsize>,
+    /// The receiver of notes.
+    pub notes: Notes,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        let stop = Arc::new(AtomicUsize::new(0));
+        Self { buffer_bytes: 64 << 20, promiscuous: true, hardware_time: false, stop, notes: Notes::to(|_| {}) }
+    }
+}
+
+/// A source of the packets of one or several interfaces.
+#[derive(Debug)]
+pub struct Links {
+    parts: Vec<Part>,
+    /// The part that is polled next.
+    turn: usize,
+}
+
+impl Links {
+    /// Captures on the interfaces of these names (`any`: all interfaces), in `parts` parts, which
+    /// [`split`](Source::split) hands out.
+    ///
+    /// # Errors
+    /// If an interface does not exist, or the process may not capture. The message has a remedy.
+    pub fn open(names: &[String], options: &LinkOptions, parts: usize) -> Result<Self, SourceError> {
+        let numbers = Arc::new(AtomicU64::new(0));
+        let known = Names::default();
+        let mut sockets: Vec<Vec<PacketSocket>> = (0..parts.max(1)).map(|_| vec![]).collect();
+        for name in names {
+            let fail = |error: &io::Error| of(name, interfaces::remedy(name, error));
+            let index = if name == ANY { Ok(0) } else { interface_index(name) };
+            let target = Target { name: name.clone(), index: index.map_err(|error| fail(&error))? };
+            for list in &mut sockets {
+                let socket = PacketSocket::open(target.clone(), options, &known);
+                list.push(socket.map_err(|error| fail(&error))?);
+            }
+            let group: Vec<&PacketSocket> = sockets.iter().filter_map(|list| list.last()).collect();
+            if group.len() > 1 {
+                PacketSocket::join(&group).map_err(|error| fail(&error))?;
+            }
+        }
+        for socket in sockets.iter().flatten() {
+            socket.start().map_err(|error| of(&socket.target.name, error.to_string()))?;
+        }
+        let part = |sockets| {
+            Part::new(sockets, Arc::clone(&numbers), Arc::clone(&options.stop), options.notes.clone())
+        };
+        Ok(Self { parts: sockets.into_iter().map(part).collect(), turn: 0 })
+    }
+}
+
+fn of(name: &str, message: String) -> SourceError {
+    let place = SourcePlace::Interface { name: name.to_string() };
+    SourceError { kind: SourceErrorKind::Io, place, message }
+}
+
+impl Source for Links {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
+        let (mut idle, mut ended) = (None, 0);
+        for _ in 0..self.parts.len() {
+            let at = self.turn;
+            self.turn = (self.turn + 1) % self.parts.len();
+            match self.parts[at].poll(burst)? {
+                Poll::Packets => return Ok(Poll::Packets),
+                Poll::Idle { now } => idle = Some(now.min(idle.unwrap_or(now))),
+                Poll::End => ended += 1,
+            }
+        }
+        Ok(match idle {
+            Some(now) if ended < self.parts.len() => Poll::Idle { now },
+            _ => Poll::End,
+        })
+    }
+
+    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+        if parts != self.parts.len() || parts < 2 {
+            return Ok(None);
+        }
+        Ok(Some(self.parts.drain(..).map(|part| Box::new(part) as Box<dyn Source + Send>).collect()))
+    }
+
+    fn stats(&self) -> SourceStats {
+        let mut all = SourceStats::default();
+        self.parts.iter().for_each(|part| all.add(part.stats()));
+        all
+    }
+}

@@ -1,0 +1,246 @@
+//! A socket of the family AF_PACKET with a ring of version TPACKET_V3 (`packet(7)`).
+
+use crate::fanout;
+use crate::links::{LinkOptions, Note, Notes};
+use crate::names::{NamedInterface, Names, link_of};
+use crate::ring::{Ring, TAG_BYTES, Walk};
+use crate::system::{Mapping, Socket, interface_name};
+use libc::{SOL_PACKET, SOL_SOCKET};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weir_packet::{
+    BURST_PACKETS_MAX, Block, Burst, ChecksumState, PacketDirection, PacketExtra, PacketMeta, Retention, SourceStats,
+    Timestamp,
+};
+
+/// Bytes of a block: more than the longest packet that the kernel makes of several.
+const BLOCK_BYTES: usize = 1 << 20;
+/// Time after which the kernel passes a block that is not full, milliseconds.
+pub(crate) const RETIRE_MS: u32 = 20;
+/// Blocks between two readings of the kernel's counters, which have 32 bits.
+const BLOCKS_PER_READING: u64 = 64;
+/// `SOF_TIMESTAMPING_RAW_HARDWARE`: times of the network card.
+const RAW_HARDWARE: libc::c_uint = 1 << 6;
+
+/// What a socket captures on.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub name: String,
+    /// 0: all interfaces.
+    pub index: u32,
+}
+
+/// A socket and its ring.
+#[derive(Debug)]
+pub(crate) struct PacketSocket {
+    pub target: Target,
+    socket: Socket,
+    ring: Arc<Ring>,
+    /// The block that the kernel passes next.
+    next: usize,
+    current: Option<(Arc<Block>, Walk)>,
+    names: Names,
+    notes: Notes,
+    /// The interface of the last packet: its index, its hardware type, its number.
+    last: Option<(i32, u16, u16)>,
+    /// Packets that the kernel shows twice, and the source shows once.
+    repeated: u64,
+    stats: SourceStats,
+    blocks: u64,
+    /// The interface was down.
+    pub is_down: bool,
+}
+
+impl PacketSocket {
+    /// A socket on `target` that receives nothing before [`start`](Self::start).
+    pub fn open(target: Target, options: &LinkOptions, names: &Names) -> io::Result<Self> {
+        // Without a protocol the socket receives nothing before it is bound.
+        let socket = Socket::new(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        socket.set_program(SOL_SOCKET, libc::SO_ATTACH_FILTER, &fanout::nothing())?;
+        socket.set(SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as libc::c_int))?;
+        socket.set(SOL_PACKET, libc::PACKET_RESERVE, &(TAG_BYTES as libc::c_uint))?;
+        if options.hardware_time {
+            socket.set(SOL_PACKET, libc::PACKET_TIMESTAMP, &RAW_HARDWARE)?;
+        }
+        let blocks = (options.buffer_bytes / BLOCK_BYTES).max(2);
+        let frame_bytes = 2048;
+        let request = libc::tpacket_req3 {
+            tp_block_size: BLOCK_BYTES as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: frame_bytes,
+            tp_frame_nr: (blocks * BLOCK_BYTES) as u32 / frame_bytes,
+            tp_retire_blk_tov: RETIRE_MS,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        socket.set(SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let mapping = Mapping::of(&socket, blocks * BLOCK_BYTES)?;
+        let ring = Arc::new(Ring::new(mapping, BLOCK_BYTES, blocks));
+        if target.index != 0 && options.promiscuous {
+            let member = libc::packet_mreq {
+                mr_ifindex: target.index as i32,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            socket.set(SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member)?;
+        }
+        socket.bind(&libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+            sll_ifindex: target.index as i32,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        })?;
+        Ok(Self {
+            target,
+            socket,
+            ring,
+            next: 0,
+            current: None,
+            names: names.clone(),
+            notes: options.notes.clone(),
+            last: None,
+            repeated: 0,
+            stats: SourceStats::default(),
+            blocks: 0,
+            is_down: false,
+        })
+    }
+
+    /// Joins the sockets of an interface into a group: each packet goes to one of them.
+    pub fn join(sockets: &[&Self]) -> io::Result<()> {
+        let [first, others @ ..] = sockets else { return Ok(()) };
+        let kind = libc::PACKET_FANOUT_CBPF << 16;
+        let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID << 16;
+        first.socket.set(SOL_PACKET, libc::PACKET_FANOUT, &(kind | unique))?;
+        // The kernel has selected an identifier that no other group has.
+        let id: libc::c_uint = first.socket.get(SOL_PACKET, libc::PACKET_FANOUT, 0)?;
+        for other in others {
+            other.socket.set(SOL_PACKET, libc::PACKET_FANOUT, &(kind | id & 0xffff))?;
+        }
+        first.socket.set_program(SOL_PACKET, libc::PACKET_FANOUT_DATA, &fanout::program())
+    }
+
+    /// Receives packets from now on.
+    pub fn start(&self) -> io::Result<()> {
+        self.socket.set(SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32)
+    }
+
+    /// Receives no more packets. Those received before stay in the ring.
+    pub fn stop(&self) -> io::Result<()> {
+        self.socket.set_program(SOL_SOCKET, libc::SO_ATTACH_FILTER, &fanout::nothing())
+    }
+
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// The counters so far.
+    pub fn stats(&self) -> SourceStats {
+        SourceStats { received: self.stats.received - self.repeated, ..self.stats }
+    }
+
+    /// Reads the kernel's counters, which starts them anew.
+    pub fn read_counters(&mut self) {
+        let empty = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        if let Ok(counters) = self.socket.get(SOL_PACKET, libc::PACKET_STATISTICS, empty) {
+            self.stats.received += u64::from(counters.tp_packets);
+            self.stats.ring_full += u64::from(counters.tp_drops);
+        }
+    }
+
+    /// Fills an empty burst with the next packets, all of one block. Returns whether there are any.
+    ///
+    /// # Errors
+    /// If the kernel's description of the packets is invalid. The rest of the block counts as lost.
+    pub fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool> {
+        while burst.packets.is_empty() {
+            if self.current.is_none() && !self.take_block()? {
+                return Ok(false);
+            }
+            self.fill_from_block(burst)?;
+        }
+        let count = burst.packets.len() as u64;
+        let first = numbers.fetch_add(count, Ordering::Relaxed) + 1;
+        burst.packets.iter_mut().zip(first..).for_each(|(packet, number)| packet.number = number);
+        Ok(true)
+    }
+
+    /// Takes the next block, if the kernel has passed it.
+    fn take_block(&mut self) -> io::Result<bool> {
+        let Some(block) = self.ring.take(self.next) else { return Ok(false) };
+        self.next = (self.next + 1) % self.ring.blocks();
+        self.blocks += 1;
+        if self.blocks.is_multiple_of(BLOCKS_PER_READING) {
+            self.read_counters();
+        }
+        let walk = Walk::of(&block).ok_or(io::ErrorKind::InvalidData)?;
+        self.current = Some((Arc::new(Block::foreign(Box::new(block), Retention::Copy)), walk));
+        Ok(true)
+    }
+
+    fn fill_from_block(&mut self, burst: &mut Burst) -> io::Result<()> {
+        let Some((block, mut walk)) = self.current.take() else { return Ok(()) };
+        burst.block = Arc::clone(&block);
+        while burst.packets.len() < BURST_PACKETS_MAX {
+            let Some(packet) = walk.next() else {
+                self.stats.invalid += u64::from(walk.left());
+                return match walk.left() {
+                    0 => Ok(()),
+                    _ => Err(io::ErrorKind::InvalidData.into()),
+                };
+            };
+            // The loopback interface shows each packet as sent and as received.
+            if packet.hardware == libc::ARPHRD_LOOPBACK && packet.kind == libc::PACKET_OUTGOING {
+                self.repeated += 1;
+                continue;
+            }
+            let interface = match self.last {
+                Some((index, hardware, number)) if (index, hardware) == (packet.interface, packet.hardware) => number,
+                _ => self.number_of(packet.interface, packet.hardware),
+            };
+            let extra = PacketExtra {
+                vlan: packet.vlan,
+                direction: (packet.kind == libc::PACKET_OUTGOING).then_some(PacketDirection::Outbound),
+                checksum: match packet.status {
+                    status if status & libc::TP_STATUS_CSUMNOTREADY != 0 => ChecksumState::Partial,
+                    status if status & libc::TP_STATUS_CSUM_VALID != 0 => ChecksumState::Valid,
+                    _ => ChecksumState::Unknown,
+                },
+                ..PacketExtra::default()
+            };
+            if extra != PacketExtra::default() {
+                burst.extras.push(burst.packets.len(), extra);
+            }
+            burst.packets.push(PacketMeta {
+                time: Timestamp(packet.time),
+                number: 0,
+                offset: packet.offset as u32,
+                captured_bytes: packet.captured_bytes,
+                wire_bytes: packet.wire_bytes,
+                link: link_of(packet.hardware),
+                interface,
+            });
+        }
+        self.current = Some((block, walk));
+        Ok(())
+    }
+
+    /// The number of an interface, which is announced when its first packet comes.
+    fn number_of(&mut self, index: i32, hardware: u16) -> u16 {
+        let name = || match self.target.index as i32 == index {
+            true => self.target.name.clone(),
+            false => interface_name(index as u32).unwrap_or_else(|| format!("interface {index}")),
+        };
+        let notes = &self.notes;
+        let number = self.names.number_of(index, || {
+            notes.tell(Note::Interface(NamedInterface { name: name(), link: link_of(hardware) }));
+        });
+        self.last = Some((index, hardware, number));
+        number
+    }
+}
