@@ -46,7 +46,13 @@ pub struct Input {
     #[arg(short = 'i', long = "interface", value_name = "NAME", conflicts_with_all = ["read", "follow"], help_heading = "Input")]
     pub interface: Vec<String>,
     /// Memory between the kernel and each worker, for each interface (64M)
-    #[arg(long, value_name = "BYTES", requires = "interface", allow_hyphen_values = true, help_heading = "Capture")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "interface",
+        allow_hyphen_values = true,
+        help_heading = "Capture"
+    )]
     pub buffer: Option<String>,
     /// Capture packets for this host only
     #[arg(long, requires = "interface", help_heading = "Capture")]

@@ -9,8 +9,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use weir::io::{Attended, CaptureReader, Findings};
 use weir::io::Interface;
+use weir::io::{Attended, CaptureReader, Findings};
 use weir::link::{LinkOptions, Links, Note, Notes};
 use weir::packet::{Burst, Poll, Source, SourceError, SourceStats};
 
@@ -80,6 +80,7 @@ impl Captures {
         if !input.interface.is_empty() {
             let links = Links::open(&input.interface, &link_options(input, &signal, findings)?, workers);
             let reader = Reader::Links(links.map_err(Failure::new)?);
+            note!("weir: capturing on {} (Ctrl-C ends)", input.interface.join(", "));
             return Ok(Self { reader, is_live, signal, packets: 0, is_cut: false });
         }
         let reader = CaptureReader::open(&input.read).with_findings(findings.clone());

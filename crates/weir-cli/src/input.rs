@@ -62,7 +62,9 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
 pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
     if let (Some(file), Some(interface)) = (input.read.first(), input.interface.first()) {
         let file = file.display();
-        return Err(Failure::new(format!("`{file}` is a file, and -i {interface} a link: read one of the two")));
+        return Err(Failure::new(format!(
+            "`{file}` is a file, and -i {interface} a link: read one of the two"
+        )));
     }
     if input.read.iter().filter(|word| *word == "-").count() > 1 {
         return Err(Failure::new("-r - -r -: standard input can be read once".to_string()));

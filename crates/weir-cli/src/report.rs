@@ -22,6 +22,15 @@ pub struct Ran {
 /// Reports losses to limits, even without `--stats`.
 pub fn losses(ran: &Ran) {
     let counters = &ran.outcome.counters;
+    let source = &ran.outcome.source;
+    if source.dropped() > 0 {
+        let (lost, received) = (source.dropped(), source.received);
+        let share = lost as f64 * 100.0 / received.max(1) as f64;
+        say!(
+            "weir: {lost} of {received} packets ({share:.2} %) were lost before Weir could read them: the ring was full \
+             (a larger --buffer, more workers with -j, or a narrower filter)"
+        );
+    }
     let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);
     if flows > 0 {
         say!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");

@@ -5,6 +5,7 @@
 //!
 //! * `links`: the source, its parts, and how a run ends.  `part`: the sockets of one worker.
 //! * `packet_socket`: a socket of the family AF_PACKET with a ring of version TPACKET_V3; `ring`: the ring's memory.
+//! * [`Sender`]: sends frames.
 //! * [`interfaces`]: the interfaces of the machine, and what a process lacks to capture on them.
 //! * `system`: the system calls.
 //!
@@ -20,7 +21,9 @@ mod names;
 mod packet_socket;
 mod part;
 mod ring;
+mod sender;
 mod system;
 
 pub use links::{LinkOptions, Links, Note, Notes};
 pub use names::NamedInterface;
+pub use sender::Sender;

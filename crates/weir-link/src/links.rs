@@ -64,7 +64,13 @@ pub struct LinkOptions {
 impl Default for LinkOptions {
     fn default() -> Self {
         let stop = Arc::new(AtomicUsize::new(0));
-        Self { buffer_bytes: 64 << 20, promiscuous: true, hardware_time: false, stop, notes: Notes::to(|_| {}) }
+        Self {
+            buffer_bytes: 64 << 20,
+            promiscuous: true,
+            hardware_time: false,
+            stop,
+            notes: Notes::to(|_| {}),
+        }
     }
 }
 

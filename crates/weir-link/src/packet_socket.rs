@@ -10,8 +10,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_packet::{
-    BURST_PACKETS_MAX, Block, Burst, ChecksumState, PacketDirection, PacketExtra, PacketMeta, Retention, SourceStats,
-    Timestamp,
+    BURST_PACKETS_MAX, Block, Burst, ChecksumState, PacketDirection, PacketExtra, PacketMeta, Retention,
+    SourceStats, Timestamp,
 };
 
 /// Bytes of a block: more than the longest packet that the kernel makes of several.
@@ -200,7 +200,11 @@ impl PacketSocket {
                 continue;
             }
             let interface = match self.last {
-                Some((index, hardware, number)) if (index, hardware) == (packet.interface, packet.hardware) => number,
+                Some((index, hardware, number))
+                    if (index, hardware) == (packet.interface, packet.hardware) =>
+                {
+                    number
+                }
                 _ => self.number_of(packet.interface, packet.hardware),
             };
             let extra = PacketExtra {

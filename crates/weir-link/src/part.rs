@@ -33,7 +33,12 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub fn new(sockets: Vec<PacketSocket>, numbers: Arc<AtomicU64>, stop: Arc<AtomicUsize>, notes: Notes) -> Self {
+    pub fn new(
+        sockets: Vec<PacketSocket>,
+        numbers: Arc<AtomicU64>,
+        stop: Arc<AtomicUsize>,
+        notes: Notes,
+    ) -> Self {
         Self { sockets, turn: 0, gone: SourceStats::default(), numbers, stop, stopped: None, notes }
     }
 
@@ -43,7 +48,9 @@ impl Part {
         for step in 0..count {
             let at = (self.turn + step) % count;
             let socket = &mut self.sockets[at];
-            let filled = socket.fill(burst, &self.numbers).map_err(|error| of_interface(&socket.target.name, &error))?;
+            let filled = socket
+                .fill(burst, &self.numbers)
+                .map_err(|error| of_interface(&socket.target.name, &error))?;
             if filled {
                 self.turn = (at + 1) % count;
                 if std::mem::take(&mut socket.is_down) {
@@ -61,7 +68,8 @@ impl Part {
             let socket = &mut self.sockets[at];
             let Some(error) = socket.socket().take_error() else { continue };
             let name = socket.target.name.clone();
-            let is_there = socket.target.index == 0 || interface_index(&name).ok() == Some(socket.target.index);
+            let is_there =
+                socket.target.index == 0 || interface_index(&name).ok() == Some(socket.target.index);
             if error.raw_os_error() == Some(libc::ENETDOWN) && is_there {
                 if !std::mem::replace(&mut socket.is_down, true) {
                     self.notes.tell(Note::Down(name));
@@ -75,7 +83,11 @@ impl Part {
                 true => format!("capture ended: {error}"),
                 false => "the interface was removed: capture on it has ended".to_string(),
             };
-            return Err(SourceError { kind: SourceErrorKind::Io, place: SourcePlace::Interface { name }, message });
+            return Err(SourceError {
+                kind: SourceErrorKind::Io,
+                place: SourcePlace::Interface { name },
+                message,
+            });
         }
         Ok(())
     }

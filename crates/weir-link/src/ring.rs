@@ -136,7 +136,8 @@ impl Walk {
     /// The packets of a block that the process has; `None` if the block's header is invalid.
     pub fn of(block: &RingBlock) -> Option<Self> {
         let ring = Arc::clone(&block.ring);
-        let header: libc::tpacket_hdr_v1 = ring.read(block.block, offset_of!(libc::tpacket_block_desc, hdr))?;
+        let header: libc::tpacket_hdr_v1 =
+            ring.read(block.block, offset_of!(libc::tpacket_block_desc, hdr))?;
         let (offset, left) = (header.offset_to_first_pkt as usize, header.num_pkts);
         Some(Self { ring, block: block.block, offset, left })
     }
@@ -183,7 +184,9 @@ impl Walk {
     fn restore_tag(&self, packet: &mut RingPacket) {
         let is_ethernet = matches!(packet.hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
         let has_addresses = packet.captured_bytes as usize >= ADDRESSES_BYTES;
-        let Some(VlanTag { tpid, tci }) = packet.vlan.filter(|_| is_ethernet && has_addresses) else { return };
+        let Some(VlanTag { tpid, tci }) = packet.vlan.filter(|_| is_ethernet && has_addresses) else {
+            return;
+        };
         if packet.offset - self.offset < HEADER_BYTES + size_of::<libc::sockaddr_ll>() + TAG_BYTES {
             return;
         }

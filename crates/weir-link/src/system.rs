@@ -22,14 +22,7 @@ macro_rules! plain {
     };
 }
 
-plain!(
-    c_int,
-    libc::c_uint,
-    libc::tpacket_req3,
-    libc::tpacket_stats_v3,
-    libc::packet_mreq,
-    libc::sockaddr_ll
-);
+plain!(c_int, libc::c_uint, libc::tpacket_req3, libc::tpacket_stats_v3, libc::packet_mreq, libc::sockaddr_ll);
 
 /// A socket.
 #[derive(Debug)]
@@ -56,8 +49,9 @@ impl Socket {
     pub fn get<T: Plain>(&self, level: c_int, name: c_int, mut value: T) -> io::Result<T> {
         let mut bytes = size_of::<T>() as socklen_t;
         // SAFETY: the kernel writes at most `bytes` bytes, any of which `T: Plain` allows.
-        let result =
-            unsafe { libc::getsockopt(self.raw(), level, name, ptr::from_mut(&mut value).cast(), &mut bytes) };
+        let result = unsafe {
+            libc::getsockopt(self.raw(), level, name, ptr::from_mut(&mut value).cast(), &mut bytes)
+        };
         checked(result).map(|_| value)
     }
 
@@ -79,6 +73,13 @@ impl Socket {
         checked(unsafe { libc::bind(self.raw(), ptr::from_ref(address).cast(), bytes) }).map(drop)
     }
 
+    /// Sends a packet.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        // SAFETY: the kernel reads the bytes.
+        let sent = unsafe { libc::send(self.raw(), bytes.as_ptr().cast(), bytes.len(), 0) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// The error that the socket has met since the last call.
     pub fn take_error(&self) -> Option<io::Error> {
         let error: c_int = self.get(libc::SOL_SOCKET, libc::SO_ERROR, 0).ok()?;
@@ -92,7 +93,20 @@ impl Socket {
 
 /// Waits until one of the sockets has packets or an error, or until the time is over.
 pub(crate) fn wait<'a>(sockets: impl Iterator<Item = &'a Socket>, time: Duration) -> io::Result<()> {
-    let poll = |socket: &Socket| libc::pollfd { fd: socket.raw(), events: libc::POLLIN, revents: 0 };
+    wait_for(libc::POLLIN, sockets, time)
+}
+
+/// Waits until the socket can send, for a short time.
+pub(crate) fn wait_to_send(socket: &Socket) -> io::Result<()> {
+    wait_for(libc::POLLOUT, std::iter::once(socket), Duration::from_millis(10))
+}
+
+fn wait_for<'a>(
+    events: libc::c_short,
+    sockets: impl Iterator<Item = &'a Socket>,
+    time: Duration,
+) -> io::Result<()> {
+    let poll = |socket: &Socket| libc::pollfd { fd: socket.raw(), events, revents: 0 };
     let mut all: Vec<libc::pollfd> = sockets.map(poll).collect();
     let millis = c_int::try_from(time.as_millis()).unwrap_or(c_int::MAX);
     // SAFETY: the kernel writes the events of these entries.
@@ -260,7 +274,8 @@ impl InterfaceQuery {
     pub fn queues(&self, name: &str) -> Option<u32> {
         let (command, bytes) = CHANNELS;
         let answer = self.ethtool(name, command, bytes)?;
-        let number = |at: usize| u32::from_ne_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]]);
+        let number =
+            |at: usize| u32::from_ne_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]]);
         // After the command and the four limits: receive, transmit, other and combined queues.
         let (receive, combined) = (number(20), number(32));
         Some(receive + combined).filter(|&queues| queues > 0)

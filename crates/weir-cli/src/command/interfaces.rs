@@ -27,7 +27,9 @@ const EXAMPLES: &[(&str, &str)] = &[
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Network interfaces for -i, how they are captured, and what capture needs";
-    Subcommand::new("interfaces", about, |args: Args, _| run(&args)).in_group(Group::Runs).with_examples(EXAMPLES)
+    Subcommand::new("interfaces", about, |args: Args, _| run(&args))
+        .in_group(Group::Runs)
+        .with_examples(EXAMPLES)
 }
 
 const COLUMNS: &[Column] = &[
@@ -42,7 +44,8 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let all = interfaces::all().map_err(|error| Failure::new(format!("the interfaces cannot be listed: {error}")))?;
+    let all = interfaces::all()
+        .map_err(|error| Failure::new(format!("the interfaces cannot be listed: {error}")))?;
     let rights = Rights::of_process();
     let mut sink = output::listing(args.format.as_deref())?;
     sink.begin(COLUMNS)?;
