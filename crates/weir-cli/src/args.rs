@@ -45,6 +45,10 @@ pub struct Input {
     /// lists the interfaces
     #[arg(short = 'i', long = "interface", value_name = "NAME", conflicts_with_all = ["read", "follow"], help_heading = "Input")]
     pub interface: Vec<String>,
+    /// Method of capture. af_packet: the kernel shows packets to Weir and to the machine's own programs. af_xdp: Weir takes
+    /// all packets of the interface, as is right for a copy of traffic (a mirror port): the machine's own programs receive none
+    #[arg(long, value_name = "METHOD", default_value = "af_packet", value_parser = ["af_packet", "af_xdp"], requires = "interface", help_heading = "Capture")]
+    pub method: String,
     /// Memory between the kernel and each worker, for each interface (64M)
     #[arg(
         long,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir::io::Interface;
 use weir::io::{Attended, CaptureReader, Findings};
-use weir::link::{LinkOptions, Links, Note, Notes};
+use weir::link::{LinkOptions, Links, Method, Note, Notes};
 use weir::packet::{Burst, Poll, Source, SourceError, SourceStats};
 
 /// Signals that end a run, with their names.
@@ -145,9 +145,12 @@ fn link_options(
     let note = move |note: Note| match note {
         Note::Interface(named) => findings.add_interface(Interface::of_link(&named.name, named.link)),
         Note::Down(name) => say!("weir: {name} is down: the capture continues when it is up again"),
+        Note::Method(name, method) => note!("weir: {name}: {method}"),
         Note::Up(name) => note!("weir: {name} has packets again"),
     };
+    let method = Method::ALL.into_iter().find(|(name, _)| *name == input.method);
     Ok(LinkOptions {
+        method: method.map_or(usual.method, |(_, method)| method),
         buffer_bytes: buffer.map_or(usual.buffer_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         promiscuous: !input.no_promiscuous,
         hardware_time: input.hardware_time,

@@ -198,6 +198,8 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("blocks_lost", ran.found.blocks_lost),
         ("source_received", ran.outcome.source.received),
         ("source_ring_full", ran.outcome.source.ring_full),
+        ("source_no_buffer", ran.outcome.source.no_buffer),
+        ("source_refused", ran.outcome.source.refused),
         ("source_invalid", ran.outcome.source.invalid),
     ];
     for (name, value) in others.into_iter().filter(|(_, value)| *value > 0) {

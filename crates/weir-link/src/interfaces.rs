@@ -72,19 +72,26 @@ impl Rights {
 }
 
 /// How the right to capture is granted to the program.
-pub const GRANT: &str = "sudo setcap cap_net_raw,cap_net_admin+ep \"$(command -v weir)\"";
+pub const GRANT: &str = "sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep \"$(command -v weir)\"";
 
 /// The text of an error of opening an interface, with a remedy.
 pub(crate) fn remedy(name: &str, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            format!("capture needs the capability CAP_NET_RAW: run as root, or grant it once: {GRANT}")
+            format!(
+                "capture needs the capability CAP_NET_RAW, and af_xdp CAP_NET_ADMIN and CAP_BPF, too: run as root, or grant them \
+                     once: {GRANT}"
+            )
         }
         Some(libc::ENODEV | libc::ENXIO) => {
             let names = system::interface_names().unwrap_or_default().join(", ");
             format!("there is no interface `{name}`; there are: {names}, any")
         }
         Some(libc::ENETDOWN) => format!("the interface is down: sudo ip link set {name} up"),
+        Some(libc::EBUSY | libc::EEXIST) => format!(
+            "another XDP program, or another socket of AF_XDP, has the interface: end its owner, detach it (sudo ip link set \
+             dev {name} xdp off), or use --method af_packet"
+        ),
         Some(libc::ENOMEM) => format!("no memory for the ring ({error}): use a smaller --buffer"),
         _ => error.to_string(),
     }

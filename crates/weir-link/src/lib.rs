@@ -4,6 +4,8 @@
 //! packets to parts in the kernel, so that both directions and all fragments of a connection reach the same part.
 //!
 //! * `links`: the source, its parts, and how a run ends.  `part`: the sockets of one worker.
+//! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings; `redirect`: the XDP program that
+//!   feeds it; `bpf`: loads programs.
 //! * `packet_socket`: a socket of the family AF_PACKET with a ring of version TPACKET_V3; `ring`: the ring's memory.
 //! * [`Sender`]: sends frames.
 //! * [`interfaces`]: the interfaces of the machine, and what a process lacks to capture on them.
@@ -14,16 +16,20 @@
 //! packets that find the ring full.
 #![deny(unsafe_code)]
 
+mod bpf;
 mod fanout;
 pub mod interfaces;
 mod links;
 mod names;
 mod packet_socket;
 mod part;
+mod redirect;
 mod ring;
 mod sender;
 mod system;
+mod umem;
+mod xdp_socket;
 
-pub use links::{LinkOptions, Links, Note, Notes};
+pub use links::{LinkOptions, Links, Method, Note, Notes};
 pub use names::NamedInterface;
 pub use sender::Sender;

@@ -3,8 +3,9 @@
 use crate::interfaces;
 use crate::names::{NamedInterface, Names};
 use crate::packet_socket::{PacketSocket, Target};
-use crate::part::Part;
+use crate::part::{LinkSocket, Part};
 use crate::system::interface_index;
+use crate::xdp_socket;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub enum Note {
     Down(String),
     /// Packets come again on the interface of this name.
     Up(String),
+    /// How the interface of this name is captured.
+    Method(String, String),
 }
 
 /// The receiver of notes; clones share it.
@@ -46,9 +49,26 @@ impl fmt::Debug for Notes {
     }
 }
 
+/// A method of capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Method {
+    /// The kernel shows packets to Weir and to the machine's own programs.
+    #[default]
+    Packet,
+    /// Weir takes all packets from the interface: the machine's own programs receive none of them.
+    Xdp,
+}
+
+impl Method {
+    /// All methods, with their names.
+    pub const ALL: [(&str, Self); 2] = [("af_packet", Self::Packet), ("af_xdp", Self::Xdp)];
+}
+
 /// How links are captured.
 #[derive(Debug, Clone)]
 pub struct LinkOptions {
+    /// The method of capture.
+    pub method: Method,
     /// Bytes of the ring between the kernel and each worker, for each interface; at least 2 MiB are used.
     pub buffer_bytes: usize,
     /// Receive all packets of the link, also those for other hosts.
@@ -65,6 +85,7 @@ impl Default for LinkOptions {
     fn default() -> Self {
         let stop = Arc::new(AtomicUsize::new(0));
         Self {
+            method: Method::default(),
             buffer_bytes: 64 << 20,
             promiscuous: true,
             hardware_time: false,
@@ -91,27 +112,36 @@ impl Links {
     pub fn open(names: &[String], options: &LinkOptions, parts: usize) -> Result<Self, SourceError> {
         let numbers = Arc::new(AtomicU64::new(0));
         let known = Names::default();
-        let mut sockets: Vec<Vec<PacketSocket>> = (0..parts.max(1)).map(|_| vec![]).collect();
+        let parts = if options.method == Method::Xdp { 1 } else { parts.max(1) };
+        let mut sockets: Vec<Vec<Box<dyn LinkSocket>>> = (0..parts).map(|_| vec![]).collect();
         for name in names {
             let fail = |error: &io::Error| of(name, interfaces::remedy(name, error));
             let index = if name == ANY { Ok(0) } else { interface_index(name) };
             let target = Target { name: name.clone(), index: index.map_err(|error| fail(&error))? };
-            for list in &mut sockets {
-                let socket = PacketSocket::open(target.clone(), options, &known);
-                list.push(socket.map_err(|error| fail(&error))?);
+            if options.method == Method::Xdp {
+                if target.index == 0 {
+                    return Err(of(name, "AF_XDP takes single interfaces: name each of them".to_string()));
+                }
+                let queues = xdp_socket::open(&target, options, &known).map_err(|error| fail(&error))?;
+                sockets[0].extend(queues.into_iter().map(|socket| Box::new(socket) as Box<dyn LinkSocket>));
+                continue;
             }
-            let group: Vec<&PacketSocket> = sockets.iter().filter_map(|list| list.last()).collect();
+            let open = |_| PacketSocket::open(target.clone(), options, &known);
+            let group: Vec<PacketSocket> =
+                (0..parts).map(open).collect::<Result<_, _>>().map_err(|error| fail(&error))?;
             if group.len() > 1 {
                 PacketSocket::join(&group).map_err(|error| fail(&error))?;
             }
+            sockets.iter_mut().zip(group).for_each(|(list, socket)| list.push(Box::new(socket)));
         }
         for socket in sockets.iter().flatten() {
-            socket.start().map_err(|error| of(&socket.target.name, error.to_string()))?;
+            socket.start().map_err(|error| of(&socket.target().name, error.to_string()))?;
         }
         let part = |sockets| {
             Part::new(sockets, Arc::clone(&numbers), Arc::clone(&options.stop), options.notes.clone())
         };
-        Ok(Self { parts: sockets.into_iter().map(part).collect(), turn: 0 })
+        let parts: io::Result<_> = sockets.into_iter().map(part).collect();
+        Ok(Self { parts: parts.map_err(|error| of(ANY, error.to_string()))?, turn: 0 })
     }
 }
 

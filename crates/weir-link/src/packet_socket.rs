@@ -3,6 +3,7 @@
 use crate::fanout;
 use crate::links::{LinkOptions, Note, Notes};
 use crate::names::{NamedInterface, Names, link_of};
+use crate::part::LinkSocket;
 use crate::ring::{Ring, TAG_BYTES, Walk};
 use crate::system::{Mapping, Socket, interface_name};
 use libc::{SOL_PACKET, SOL_SOCKET};
@@ -34,7 +35,7 @@ pub(crate) struct Target {
 /// A socket and its ring.
 #[derive(Debug)]
 pub(crate) struct PacketSocket {
-    pub target: Target,
+    target: Target,
     socket: Socket,
     ring: Arc<Ring>,
     /// The block that the kernel passes next.
@@ -49,11 +50,11 @@ pub(crate) struct PacketSocket {
     stats: SourceStats,
     blocks: u64,
     /// The interface was down.
-    pub is_down: bool,
+    is_down: bool,
 }
 
 impl PacketSocket {
-    /// A socket on `target` that receives nothing before [`start`](Self::start).
+    /// A socket on `target` that receives nothing before [`start`](LinkSocket::start).
     pub fn open(target: Target, options: &LinkOptions, names: &Names) -> io::Result<Self> {
         // Without a protocol the socket receives nothing before it is bound.
         let socket = Socket::new(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
@@ -75,7 +76,7 @@ impl PacketSocket {
             tp_feature_req_word: 0,
         };
         socket.set(SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        let mapping = Mapping::of(&socket, blocks * BLOCK_BYTES)?;
+        let mapping = Mapping::of(&socket, blocks * BLOCK_BYTES, 0)?;
         let ring = Arc::new(Ring::new(mapping, BLOCK_BYTES, blocks));
         if target.index != 0 && options.promiscuous {
             let member = libc::packet_mreq {
@@ -112,7 +113,7 @@ impl PacketSocket {
     }
 
     /// Joins the sockets of an interface into a group: each packet goes to one of them.
-    pub fn join(sockets: &[&Self]) -> io::Result<()> {
+    pub fn join(sockets: &[Self]) -> io::Result<()> {
         let [first, others @ ..] = sockets else { return Ok(()) };
         let kind = libc::PACKET_FANOUT_CBPF << 16;
         let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID << 16;
@@ -123,51 +124,6 @@ impl PacketSocket {
             other.socket.set(SOL_PACKET, libc::PACKET_FANOUT, &(kind | id & 0xffff))?;
         }
         first.socket.set_program(SOL_PACKET, libc::PACKET_FANOUT_DATA, &fanout::program())
-    }
-
-    /// Receives packets from now on.
-    pub fn start(&self) -> io::Result<()> {
-        self.socket.set(SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32)
-    }
-
-    /// Receives no more packets. Those received before stay in the ring.
-    pub fn stop(&self) -> io::Result<()> {
-        self.socket.set_program(SOL_SOCKET, libc::SO_ATTACH_FILTER, &fanout::nothing())
-    }
-
-    pub fn socket(&self) -> &Socket {
-        &self.socket
-    }
-
-    /// The counters so far.
-    pub fn stats(&self) -> SourceStats {
-        SourceStats { received: self.stats.received - self.repeated, ..self.stats }
-    }
-
-    /// Reads the kernel's counters, which starts them anew.
-    pub fn read_counters(&mut self) {
-        let empty = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        if let Ok(counters) = self.socket.get(SOL_PACKET, libc::PACKET_STATISTICS, empty) {
-            self.stats.received += u64::from(counters.tp_packets);
-            self.stats.ring_full += u64::from(counters.tp_drops);
-        }
-    }
-
-    /// Fills an empty burst with the next packets, all of one block. Returns whether there are any.
-    ///
-    /// # Errors
-    /// If the kernel's description of the packets is invalid. The rest of the block counts as lost.
-    pub fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool> {
-        while burst.packets.is_empty() {
-            if self.current.is_none() && !self.take_block()? {
-                return Ok(false);
-            }
-            self.fill_from_block(burst)?;
-        }
-        let count = burst.packets.len() as u64;
-        let first = numbers.fetch_add(count, Ordering::Relaxed) + 1;
-        burst.packets.iter_mut().zip(first..).for_each(|(packet, number)| packet.number = number);
-        Ok(true)
     }
 
     /// Takes the next block, if the kernel has passed it.
@@ -246,5 +202,53 @@ impl PacketSocket {
         });
         self.last = Some((index, hardware, number));
         number
+    }
+}
+
+impl LinkSocket for PacketSocket {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    fn start(&self) -> io::Result<()> {
+        self.socket.set(SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32)
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.socket.set_program(SOL_SOCKET, libc::SO_ATTACH_FILTER, &fanout::nothing())
+    }
+
+    fn down(&mut self) -> &mut bool {
+        &mut self.is_down
+    }
+
+    fn stats(&self) -> SourceStats {
+        SourceStats { received: self.stats.received - self.repeated, ..self.stats }
+    }
+
+    fn read_counters(&mut self) {
+        // Reading starts the kernel's counters anew.
+        let empty = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        if let Ok(counters) = self.socket.get(SOL_PACKET, libc::PACKET_STATISTICS, empty) {
+            self.stats.received += u64::from(counters.tp_packets);
+            self.stats.ring_full += u64::from(counters.tp_drops);
+        }
+    }
+
+    fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool> {
+        while burst.packets.is_empty() {
+            if self.current.is_none() && !self.take_block()? {
+                return Ok(false);
+            }
+            self.fill_from_block(burst)?;
+        }
+        let count = burst.packets.len() as u64;
+        let first = numbers.fetch_add(count, Ordering::Relaxed) + 1;
+        burst.packets.iter_mut().zip(first..).for_each(|(packet, number)| packet.number = number);
+        Ok(true)
     }
 }

@@ -1,8 +1,9 @@
 //! The part of a capture that one worker has: a socket on each interface.
 
 use crate::links::{Note, Notes};
-use crate::packet_socket::{PacketSocket, RETIRE_MS};
-use crate::system::{interface_index, wait};
+use crate::packet_socket::{RETIRE_MS, Target};
+use crate::system::{InterfaceQuery, Socket, interface_index, wait};
+use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,10 +17,40 @@ const DRAIN: Duration = Duration::from_millis(4 * RETIRE_MS as u64);
 /// Packets older than this have been passed by the kernel.
 const DELAY: Duration = Duration::from_millis(10 * RETIRE_MS as u64);
 
+/// A socket that receives the packets of an interface.
+pub(crate) trait LinkSocket: Debug + Send {
+    /// The interface.
+    fn target(&self) -> &Target;
+
+    /// The socket itself, to wait for packets.
+    fn socket(&self) -> &Socket;
+
+    /// Receives packets from now on.
+    fn start(&self) -> io::Result<()>;
+
+    /// Receives no more packets. Those received before follow.
+    fn stop(&mut self) -> io::Result<()>;
+
+    /// Whether the interface was down when it was last looked at.
+    fn down(&mut self) -> &mut bool;
+
+    /// The counters that were read last.
+    fn stats(&self) -> SourceStats;
+
+    /// Reads the kernel's counters.
+    fn read_counters(&mut self);
+
+    /// Fills an empty burst with the next packets, all of one block, and numbers them. Returns whether there are any.
+    ///
+    /// # Errors
+    /// If the kernel's description of the packets is invalid. The packets that it describes count as lost.
+    fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool>;
+}
+
 /// The sockets of one worker.
 #[derive(Debug)]
 pub(crate) struct Part {
-    sockets: Vec<PacketSocket>,
+    sockets: Vec<Box<dyn LinkSocket>>,
     /// The socket that is asked first.
     turn: usize,
     /// Counters of sockets whose interface was removed.
@@ -30,16 +61,18 @@ pub(crate) struct Part {
     /// When the reception ended.
     stopped: Option<Instant>,
     notes: Notes,
+    asks: InterfaceQuery,
 }
 
 impl Part {
     pub fn new(
-        sockets: Vec<PacketSocket>,
+        sockets: Vec<Box<dyn LinkSocket>>,
         numbers: Arc<AtomicU64>,
         stop: Arc<AtomicUsize>,
         notes: Notes,
-    ) -> Self {
-        Self { sockets, turn: 0, gone: SourceStats::default(), numbers, stop, stopped: None, notes }
+    ) -> io::Result<Self> {
+        let (gone, asks) = (SourceStats::default(), InterfaceQuery::new()?);
+        Ok(Self { sockets, turn: 0, gone, numbers, stop, stopped: None, notes, asks })
     }
 
     /// Fills the burst from the first socket that has packets.
@@ -50,11 +83,11 @@ impl Part {
             let socket = &mut self.sockets[at];
             let filled = socket
                 .fill(burst, &self.numbers)
-                .map_err(|error| of_interface(&socket.target.name, &error))?;
+                .map_err(|error| of_interface(&socket.target().name, &error))?;
             if filled {
                 self.turn = (at + 1) % count;
-                if std::mem::take(&mut socket.is_down) {
-                    self.notes.tell(Note::Up(socket.target.name.clone()));
+                if std::mem::take(socket.down()) {
+                    self.notes.tell(Note::Up(socket.target().name.clone()));
                 }
                 return Ok(true);
             }
@@ -66,12 +99,14 @@ impl Part {
     fn check(&mut self) -> Result<(), SourceError> {
         for at in 0..self.sockets.len() {
             let socket = &mut self.sockets[at];
-            let Some(error) = socket.socket().take_error() else { continue };
-            let name = socket.target.name.clone();
-            let is_there =
-                socket.target.index == 0 || interface_index(&name).ok() == Some(socket.target.index);
-            if error.raw_os_error() == Some(libc::ENETDOWN) && is_there {
-                if !std::mem::replace(&mut socket.is_down, true) {
+            let error = socket.socket().take_error();
+            let Target { name, index } = socket.target().clone();
+            let is_there = index == 0 || interface_index(&name).ok() == Some(index);
+            let is_down = index != 0 && !self.asks.is_up(&name);
+            let is_of_interface =
+                matches!(error.as_ref().map(|error| error.raw_os_error()), Some(Some(libc::ENETDOWN)));
+            if is_there && (error.is_none() || is_of_interface) {
+                if (is_down || is_of_interface) && !std::mem::replace(socket.down(), true) {
                     self.notes.tell(Note::Down(name));
                 }
                 continue;
@@ -79,9 +114,9 @@ impl Part {
             let mut socket = self.sockets.remove(at);
             socket.read_counters();
             self.gone.add(socket.stats());
-            let message = match is_there {
-                true => format!("capture ended: {error}"),
-                false => "the interface was removed: capture on it has ended".to_string(),
+            let message = match error {
+                Some(error) if is_there => format!("the capture has ended: {error}"),
+                _ => "the interface was removed: the capture on it has ended".to_string(),
             };
             return Err(SourceError {
                 kind: SourceErrorKind::Io,
@@ -95,8 +130,8 @@ impl Part {
     /// Ends the reception. Packets in the rings follow.
     fn stop(&mut self) -> Result<(), SourceError> {
         self.stopped = Some(Instant::now());
-        for socket in &self.sockets {
-            socket.stop().map_err(|error| of_interface(&socket.target.name, &error))?;
+        for socket in &mut self.sockets {
+            socket.stop().map_err(|error| of_interface(&socket.target().name, &error))?;
         }
         Ok(())
     }
@@ -119,16 +154,16 @@ impl Source for Part {
             return Ok(Poll::Packets);
         }
         if self.sockets.is_empty() || self.stopped.is_some_and(|at| at.elapsed() > DRAIN) {
-            self.sockets.iter_mut().for_each(PacketSocket::read_counters);
+            self.sockets.iter_mut().for_each(|socket| socket.read_counters());
             return Ok(Poll::End);
         }
-        let waited = wait(self.sockets.iter().map(PacketSocket::socket), PATIENCE);
-        waited.map_err(|error| of_interface(&self.sockets[0].target.name, &error))?;
+        let waited = wait(self.sockets.iter().map(|socket| socket.socket()), PATIENCE);
+        waited.map_err(|error| of_interface(&self.sockets[0].target().name, &error))?;
         if self.fill(burst)? {
             return Ok(Poll::Packets);
         }
         self.check()?;
-        self.sockets.iter_mut().for_each(PacketSocket::read_counters);
+        self.sockets.iter_mut().for_each(|socket| socket.read_counters());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(DELAY);
         Ok(Poll::Idle { now: Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)) })
     }

@@ -22,7 +22,19 @@ macro_rules! plain {
     };
 }
 
-plain!(c_int, libc::c_uint, libc::tpacket_req3, libc::tpacket_stats_v3, libc::packet_mreq, libc::sockaddr_ll);
+plain!(
+    c_int,
+    libc::c_uint,
+    libc::tpacket_req3,
+    libc::tpacket_stats_v3,
+    libc::packet_mreq,
+    libc::sockaddr_ll,
+    libc::sockaddr_xdp,
+    libc::xdp_umem_reg,
+    libc::xdp_mmap_offsets,
+    libc::xdp_options,
+    libc::xdp_statistics
+);
 
 /// A socket.
 #[derive(Debug)]
@@ -66,9 +78,9 @@ impl Socket {
         checked(result).map(drop)
     }
 
-    /// Binds the socket to an address of the packet family.
-    pub fn bind(&self, address: &libc::sockaddr_ll) -> io::Result<()> {
-        let bytes = size_of::<libc::sockaddr_ll>() as socklen_t;
+    /// Binds the socket to an address of its family.
+    pub fn bind<T: Plain>(&self, address: &T) -> io::Result<()> {
+        let bytes = size_of::<T>() as socklen_t;
         // SAFETY: the kernel reads `bytes` bytes of the address.
         checked(unsafe { libc::bind(self.raw(), ptr::from_ref(address).cast(), bytes) }).map(drop)
     }
@@ -78,6 +90,12 @@ impl Socket {
         // SAFETY: the kernel reads the bytes.
         let sent = unsafe { libc::send(self.raw(), bytes.as_ptr().cast(), bytes.len(), 0) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Wakes the kernel's side of a socket of AF_XDP. An error has no consequence: the next call tries again.
+    pub fn wake(&self) {
+        // SAFETY: nothing is received, so there is no buffer.
+        unsafe { libc::recv(self.raw(), ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
     }
 
     /// The error that the socket has met since the last call.
@@ -117,6 +135,17 @@ fn wait_for<'a>(
     }
 }
 
+/// The time since the start of the machine, and the time since 1970, nanoseconds.
+pub(crate) fn clock() -> (i64, i64) {
+    let read = |clock| {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the kernel writes the time.
+        unsafe { libc::clock_gettime(clock, &mut time) };
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    };
+    (read(libc::CLOCK_MONOTONIC), read(libc::CLOCK_REALTIME))
+}
+
 /// The index of an interface.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     let name = std::ffi::CString::new(name)?;
@@ -149,12 +178,20 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `bytes` bytes of a socket's memory, readable and writable, and fills its pages.
-    pub fn of(socket: &Socket, bytes: usize) -> io::Result<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+    /// Maps `bytes` bytes of a socket's memory from `offset` on, readable and writable, and fills its pages.
+    pub fn of(socket: &Socket, bytes: usize, offset: i64) -> io::Result<Self> {
+        Self::map(bytes, libc::MAP_SHARED, socket.raw(), offset)
+    }
+
+    /// `bytes` zeros of the process's own memory.
+    pub fn anonymous(bytes: usize) -> io::Result<Self> {
+        Self::map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    }
+
+    fn map(bytes: usize, flags: c_int, file: RawFd, offset: i64) -> io::Result<Self> {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_POPULATE);
         // SAFETY: the kernel selects a free range of addresses.
-        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, socket.raw(), 0) };
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, file, offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -206,6 +243,7 @@ const CHANNELS: (u32, usize) = (0x3c, 36);
 const DRIVER_BYTES: usize = 32;
 
 /// Asks the kernel about interfaces (`netdevice(7)`).
+#[derive(Debug)]
 pub(crate) struct InterfaceQuery(Socket);
 
 impl InterfaceQuery {
@@ -235,6 +273,11 @@ impl InterfaceQuery {
     pub fn flags(&self, name: &str) -> Option<i16> {
         // SAFETY: the kernel has written this member.
         self.ask(name, libc::SIOCGIFFLAGS).map(|request| unsafe { request.ifr_ifru.ifru_flags })
+    }
+
+    /// Whether the interface is switched on.
+    pub fn is_up(&self, name: &str) -> bool {
+        self.flags(name).is_some_and(|flags| flags & libc::IFF_UP as i16 != 0)
     }
 
     /// The hardware type (`ARPHRD_…`).

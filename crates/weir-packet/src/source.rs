@@ -65,6 +65,10 @@ pub struct SourceStats {
     pub received: u64,
     /// Packets that found the ring between the kernel and the source full.
     pub ring_full: u64,
+    /// Packets for which there was no free memory to receive into.
+    pub no_buffer: u64,
+    /// Packets that the kernel could not pass for other reasons, such as their length.
+    pub refused: u64,
     /// Packets whose description by the kernel is invalid.
     pub invalid: u64,
 }
@@ -74,12 +78,14 @@ impl SourceStats {
     pub fn add(&mut self, other: Self) {
         self.received += other.received;
         self.ring_full += other.ring_full;
+        self.no_buffer += other.no_buffer;
+        self.refused += other.refused;
         self.invalid += other.invalid;
     }
 
     /// Packets that the source dropped before a burst could take them, for any reason.
     pub fn dropped(&self) -> u64 {
-        self.ring_full + self.invalid
+        self.ring_full + self.no_buffer + self.refused + self.invalid
     }
 }
 

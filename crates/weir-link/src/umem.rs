@@ -1,0 +1,194 @@
+//! The memory of sockets of AF_XDP (Documentation/networking/af_xdp.rst): frames of equal size, and rings by which process and
+//! kernel pass each other descriptions of frames.
+#![allow(unsafe_code)]
+
+use crate::system::{Mapping, Socket};
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use weir_packet::{PacketMemory, offset_in};
+
+/// Bytes of a frame.
+pub(crate) const FRAME_BYTES: usize = 4096;
+
+/// The frames of a socket.
+#[derive(Debug)]
+pub(crate) struct Umem {
+    mapping: Mapping,
+    frames: usize,
+    /// Frames that the process has given back, for the kernel.
+    free: Mutex<Vec<u64>>,
+}
+
+impl Umem {
+    /// Memory for this number of frames, all of which are free.
+    pub fn new(frames: usize) -> io::Result<Arc<Self>> {
+        let mapping = Mapping::anonymous(frames * FRAME_BYTES)?;
+        let free = (0..frames as u64).map(|frame| frame * FRAME_BYTES as u64).collect();
+        Ok(Arc::new(Self { mapping, frames, free: Mutex::new(free) }))
+    }
+
+    /// Registers the memory with a socket.
+    pub fn register(&self, socket: &Socket) -> io::Result<()> {
+        let request = libc::xdp_umem_reg {
+            addr: self.mapping.start().as_ptr().addr() as u64,
+            len: (self.frames * FRAME_BYTES) as u64,
+            chunk_size: FRAME_BYTES as u32,
+            headroom: 0,
+            flags: 0,
+            tx_metadata_len: 0,
+        };
+        socket.set(libc::SOL_XDP, libc::XDP_UMEM_REG, &request)
+    }
+
+    /// Takes up to `count` free frames.
+    pub fn take_free(&self, count: usize) -> Vec<u64> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = free.len().saturating_sub(count);
+        free.split_off(first)
+    }
+
+    /// Gives frames back.
+    pub fn give_back(&self, frames: impl Iterator<Item = u64>) {
+        let whole = |address: u64| address & !(FRAME_BYTES as u64 - 1);
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).extend(frames.map(whole));
+    }
+
+    /// The bytes of a range within one frame that the kernel has passed; `None` if the range lies elsewhere.
+    pub fn bytes(&self, address: usize, length: usize) -> Option<&[u8]> {
+        let end = address.checked_add(length)?;
+        let is_in_frame = length == 0 || address / FRAME_BYTES == (end - 1) / FRAME_BYTES;
+        // SAFETY: the range lies in the memory. The kernel does not write a frame that it has passed until the frame is given
+        // back, and callers ask for frames that they have.
+        (is_in_frame && end <= self.frames * FRAME_BYTES).then(|| unsafe {
+            std::slice::from_raw_parts(self.mapping.start().add(address).as_ptr(), length)
+        })
+    }
+}
+
+/// Frames that hold the packets of a burst. Dropping them gives them back.
+#[derive(Debug)]
+pub(crate) struct TakenFrames {
+    pub umem: Arc<Umem>,
+    pub frames: Vec<u64>,
+}
+
+impl Drop for TakenFrames {
+    fn drop(&mut self) {
+        self.umem.give_back(self.frames.drain(..));
+    }
+}
+
+impl PacketMemory for TakenFrames {
+    fn range(&self, offset: usize, length: usize) -> &[u8] {
+        self.umem.bytes(offset, length).expect("the range lies in a frame")
+    }
+
+    fn locate(&self, bytes: &[u8]) -> Option<usize> {
+        let of_frame = |&frame: &u64| {
+            let frame = frame as usize & !(FRAME_BYTES - 1);
+            Some(frame + offset_in(self.umem.bytes(frame, FRAME_BYTES)?, bytes)?)
+        };
+        self.frames.iter().find_map(of_frame)
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.frames.len() * FRAME_BYTES
+    }
+}
+
+/// A ring between process and kernel.
+#[derive(Debug)]
+struct Ring {
+    mapping: Mapping,
+    offsets: libc::xdp_ring_offset,
+    mask: u32,
+}
+
+impl Ring {
+    /// Maps a ring of `size` entries of `entry_bytes` bytes each.
+    fn map(
+        socket: &Socket,
+        offsets: libc::xdp_ring_offset,
+        size: u32,
+        entry_bytes: usize,
+        page: u64,
+    ) -> io::Result<Self> {
+        assert!(size.is_power_of_two(), "the kernel's rings have powers of two");
+        let bytes = offsets.desc as usize + size as usize * entry_bytes;
+        Ok(Self { mapping: Mapping::of(socket, bytes, page as i64)?, offsets, mask: size - 1 })
+    }
+
+    fn word(&self, offset: u64) -> &AtomicU32 {
+        // SAFETY: the kernel's offsets lie in the mapping, and the words are aligned; both sides access them atomically.
+        unsafe { self.mapping.start().add(offset as usize).cast::<AtomicU32>().as_ref() }
+    }
+
+    fn entry<T>(&self, index: u32) -> *mut T {
+        let at = self.offsets.desc as usize + (index & self.mask) as usize * size_of::<T>();
+        // SAFETY: the mask keeps the index within the ring, which the mapping contains.
+        unsafe { self.mapping.start().add(at).cast::<T>().as_ptr() }
+    }
+
+    /// The kernel sleeps until it is woken.
+    fn needs_wakeup(&self) -> bool {
+        self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+}
+
+/// The ring by which the process passes free frames to the kernel.
+#[derive(Debug)]
+pub(crate) struct FillRing(Ring);
+
+impl FillRing {
+    pub fn map(socket: &Socket, offsets: &libc::xdp_mmap_offsets, size: u32) -> io::Result<Self> {
+        Ring::map(socket, offsets.fr, size, size_of::<u64>(), libc::XDP_UMEM_PGOFF_FILL_RING).map(Self)
+    }
+
+    /// Passes free frames of `umem`, as many as the ring has room for.
+    pub fn refill(&mut self, umem: &Umem) {
+        let Self(ring) = self;
+        let producer = ring.word(ring.offsets.producer);
+        let next = producer.load(Ordering::Relaxed);
+        let consumed = ring.word(ring.offsets.consumer).load(Ordering::Acquire);
+        let room = (ring.mask + 1).saturating_sub(next.wrapping_sub(consumed));
+        let frames = umem.take_free(room as usize);
+        for (index, frame) in frames.iter().enumerate() {
+            // SAFETY: the entry is free until the producer's index is raised, and this is the only producer.
+            unsafe { ring.entry::<u64>(next.wrapping_add(index as u32)).write(*frame) };
+        }
+        producer.store(next.wrapping_add(frames.len() as u32), Ordering::Release);
+    }
+
+    pub fn needs_wakeup(&self) -> bool {
+        self.0.needs_wakeup()
+    }
+}
+
+/// The ring by which the kernel passes packets to the process.
+#[derive(Debug)]
+pub(crate) struct ReceiveRing(Ring);
+
+impl ReceiveRing {
+    pub fn map(socket: &Socket, offsets: &libc::xdp_mmap_offsets, size: u32) -> io::Result<Self> {
+        Ring::map(socket, offsets.rx, size, size_of::<libc::xdp_desc>(), libc::XDP_PGOFF_RX_RING as u64)
+            .map(Self)
+    }
+
+    /// Takes entries as long as `wants` returns `true` for them. The frames then belong to the process.
+    pub fn take_while(&mut self, mut wants: impl FnMut(&libc::xdp_desc) -> bool) {
+        let Self(ring) = self;
+        let consumer = ring.word(ring.offsets.consumer);
+        let mut next = consumer.load(Ordering::Relaxed);
+        let produced = ring.word(ring.offsets.producer).load(Ordering::Acquire);
+        while next != produced {
+            // SAFETY: the kernel has written the entry, and does not change it before the consumer's index is raised.
+            let entry = unsafe { ring.entry::<libc::xdp_desc>(next).read() };
+            if !wants(&entry) {
+                break;
+            }
+            next = next.wrapping_add(1);
+        }
+        consumer.store(next, Ordering::Release);
+    }
+}
