@@ -43,32 +43,29 @@ pub struct Input {
     pub read: Vec<OsString>,
     /// Capture on a network interface, or on all (`any`), until a signal. May be given several times. `weir interfaces`
     /// lists the interfaces
-    #[arg(short = 'i', long = "interface", value_name = "NAME", conflicts_with_all = ["read", "follow"], help_heading = "Input")]
+    #[arg(short = 'i', long = "interface", value_name = "NAME", help_heading = "Input")]
     pub interface: Vec<String>,
     /// Method of capture. af_packet: the kernel shows packets to Weir and to the machine's own programs. af_xdp: Weir takes
     /// all packets of the interface, as is right for a copy of traffic (a mirror port): the machine's own programs receive none
-    #[arg(long, value_name = "METHOD", default_value = "af_packet", value_parser = ["af_packet", "af_xdp"], requires = "interface", help_heading = "Capture")]
+    #[arg(long, value_name = "METHOD", default_value = "af_packet", value_parser = ["af_packet", "af_xdp"], help_heading = "Capture")]
     pub method: String,
     /// Memory between the kernel and each worker, for each interface (64M)
-    #[arg(
-        long,
-        value_name = "BYTES",
-        requires = "interface",
-        allow_hyphen_values = true,
-        help_heading = "Capture"
-    )]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true, help_heading = "Capture")]
     pub buffer: Option<String>,
     /// Capture packets for this host only
-    #[arg(long, requires = "interface", help_heading = "Capture")]
+    #[arg(long, help_heading = "Capture")]
     pub no_promiscuous: bool,
     /// Use the times of the network card's clock. Default: the times at which the kernel received the packets
-    #[arg(long, requires = "interface", help_heading = "Capture")]
+    #[arg(long, help_heading = "Capture")]
     pub hardware_time: bool,
     /// Read on as the last file grows, or is replaced by another one (as tail -F), until a signal
     #[arg(long, help_heading = "Input")]
     pub follow: bool,
     #[command(flatten)]
     pub program: Program,
+    /// Print a line each second to standard error: rates, losses, flows, memory, and what becomes of packets
+    #[arg(long, help_heading = "Output")]
+    pub monitor: bool,
     /// Number of workers. The order of rows does not depend on it. With more than one, a connection whose
     /// packets come through tunnels with different ends may become several rows
     #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true, help_heading = "Advanced")]

@@ -4,6 +4,7 @@ use crate::args::Input;
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
+use crate::monitor::Monitor;
 use crate::question_set::{Active, QuestionSet, Stated};
 use crate::report::{self, Ran};
 use crate::runner::{self, Runner};
@@ -15,7 +16,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
-use weir::Engine;
+use weir::{Engine, Watch};
 
 /// The questions of a command, and the settings of their run.
 pub struct Asked<'a> {
@@ -86,7 +87,8 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let asks_for_first =
         socket.is_some() || specs.iter().any(|spec| spec.filter.contains("frame.time_relative"));
     let first_time = if asks_for_first { weir::io::first_time(&input.read) } else { None };
-    let options = weir::Options { timed: stats, first_time, ..options };
+    let watch = input.monitor.then(Watch::default);
+    let options = weir::Options { timed: stats, first_time, watch: watch.clone(), ..options };
     let compiler = input::compiler(&input.program.stack)?;
     input::check_files(input, &compiler)?;
     let mut set = QuestionSet::new(input.clone(), compiler, commands, stdout);
@@ -127,7 +129,9 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         stats,
         notes: &notes,
     };
+    let monitor = watch.map(Monitor::start).transpose().map_err(Failure::new)?;
     let outcome = runner.run(&mut engine, &compiled)?;
+    drop(monitor);
     let blocked = set.outlets.wait();
     let fault = set.totals.take_fault();
     match fault {

@@ -66,6 +66,19 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
             "`{file}` is a file, and -i {interface} a link: read one of the two"
         )));
     }
+    if let Some(interface) = input.interface.first().filter(|_| input.follow) {
+        return Err(Failure::new(format!("--follow is for files; -i {interface} ends with a signal anyway")));
+    }
+    let of_links = [
+        ("--buffer", input.buffer.is_some()),
+        ("--no-promiscuous", input.no_promiscuous),
+        ("--hardware-time", input.hardware_time),
+    ];
+    let is_link = !input.interface.is_empty();
+    let wrong = of_links.into_iter().filter(|(_, is_given)| *is_given && !is_link);
+    let each =
+        wrong.map(|(option, _)| Failure::new(format!("{option} is for captures on an interface (-i)")));
+    Failure::all(each.collect())?;
     if input.read.iter().filter(|word| *word == "-").count() > 1 {
         return Err(Failure::new("-r - -r -: standard input can be read once".to_string()));
     }

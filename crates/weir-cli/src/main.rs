@@ -40,6 +40,7 @@ mod host_names;
 mod input;
 mod memory;
 mod merged_logs;
+mod monitor;
 mod outlets;
 mod output;
 mod packet_details;

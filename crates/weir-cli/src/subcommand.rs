@@ -82,6 +82,12 @@ impl Subcommand {
         if let Some(own) = self.question.and_then(|kind| kind.own_format) {
             command = command.mut_arg("format", |format| format.value_parser(formats(Some(own))));
         }
+        // As in grep, `-i` of `match` ignores case; the interface then has no letter.
+        let takes_letter =
+            |arg: &clap::Arg| arg.get_short() == Some('i') && arg.get_id().as_str() != "interface";
+        if command.get_arguments().any(takes_letter) {
+            command = command.mut_arg("interface", |interface| interface.short(None));
+        }
         let mut text = self.after_help.clone().unwrap_or_default();
         if !self.examples.is_empty() {
             let width = self.examples.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);

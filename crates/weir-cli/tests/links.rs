@@ -37,6 +37,7 @@ fn inside(test: &str) -> bool {
     let output = command.env(INSIDE, "1").output().expect("unshare runs");
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    said.lines().filter(|line| line.ends_with(" rows")).for_each(|line| eprintln!("{line}"));
     false
 }
 
@@ -403,6 +404,43 @@ fn down_and_up(method: &str) {
     assert!(said.contains("in0 is down") && said.contains("in0 has packets again"), "{said}");
 }
 
+/// A file of questions may have every option of a capture.
+#[test]
+fn a_file_of_questions_names_its_interface() {
+    if !inside("a_file_of_questions_names_its_interface") {
+        return;
+    }
+    make_pair(0);
+    let (file, output) = (scratch("all.toml"), scratch("all.json"));
+    let options = "interface = \"in0\"\nmethod = \"af_xdp\"\nbuffer = \"4M\"\nno_promiscuous = true\n";
+    let question = format!("[[question]]\nname = \"all\"\nask = \"flows\"\noutput = {output:?}\n");
+    fs::write(&file, format!("{options}{question}")).expect("a temporary file");
+    let capturing = Capturing::start(&["run", file.to_str().unwrap()]);
+    send("out0", &datagrams(20, None));
+    let said = text(&capturing.end().stderr);
+    assert!(said.contains("in0: AF_XDP, copy mode"), "{said}");
+    assert_eq!(fs::read_to_string(&output).expect("rows").lines().count(), 20);
+}
+
+/// A line each second says what happens.
+#[test]
+fn a_run_can_be_watched() {
+    if !inside("a_run_can_be_watched") {
+        return;
+    }
+    make_pair(0);
+    for workers in ["1", "2"] {
+        let capturing = Capturing::start(&["flows", "-i", "in0", "--monitor", "-j", workers]);
+        send("out0", &datagrams(500, None));
+        std::thread::sleep(Duration::from_millis(2500));
+        let output = capturing.end();
+        let said = text(&output.stderr);
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("pps")).collect();
+        assert!(lines.len() >= 2, "{said}");
+        assert!(lines[1].contains("lost 0 (0.00 %)  flows 500 "), "{said}");
+    }
+}
+
 #[test]
 fn mistakes_have_remedies() {
     if !inside("mistakes_have_remedies") {
@@ -417,6 +455,8 @@ fn mistakes_have_remedies() {
     let weir = env!("CARGO_BIN_EXE_weir");
     let unknown = said(Command::new(weir).args(["flows", "-i", "eth9"]));
     assert!(unknown.contains("there is no interface `eth9`; there are: lo, in0, out0, any"), "{unknown}");
+    let no_link = said(Command::new(weir).args(["flows", FIRST_LIGHT, "--buffer", "4M"]));
+    assert!(no_link.contains("--buffer is for captures on an interface"), "{no_link}");
     let both = said(Command::new(weir).args(["flows", "-i", "in0", FIRST_LIGHT]));
     assert!(both.contains("read one of the two"), "{both}");
     let options = ["--bounding-set", "-all", "--inh-caps", "-all", "--reuid", "65534", "--clear-groups"];

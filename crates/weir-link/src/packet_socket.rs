@@ -20,7 +20,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// Time after which the kernel passes a block that is not full, milliseconds.
 pub(crate) const RETIRE_MS: u32 = 20;
 /// Blocks between two readings of the kernel's counters, which have 32 bits.
-const BLOCKS_PER_READING: u64 = 64;
+const BLOCKS_PER_READING: u64 = 8;
 /// `SOF_TIMESTAMPING_RAW_HARDWARE`: times of the network card.
 const RAW_HARDWARE: libc::c_uint = 1 << 6;
 

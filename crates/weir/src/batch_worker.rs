@@ -1,7 +1,9 @@
 //! The engine's worker as the queues of `work_queues` run it.
 
 use crate::ordered_merge::Yields;
+use crate::watch::Posting;
 use crate::work_queues::BatchWorker;
+use crate::worker_loop::glance_of;
 use crate::worker_output::Collector;
 use std::ops::{Deref, DerefMut};
 use weir_engine::worker::Worker;
@@ -14,11 +16,12 @@ pub(crate) type Batch = Vec<(u64, i64, Burst)>;
 pub(crate) struct CountedWorker {
     worker: Worker<Collector>,
     bursts: u64,
+    posting: Posting,
 }
 
 impl CountedWorker {
-    pub fn new(worker: Worker<Collector>) -> Self {
-        Self { worker, bursts: 0 }
+    pub fn new(worker: Worker<Collector>, posting: Posting) -> Self {
+        Self { worker, bursts: 0, posting }
     }
 
     pub fn into_inner(self) -> Worker<Collector> {
@@ -54,6 +57,8 @@ impl BatchWorker for CountedWorker {
             self.worker.take(&burst, 0..burst.packets.len(), number);
             self.bursts = number + 1;
         }
+        let Self { worker, posting, .. } = self;
+        posting.post(|| glance_of(worker));
         self.yielded()
     }
 

@@ -7,6 +7,7 @@ use crate::events::never_told;
 use crate::ordering::Ordering;
 use crate::program::{Executor, make_program};
 use crate::question_worker::MakeQuestionWorker;
+use crate::watch::Watch;
 use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
 use std::fmt;
@@ -56,6 +57,8 @@ pub struct Options {
     pub timed: bool,
     /// The order in which a run over several workers delivers items.
     pub ordering: Ordering,
+    /// Shows the counters of the run while it goes on.
+    pub watch: Option<Watch>,
 }
 
 /// One question: a filter, and the data that is wanted of matching traffic.

@@ -3,6 +3,7 @@
 use crate::compile::Compiled;
 use crate::ordered_merge::Yields;
 use crate::outcome::Outcome;
+use crate::watch::{Glance, Posting};
 use crate::worker_output::Collector;
 use crate::worker_parts::{WorkerParts, gather, read};
 use std::sync::Arc;
@@ -11,7 +12,13 @@ use weir_engine::plan::Plan;
 use weir_engine::sharing::SharedTables;
 use weir_engine::stage::Stages;
 use weir_engine::worker::Worker;
-use weir_packet::{Burst, Poll, Source, SourceError};
+use weir_packet::{Burst, Poll, Source, SourceError, SourceStats};
+
+/// The state of a worker, without its source.
+pub(crate) fn glance_of(worker: &Worker<Collector>) -> Glance {
+    let source = SourceStats::default();
+    Glance { counters: worker.counters(), source, flows: worker.size().0, memory: worker.memory() }
+}
 
 /// A worker, with the clock of its source.
 pub(crate) struct WorkerLoop {
@@ -23,6 +30,7 @@ pub(crate) struct WorkerLoop {
     pub burst: Burst,
     /// Counts of the stage of reading; the worker has those of all others.
     stages: Stages,
+    posting: Posting,
 }
 
 impl WorkerLoop {
@@ -33,12 +41,14 @@ impl WorkerLoop {
             number: 0,
             burst: Burst::default(),
             stages: Stages::new(compiled.plan.timed),
+            posting: Posting::new(compiled.options.watch.as_ref(), 0),
         }
     }
 
-    /// Shares tables with other workers, as [`Worker::with_shared`].
+    /// One of several workers, which may share tables, as [`Worker::with_shared`].
     pub fn with_shared(mut self, tables: Option<&Arc<SharedTables>>, number: usize) -> Self {
         self.worker = self.worker.with_shared(tables, number);
+        self.posting = self.posting.of_worker(number);
         self
     }
 
@@ -76,6 +86,8 @@ impl WorkerLoop {
             }
             Poll::End => {}
         }
+        let Self { worker, posting, .. } = self;
+        posting.post(|| Glance { source: source.stats(), ..glance_of(worker) });
         Ok(polled)
     }
 

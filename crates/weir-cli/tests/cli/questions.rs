@@ -131,14 +131,14 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "ignore-context" => "vlan.id",
         "add-context" => "gtp.teid",
         "decode-as" => "tcp.port == 8443: tls",
-        "bpf" | "stats" => "",
+        "bpf" | "stats" | "monitor" => "",
         "control" => "",
         other => panic!("a value for --{other} of `weir run`"),
     };
-    // Messages belong to the terminal, and a run that follows a file does not end.
-    let of_run = long_options("run")
-        .into_iter()
-        .filter(|name| !matches!(name.as_str(), "quiet" | "verbose" | "follow"));
+    // Messages belong to the terminal, a run that follows a file does not end, and the test has no interface.
+    let of_links = ["interface", "method", "buffer", "no-promiscuous", "hardware-time"];
+    let is_left_out = |name: &str| ["quiet", "verbose", "follow"].contains(&name) || of_links.contains(&name);
+    let of_run = long_options("run").into_iter().filter(|name| !is_left_out(name));
     of_run.map(|name| (name.clone(), value(&name))).collect()
 }
 
@@ -199,7 +199,7 @@ fn the_command_line_has_precedence_over_a_file_of_questions() {
     for (text, said) in [
         ("idle_timeout = \"soon\"\n", "questions.toml: line 1: `idle_timeout`: give a time, for example 300"),
         ("\nmode = \"slow\"\n", "line 2: `mode`: give one of strict, fast"),
-        ("timeout = 5\n", "line 1: `timeout`: there is no option `timeout`; there are follow, bpf,"),
+        ("timeout = 5\n", "line 1: `timeout`: there is no option `timeout`; there are interface, method,"),
         ("bpf = 1\n", "line 1: `bpf`: give true or false"),
         ("workers = [1, 2]\n", "line 1: `workers`: give one value"),
     ] {

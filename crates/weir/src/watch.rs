@@ -1,0 +1,102 @@
+//! The counters of a run while it goes on. Workers post them a few times a second; anybody may read them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weir_engine::counters::Counters;
+use weir_engine::memory::Memory;
+use weir_packet::SourceStats;
+
+/// Time between two postings of a worker.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// The state of a run, or of one of its workers, at a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Glance {
+    /// The outcomes so far.
+    pub counters: Counters,
+    /// The counters of the source.
+    pub source: SourceStats,
+    /// Live flows.
+    pub flows: u64,
+    /// Bytes of memory in use, by owner.
+    pub memory: Memory,
+}
+
+impl Glance {
+    fn add(&mut self, other: &Self) {
+        self.counters.merge(&other.counters);
+        self.source.add(other.source);
+        self.flows += other.flows;
+        self.memory.merge(&other.memory);
+    }
+}
+
+/// Shows the counters of a run while it goes on; clones show the same run. They are at most 100 ms old while packets or
+/// idle times come.
+#[derive(Debug, Clone, Default)]
+pub struct Watch(Arc<Mutex<Vec<Glance>>>);
+
+impl Watch {
+    /// The sum over all workers.
+    pub fn glance(&self) -> Glance {
+        let mut sum = Glance::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|glance| sum.add(glance));
+        sum
+    }
+
+    fn post(&self, worker: usize, glance: Glance) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() <= worker {
+            all.resize(worker + 1, Glance::default());
+        }
+        all[worker] = glance;
+    }
+}
+
+/// Posts the state of one worker.
+pub(crate) struct Posting {
+    watch: Option<Watch>,
+    worker: usize,
+    due: Instant,
+}
+
+impl Posting {
+    pub fn new(watch: Option<&Watch>, worker: usize) -> Self {
+        Self { watch: watch.cloned(), worker, due: Instant::now() }
+    }
+
+    /// The same postings, as those of another worker.
+    pub fn of_worker(self, worker: usize) -> Self {
+        Self { worker, ..self }
+    }
+
+    /// Posts the state, if somebody watches and the last posting is old.
+    #[inline]
+    pub fn post(&mut self, glance: impl FnOnce() -> Glance) {
+        let Some(watch) = &self.watch else { return };
+        let now = Instant::now();
+        if now >= self.due {
+            self.due = now + PERIOD;
+            watch.post(self.worker, glance());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glance_is_the_sum_of_the_last_postings() {
+        let watch = Watch::default();
+        let of = |flows| Glance { flows, ..Glance::default() };
+        watch.post(2, of(5));
+        watch.post(0, of(1));
+        watch.post(2, of(7));
+        assert_eq!(watch.glance().flows, 8);
+        let mut posting = Posting::new(Some(&watch), 1);
+        posting.post(|| of(100));
+        posting.post(|| unreachable!("the last posting is new"));
+        assert_eq!(watch.glance().flows, 108);
+    }
+}
