@@ -16,7 +16,7 @@ struct Step {
 const STEPS: &[Step] = &[Step { name: "miri", run: miri }, Step { name: "address", run: address }];
 
 /// Crates with `unsafe` code whose tests run with AddressSanitizer.
-const UNSAFE_CRATES: &[&str] = &["weir-codegen", "weir-engine", "weir-vectorscan"];
+const UNSAFE_CRATES: &[&str] = &["weir-codegen", "weir-engine", "weir-link", "weir-vectorscan"];
 
 /// Runs the named steps, or all; every step even after a failure.
 pub fn run(args: &[String]) -> Result {

@@ -4,6 +4,7 @@
 //! packets to parts in the kernel, so that both directions and all fragments of a connection reach the same part.
 //!
 //! * `links`: the source, its parts, and how a run ends.  `part`: the sockets of one worker.
+//! * `link_socket`: what all sockets have in common.
 //! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings; `redirect`: the XDP program that
 //!   feeds it; `bpf`: loads programs.
 //! * `packet_socket`: a socket of the family AF_PACKET with a ring of version TPACKET_V3; `ring`: the ring's memory.
@@ -19,8 +20,10 @@
 mod bpf;
 mod fanout;
 pub mod interfaces;
+mod link_socket;
 mod links;
 mod names;
+mod options;
 mod packet_socket;
 mod part;
 mod redirect;
@@ -30,6 +33,7 @@ mod system;
 mod umem;
 mod xdp_socket;
 
-pub use links::{LinkOptions, Links, Method, Note, Notes};
+pub use links::Links;
 pub use names::NamedInterface;
+pub use options::{LinkOptions, Method, Note, Notes};
 pub use sender::Sender;

@@ -1,9 +1,9 @@
 //! A socket of the family AF_PACKET with a ring of version TPACKET_V3 (`packet(7)`).
 
 use crate::fanout;
-use crate::links::{LinkOptions, Note, Notes};
+use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
-use crate::part::LinkSocket;
+use crate::options::{LinkOptions, Note, Notes};
 use crate::ring::{Ring, TAG_BYTES, Walk};
 use crate::system::{Mapping, Socket, interface_name};
 use libc::{SOL_PACKET, SOL_SOCKET};
@@ -23,14 +23,6 @@ pub(crate) const RETIRE_MS: u32 = 20;
 const BLOCKS_PER_READING: u64 = 8;
 /// `SOF_TIMESTAMPING_RAW_HARDWARE`: times of the network card.
 const RAW_HARDWARE: libc::c_uint = 1 << 6;
-
-/// What a socket captures on.
-#[derive(Debug, Clone)]
-pub(crate) struct Target {
-    pub name: String,
-    /// 0: all interfaces.
-    pub index: u32,
-}
 
 /// A socket and its ring.
 #[derive(Debug)]

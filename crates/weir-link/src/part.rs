@@ -1,9 +1,9 @@
 //! The part of a capture that one worker has: a socket on each interface.
 
-use crate::links::{Note, Notes};
-use crate::packet_socket::{RETIRE_MS, Target};
-use crate::system::{InterfaceQuery, Socket, interface_index, wait};
-use std::fmt::Debug;
+use crate::link_socket::{LinkSocket, Target};
+use crate::options::{Note, Notes};
+use crate::packet_socket::RETIRE_MS;
+use crate::system::{InterfaceQuery, interface_index, wait};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,36 +16,6 @@ const PATIENCE: Duration = Duration::from_millis(10);
 const DRAIN: Duration = Duration::from_millis(4 * RETIRE_MS as u64);
 /// Packets older than this have been passed by the kernel.
 const DELAY: Duration = Duration::from_millis(10 * RETIRE_MS as u64);
-
-/// A socket that receives the packets of an interface.
-pub(crate) trait LinkSocket: Debug + Send {
-    /// The interface.
-    fn target(&self) -> &Target;
-
-    /// The socket itself, to wait for packets.
-    fn socket(&self) -> &Socket;
-
-    /// Receives packets from now on.
-    fn start(&self) -> io::Result<()>;
-
-    /// Receives no more packets. Those received before follow.
-    fn stop(&mut self) -> io::Result<()>;
-
-    /// Whether the interface was down when it was last looked at.
-    fn down(&mut self) -> &mut bool;
-
-    /// The counters that were read last.
-    fn stats(&self) -> SourceStats;
-
-    /// Reads the kernel's counters.
-    fn read_counters(&mut self);
-
-    /// Fills an empty burst with the next packets, all of one block, and numbers them. Returns whether there are any.
-    ///
-    /// # Errors
-    /// If the kernel's description of the packets is invalid. The packets that it describes count as lost.
-    fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool>;
-}
 
 /// The sockets of one worker.
 #[derive(Debug)]

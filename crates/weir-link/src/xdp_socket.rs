@@ -4,10 +4,9 @@
 //! receive them. The network card may write packets into the socket's memory itself (zero copy), or the kernel copies them.
 
 use crate::bpf::{Attachment, SocketMap, XdpProgram};
-use crate::links::{LinkOptions, Note, Notes};
+use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
-use crate::packet_socket::Target;
-use crate::part::LinkSocket;
+use crate::options::{LinkOptions, Note, Notes};
 use crate::redirect::{self, META_BYTES};
 use crate::system::{self, InterfaceQuery, Socket};
 use crate::umem::{FRAME_BYTES, FillRing, ReceiveRing, TakenFrames, Umem};

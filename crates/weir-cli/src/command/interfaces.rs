@@ -56,12 +56,17 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             (false, _) => "down",
         };
         let name = &interface.name;
-        let missing = match (rights.net_raw, interface.is_up) {
-            (false, _) => Some("CAP_NET_RAW".to_string()),
-            (true, false) => Some(format!("sudo ip link set {name} up")),
-            (true, true) => None,
-        };
-        let methods = if rights.net_raw { vec!["af_packet".to_string()] } else { vec![] };
+        let lacks = [
+            (!interface.is_up).then(|| format!("sudo ip link set {name} up")),
+            (!rights.net_raw).then(|| "CAP_NET_RAW".to_string()),
+            (!rights.net_admin).then(|| "CAP_NET_ADMIN (af_xdp)".to_string()),
+            (!rights.bpf).then(|| "CAP_BPF (af_xdp)".to_string()),
+        ];
+        let missing: Vec<String> = lacks.into_iter().flatten().collect();
+        let has_xdp = rights.net_raw && rights.net_admin && rights.bpf && !interface.is_loopback;
+        let methods = [("af_packet", rights.net_raw), ("af_xdp", has_xdp)];
+        let methods: Vec<String> =
+            methods.into_iter().filter(|(_, works)| *works).map(|(name, _)| name.to_string()).collect();
         sink.row(&[
             Value::Text(name.as_str().into()),
             Value::Text(state.into()),
@@ -70,12 +75,12 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             interface.driver.map_or(Value::Absent, |driver| Value::Text(driver.into())),
             interface.queues.map_or(Value::Absent, |queues| Value::Unsigned(u64::from(queues))),
             Value::Texts(methods.into()),
-            missing.map_or(Value::Absent, |missing| Value::Text(missing.into())),
+            if missing.is_empty() { Value::Absent } else { Value::Text(missing.join(", ").into()) },
         ])?;
     }
     sink.end()?;
-    if !rights.net_raw {
-        note!("weir: capture needs the capability CAP_NET_RAW: run as root, or grant it once: {GRANT}");
+    if !(rights.net_raw && rights.net_admin && rights.bpf) {
+        note!("weir: run as root, or grant the capabilities to the program once: {GRANT}");
     }
     Ok(ExitCode::SUCCESS)
 }

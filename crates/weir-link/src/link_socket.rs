@@ -1,0 +1,45 @@
+//! What the methods of capture have in common: a socket on an interface, or on one of its queues.
+
+use crate::system::Socket;
+use std::fmt::Debug;
+use std::io;
+use std::sync::atomic::AtomicU64;
+use weir_packet::{Burst, SourceStats};
+
+/// What a socket captures on.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub name: String,
+    /// 0: all interfaces.
+    pub index: u32,
+}
+
+/// A socket that receives the packets of an interface.
+pub(crate) trait LinkSocket: Debug + Send {
+    /// The interface.
+    fn target(&self) -> &Target;
+
+    /// The socket itself, to wait for packets.
+    fn socket(&self) -> &Socket;
+
+    /// Receives packets from now on.
+    fn start(&self) -> io::Result<()>;
+
+    /// Receives no more packets. Those received before follow.
+    fn stop(&mut self) -> io::Result<()>;
+
+    /// Whether the interface was down when it was last looked at.
+    fn down(&mut self) -> &mut bool;
+
+    /// The counters that were read last.
+    fn stats(&self) -> SourceStats;
+
+    /// Reads the kernel's counters.
+    fn read_counters(&mut self);
+
+    /// Fills an empty burst with the next packets, all of one block, and numbers them. Returns whether there are any.
+    ///
+    /// # Errors
+    /// If the kernel's description of the packets is invalid. The packets that it describes count as lost.
+    fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool>;
+}
