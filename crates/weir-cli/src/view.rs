@@ -10,6 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use weir::io::Format;
 use weir::lang::diag::suggest;
+use weir::lang::filter::help_on_foreign;
 use weir::packet::{Column, Value, ValueType};
 
 /// Columns that join an address and a port: their names, the title in tables, the address, the port.
@@ -243,6 +244,7 @@ fn choose(all: &[Column], name: &str, is_table: bool) -> Result<(Shown, Column),
     let known: Vec<&str> = all.iter().map(|column| &*column.name).chain(joined).collect();
     let near = suggest(name, known.iter().copied());
     let hint = match near {
+        _ if let Some(help) = help_on_foreign(name) => help.to_string(),
         Some(near) => format!("is `{near}` meant?"),
         None => format!("there are {}", known.join(", ")),
     };

@@ -46,6 +46,8 @@ const TASKS: &[(&str, &str)] = &[
     ("wrong-option", "flows -r examples/sessions.pcap --colums ts"),
     ("wrong-quotes", "flows examples/sessions.pcap tcp.port == 80"),
     ("wrong-column", "flows examples/sessions.pcap 'duration > 3s'"),
+    ("wrong-stream", "flows examples/sessions.pcap 'tcp.stream == 3'"),
+    ("wrong-stream-column", "packets examples/sessions.pcap --columns ts,tcp.stream"),
     ("wrong-type", "dns examples/sessions.pcap 'dns.rcode == \"NXDOMAIN\"'"),
     ("wrong-pattern", "match examples/sessions.pcap nginx"),
     ("help-tls", "tls --help"),
