@@ -67,6 +67,31 @@ fn every_content_is_written_once_and_its_row_names_it() {
 }
 
 #[test]
+fn zeeks_logs_come_with_the_same_contents() {
+    let (logs, into, alone) =
+        (directory("extract-logs"), directory("extract-zeek"), directory("extract-one"));
+    let capture = shipped("sessions.pcap");
+    let of = |path: &Path| path.to_str().unwrap().to_string();
+    let args = ["zeek", &capture, "-d", &of(&logs), "--format", "json", "--extract", &of(&into)];
+    answer(&args, 0);
+    let log = fs::read_to_string(logs.join("files.log")).expect("files were seen");
+    let rows: Vec<Json> = log.lines().map(|row| serde_json::from_str(row).expect("a JSON line")).collect();
+    let expected = extract(&capture, &alone, &[]);
+    let at =
+        |rows: &[Json], of: &Path| serde_json::to_string(rows).unwrap().replace(of.to_str().unwrap(), "DIR");
+    assert_eq!(at(&rows, &into), at(&expected, &alone));
+    let names = |of: &Path| -> BTreeSet<_> {
+        listing(of).iter().map(|path| (path.file_name().unwrap().to_owned(), digest(path))).collect()
+    };
+    assert!(!names(&into).is_empty() && names(&into) == names(&alone));
+    // No other log has the column.
+    let conn = fs::read_to_string(logs.join("conn.log")).expect("connections were seen");
+    assert!(!conn.contains("extracted") && listing(&logs).len() > 3);
+    let output = weir(&["zeek", &capture, "-d", &of(&logs), "--extract-max", "1k"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+}
+
+#[test]
 fn only_the_files_of_shown_rows_are_written() {
     let capture = shipped("sessions.pcap");
     let all = extract(&capture, &directory("extract-every"), &[]);
