@@ -198,7 +198,8 @@ pub fn file_named(output: Option<PathBuf>) -> Option<PathBuf> {
     output.filter(|path| path.as_os_str() != "-")
 }
 
-fn limit(text: &str) -> Result<u64, String> {
+/// The value of `--limit`.
+pub fn limit(text: &str) -> Result<u64, String> {
     number(text, 1.., 10)
 }
 

@@ -2,6 +2,7 @@
 //! `WEIR_BLESS=1` writes the outputs.
 
 use crate::{answer, scratch};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,6 +43,7 @@ const TASKS: &[(&str, &str)] = &[
     ("stats", "stats examples/sessions.pcap"),
     ("follow", "follow examples/sessions.pcap 'tcp.port == 21'"),
     ("follow-hex", "follow examples/sessions.pcap 'tcp.port == 110' --as hex"),
+    ("follow-limit", "follow examples/sessions.pcap 'tcp.port == 25' --limit 1"),
     ("fields", "fields 'server name'"),
     ("wrong-option", "flows -r examples/sessions.pcap --colums ts"),
     ("wrong-quotes", "flows examples/sessions.pcap tcp.port == 80"),
@@ -170,6 +172,23 @@ fn a_limit_ends_the_run_and_sorted_rows_are_all_rows() {
     let written = scratch("limit.pcapng");
     answer(&["packets", capture, "--limit", "7", "-w", written.to_str().expect("a path of text")], 0);
     assert_eq!(answer(&["packets", written.to_str().expect("a path of text"), "--count"], 0), "7\n");
+}
+
+#[test]
+fn a_limit_of_followed_connections_counts_connections() {
+    let capture = root().join("examples/sessions.pcap");
+    let follow = |args: &[&str]| answer(&[&["follow", capture.to_str().unwrap(), "tcp"], args].concat(), 0);
+    let headers = |text: &str| text.lines().filter(|line| line.contains(" UTC")).count();
+    let (all, two) = (follow(&[]), follow(&["--limit", "2"]));
+    assert!(headers(&all) > 2 && all.starts_with(&two), "the first ones, whole: {two}");
+    assert_eq!((headers(&two), headers(&follow(&["--limit", "100000"]))), (2, headers(&all)));
+    let rows = follow(&["--limit", "2", "--format", "csv"]);
+    let uids: BTreeSet<&str> = rows.lines().skip(1).filter_map(|row| row.split(',').nth(1)).collect();
+    let of_headers: BTreeSet<&str> =
+        two.lines().filter(|line| line.contains(" UTC")).filter_map(|line| line.split(' ').next()).collect();
+    assert!(of_headers.is_subset(&uids), "{of_headers:?} {uids:?}");
+    let decoded = follow(&["--limit", "2", "--decode"]);
+    assert_eq!(headers(&decoded), 2, "{decoded}");
 }
 
 #[test]
