@@ -109,6 +109,8 @@ fn no_line_of_a_table_is_wider_than_its_terminal() {
             let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(widest <= columns as usize, "{line}: {widest} of {columns} columns");
             let head = shown.lines().next().unwrap_or_default();
+            let sorted = on_terminal("flows examples/sessions.pcap --sort -resp_pkts", columns, false);
+            assert!(sorted.lines().next().unwrap_or_default().contains("resp_pkts"), "{sorted}");
             assert!(columns < 120 || !matches!(line, "tls") || head.contains("server_name"), "{head}");
         }
     }
