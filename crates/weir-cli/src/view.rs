@@ -248,9 +248,12 @@ fn choose(all: &[Column], name: &str, is_table: bool) -> Result<(Shown, Column),
     let joined = joined.flat_map(|(names, ..)| names.iter().copied());
     let known: Vec<&str> = all.iter().map(|column| &*column.name).chain(joined).collect();
     let near = suggest(name, known.iter().copied());
+    let longer: Vec<&str> =
+        known.iter().copied().filter(|column| !name.is_empty() && column.contains(name)).collect();
     let hint = match near {
         _ if let Some(help) = help_on_foreign(name) => help.to_string(),
         Some(near) => format!("is `{near}` meant?"),
+        None if !longer.is_empty() => format!("is `{}` meant?", longer.join("` or `")),
         None => format!("there are {}", known.join(", ")),
     };
     Err(Failure::new(format!("no column `{name}`: {hint}")))

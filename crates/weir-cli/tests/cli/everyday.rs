@@ -50,6 +50,7 @@ const TASKS: &[(&str, &str)] = &[
     ("wrong-column", "flows examples/sessions.pcap 'duration > 3s'"),
     ("wrong-stream", "flows examples/sessions.pcap 'tcp.stream == 3'"),
     ("wrong-stream-column", "packets examples/sessions.pcap --columns ts,tcp.stream"),
+    ("wrong-sort", "flows examples/sessions.pcap --sort -pkts"),
     ("wrong-type", "dns examples/sessions.pcap 'dns.rcode == \"NXDOMAIN\"'"),
     ("wrong-pattern", "match examples/sessions.pcap nginx"),
     ("help-tls", "tls --help"),
