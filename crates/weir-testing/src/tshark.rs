@@ -86,3 +86,9 @@ fn rows<const N: usize>(
     };
     Some(text.lines().skip(1).filter_map(row).collect())
 }
+
+/// The bytes of hexadecimal digits; other characters are skipped.
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
+}

@@ -15,8 +15,22 @@ pub const TITLE: &str = "Agreement with tshark";
 const BEGIN: &str = "<!-- agreement: cargo xtask bench \"Agreement with tshark\" -->\n";
 const END: &str = "<!-- end of agreement -->\n";
 
+/// Compares, and prints the tables. Writes them, too, unless it is a `dry` run.
+pub fn run(weir: &Path, scratch: &Path, dry: bool) -> Result {
+    match tables(weir, scratch)? {
+        Some(tables) => {
+            println!("### {TITLE}\n\n{tables}");
+            if dry { Ok(()) } else { publish(&tables) }
+        }
+        None => {
+            println!("not compared: {TITLE} (tshark, python3)");
+            Ok(())
+        }
+    }
+}
+
 /// Puts the tables into their page.
-pub fn publish(tables: &str) -> Result {
+fn publish(tables: &str) -> Result {
     let page = root().join("docs/conformance.md");
     let text = read(&page)?;
     let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
@@ -25,7 +39,7 @@ pub fn publish(tables: &str) -> Result {
 }
 
 /// The tables: results, and the number of differences by reason; `None` if tshark or Python is not installed.
-pub fn tables(weir: &Path, scratch: &Path) -> Result<Option<String>> {
+fn tables(weir: &Path, scratch: &Path) -> Result<Option<String>> {
     let mut all = captures(&root().join("examples"));
     all.extend(captures(&root().join("../shared/traces")));
     let mut text = format!(

@@ -124,19 +124,12 @@ pub fn run(args: &[String]) -> Result {
             None => println!("not measured: {} (../shared/attack/gen.c, and cc)", attacks::TITLE),
         }
     }
-    if options.wants_whole(agreement::TITLE) {
-        match agreement::tables(&programs.weir, &programs.scratch)? {
-            Some(tables) => {
-                println!("### {}\n\n{tables}", agreement::TITLE);
-                if !options.dry {
-                    agreement::publish(&tables)?;
-                }
-            }
-            None => println!("not compared: {} (tshark, python3)", agreement::TITLE),
-        }
-        if tables.is_empty() {
-            return Ok(());
-        }
+    let agrees = options.wants_whole(agreement::TITLE);
+    if agrees {
+        agreement::run(&programs.weir, &programs.scratch, options.dry)?;
+    }
+    if tables.is_empty() && agrees {
+        return Ok(());
     }
     if tables.is_empty() {
         return Err("no table has this title, trace or program".into());

@@ -1,6 +1,6 @@
 //! `weir follow` and `tshark -z follow,tcp,raw`: the same bytes, in the same turns of the two directions.
 
-use super::{Compared, rows, said};
+use super::{Compared, rows, said, unhex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -161,9 +161,4 @@ fn with_gaps(weir: &Path, capture: &Path) -> Option<BTreeSet<String>> {
     let rows = rows(weir, capture, ["streams", "tcp"], ["uid", "gap_bytes", "stuck_bytes"], &[])?;
     let lacking = rows.into_iter().filter(|[_, gap, stuck]| gap != "0" || stuck != "0");
     Some(lacking.map(|[uid, ..]| uid).collect())
-}
-
-pub(super) fn unhex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
-    digits.chunks_exact(2).map(|two| two[0] << 4 | two[1]).collect()
 }

@@ -1,7 +1,7 @@
 //! `weir files --extract` and `tshark --export-objects`: each object of tshark is a content of Weir. Parts of tshark's
 //! mails are read by Python's `email`, because Weir extracts decoded parts.
 
-use super::{Compared, rows, said};
+use super::{Compared, rows, said, unhex};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -94,7 +94,7 @@ fn parts(kind: ObjectKind, path: &Path, object: Vec<u8>) -> Option<Vec<Vec<u8>>>
     }
     let lines = said("python3", &[OsStr::new("-c"), OsStr::new(PARTS_OF_A_MAIL), path.as_os_str()])?;
     let lines = String::from_utf8_lossy(&lines).into_owned();
-    Some(lines.lines().map(super::follow::unhex).collect())
+    Some(lines.lines().map(unhex).collect())
 }
 
 /// The line end at the end of a text of a mail belongs to the boundary for Weir, and to the text for Python.
