@@ -333,7 +333,7 @@ impl TakeItems for Answers {
         if !self.has_failed() {
             self.take_item(item);
         }
-        let is_enough = self.count >= self.view.limit && !self.view.is_sorted();
+        let is_enough = self.count >= self.view.limit && !self.view.is_sorted() || self.rows.is_enough();
         if self.has_failed() || is_enough { Next::End } else { Next::Go }
     }
 

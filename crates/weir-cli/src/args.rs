@@ -187,12 +187,39 @@ impl View {
     }
 }
 
+/// The contents of files.
+#[derive(ClapArgs, Clone)]
+pub struct Contents {
+    /// Write the content of each file in the rows to this directory, decoded, and equal contents once; the rows
+    /// name its path. Bytes that are missing in the capture are zeros
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub extract: Option<PathBuf>,
+    /// With --extract: write at most this many bytes (1G), and cut the contents beyond. Default: no bound
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "extract",
+        allow_hyphen_values = true,
+        help_heading = "Output"
+    )]
+    pub extract_max: Option<String>,
+}
+
+impl Contents {
+    /// Adds these options to the question.
+    pub fn put_into(&self, spec: QuestionSpec) -> QuestionSpec {
+        let Self { extract, extract_max } = self.clone();
+        QuestionSpec { extract, extract_max, ..spec }
+    }
+}
+
 /// The output file; `-` is standard output.
 pub fn file_named(output: Option<PathBuf>) -> Option<PathBuf> {
     output.filter(|path| path.as_os_str() != "-")
 }
 
-fn limit(text: &str) -> Result<u64, String> {
+/// The value of `--limit`.
+pub fn limit(text: &str) -> Result<u64, String> {
     number(text, 1.., 10)
 }
 

@@ -9,6 +9,7 @@ use weir::sessions::http::PlainText;
 use weir::{Item, RunEnd};
 
 /// The columns of a row that are read or changed.
+#[derive(Clone, Copy)]
 pub struct Places {
     /// The identifier of the connection.
     pub uid: usize,

@@ -33,6 +33,7 @@ mod destination;
 mod extraction;
 mod failure;
 mod file_options;
+mod first_connections;
 mod form;
 mod grep;
 mod hex_lines;

@@ -183,7 +183,9 @@ impl QuestionSet {
         let files = directories.try_for_each(|path| output::check_directory(path));
         let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec, memory_max)) {
             (_, Ok((resolved, form))) => {
-                let view = View::of(spec, form, &resolved.columns, &resolved.brief, memory_max);
+                let limit = spec.limit.filter(|_| !resolved.has_own_limit);
+                let shown = QuestionSpec { limit, ..spec.clone() };
+                let view = View::of(&shown, form, &resolved.columns, &resolved.brief, memory_max);
                 let view = view.and_then(|view| check_rows(spec, &resolved, &view, form).map(|()| view));
                 let filters =
                     self.check_filters(&resolved).map_err(|wrong| self.prefer_own(spec, &resolved, wrong));

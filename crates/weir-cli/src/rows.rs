@@ -29,6 +29,11 @@ pub trait Rows: Send {
         Ok(())
     }
 
+    /// Whether no further row will come: the run may end.
+    fn is_enough(&self) -> bool {
+        false
+    }
+
     /// The first failure other than an error of `row`.
     fn fault(&mut self) -> Option<Failure> {
         None

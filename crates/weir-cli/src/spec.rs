@@ -100,7 +100,7 @@ pub struct QuestionSpec {
     /// those of most use.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub columns: Vec<String>,
-    /// Maximum number of answers: the question ends with the last one.
+    /// Maximum number of answers, which are connections for `follow`: the question ends with the last one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limit: Option<u64>,
     /// The column by which the rows are sorted, descending with `-` before its name.

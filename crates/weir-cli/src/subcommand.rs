@@ -284,6 +284,8 @@ pub struct Resolved {
     pub note: Option<String>,
     /// The run reports the bytes that its streams lack.
     pub lost_bytes: bool,
+    /// The rows obey the `limit` of the question themselves, which is no number of rows.
+    pub has_own_limit: bool,
 }
 
 /// Makes a sink that writes lines, with or without colours.
@@ -308,7 +310,9 @@ impl Resolved {
     ) -> Self {
         let rows = Box::new(rows);
         let (counted, brief) = (Counted::Rows, vec![]);
-        Self { questions, log, columns, brief, rows, counted, lines: None, note: None, lost_bytes: false }
+        let (lines, note) = (None, None);
+        let (lost_bytes, has_own_limit) = (false, false);
+        Self { questions, log, columns, brief, rows, counted, lines, note, lost_bytes, has_own_limit }
     }
 
     /// Sets the columns of a table.

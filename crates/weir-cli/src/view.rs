@@ -10,6 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use weir::io::Format;
 use weir::lang::diag::suggest;
+use weir::lang::filter::help_on_foreign;
 use weir::packet::{Column, Value, ValueType};
 
 /// Columns that join an address and a port: their names, the title in tables, the address, the port.
@@ -78,7 +79,7 @@ impl View {
             }
             true => vec![],
         };
-        let chosen: Vec<(Shown, Column)> =
+        let mut chosen: Vec<(Shown, Column)> =
             wanted.iter().map(|name| choose(all, name, is_table)).collect::<Result<_, _>>()?;
         if let Some((at, _)) = chosen
             .iter()
@@ -87,19 +88,24 @@ impl View {
         {
             return Err(Failure::new(format!("column `{}` is named twice", wanted[at])));
         }
-        let sorter = |text: &str| -> Result<Sorter, Failure> {
+        let mut sorter = |text: &str| -> Result<Sorter, Failure> {
             let (name, is_descending) = match text.strip_prefix('-') {
                 Some(name) => (name, true),
                 None => (text, false),
             };
-            let (shown, _) = choose(all, name, is_table)?;
+            let (shown, column) = choose(all, name, is_table)?;
+            // The first column is shown on the narrowest terminal.
+            if spec.columns.is_empty() && !chosen.is_empty() {
+                chosen.retain(|(other, _)| *other != shown);
+                chosen.insert(0, (shown, column));
+            }
             let columns = match shown {
                 Shown::Column(at) => vec![at],
                 Shown::End { host, port, .. } => vec![host, port],
             };
             Ok(Sorter::new(SortKey { columns, is_descending }, spec.limit, memory_max))
         };
-        let sorter = spec.sort.as_deref().map(sorter).transpose()?;
+        let sorter = spec.sort.as_deref().map(&mut sorter).transpose()?;
         let (shown, columns) = match chosen.is_empty() {
             true => (None, all.to_vec()),
             false => {
@@ -242,8 +248,12 @@ fn choose(all: &[Column], name: &str, is_table: bool) -> Result<(Shown, Column),
     let joined = joined.flat_map(|(names, ..)| names.iter().copied());
     let known: Vec<&str> = all.iter().map(|column| &*column.name).chain(joined).collect();
     let near = suggest(name, known.iter().copied());
+    let longer: Vec<&str> =
+        known.iter().copied().filter(|column| !name.is_empty() && column.contains(name)).collect();
     let hint = match near {
+        _ if let Some(help) = help_on_foreign(name) => help.to_string(),
         Some(near) => format!("is `{near}` meant?"),
+        None if !longer.is_empty() => format!("is `{}` meant?", longer.join("` or `")),
         None => format!("there are {}", known.join(", ")),
     };
     Err(Failure::new(format!("no column `{name}`: {hint}")))

@@ -135,6 +135,9 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         for side in Direction::BOTH {
             // Waiting bytes pass even if nobody wants them: the gaps before them count as missing.
             while let Some(next) = self.flows.flush_sequence(flow, side) {
+                if next.ordered.gap_bytes > 0 {
+                    self.flows.run_on_gap(flow, side);
+                }
                 let (mut tail, data) = self.flows.tail(flow);
                 if tail.layout.has_messages(data, side) {
                     let &Ordered { gap_bytes, ref bytes, claimed_bytes, ref metas, .. } = &next.ordered;

@@ -37,6 +37,7 @@ mod flow_end;
 mod flow_hit;
 mod flow_ref;
 mod flows;
+mod gap;
 mod held_sessions;
 pub mod hold;
 mod holders;

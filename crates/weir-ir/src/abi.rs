@@ -7,7 +7,7 @@
 use crate::graph::{Event, Graph, Sequence, Table, Var, VarKind};
 use crate::key::KEY_WORDS_MAX;
 use std::sync::Arc;
-use weir_packet::{Block, Direction, DropReason, PacketMeta, Retention};
+use weir_packet::{Block, Direction, DropReason, LinkType, PacketMeta, Retention};
 
 /// Maximum number of words that are live across a lookup: one byte per bool (at most three per predicate), one word per
 /// number.
@@ -59,6 +59,18 @@ pub const WHOLE_ENDS: u64 = 1 << 17;
 pub const MESSAGES_LOST: u64 = u64::MAX;
 /// Argument of `next_messages`: the remaining bytes are parsed with the next packet.
 pub const MESSAGES_LATER: u64 = u64::MAX - 1;
+
+/// Link type of [`gap_packet`]. No capture can contain it with the number [`GAP_NUMBER`].
+pub const GAP_LINK: LinkType = LinkType(u16::MAX);
+/// Number of [`gap_packet`]. Packets are numbered from 1.
+pub const GAP_NUMBER: u64 = 0;
+
+/// The empty packet that stands for a gap found when a flow of `table` ends, which no packet shows. The program requests
+/// a lookup, and is resumed with the flow that ends and the direction of the missing bytes. If it requests none, nothing
+/// depends on such gaps.
+pub fn gap_packet(table: Table) -> PacketMeta {
+    PacketMeta { number: GAP_NUMBER, link: GAP_LINK, interface: table.0 as u16, ..PacketMeta::default() }
+}
 
 /// After this many packets in a row have left the fast path, the next [`PAUSE_PACKETS`] do not try it; then a
 /// single packet decides.

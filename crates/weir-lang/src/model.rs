@@ -50,7 +50,8 @@ pub struct Protocol {
     /// Statements that run on every admitted packet, before sequence and states.
     pub prepare: Vec<Stmt>,
     /// Statements that run on an admitted packet if this happens to it: [`Trigger::Retransmission`] or
-    /// [`Trigger::OutOfWindow`].
+    /// [`Trigger::OutOfWindow`]; and those that run for each gap, on a packet or at the end of the instance:
+    /// [`Trigger::Gap`].
     pub on: Vec<(Trigger, Vec<Stmt>)>,
     /// The sequence of an instance (one per direction if the instance is two-sided).
     pub sequence: Option<Sequence>,
@@ -440,6 +441,8 @@ pub enum Trigger {
     Retransmission,
     /// A packet was outside of the window.
     OutOfWindow,
+    /// A packet showed that bytes before queued ones are missing.
+    Gap,
     /// A packet contained bytes that differ from the buffered bytes at their position.
     Inconsistent,
     /// The instance ended. There is no packet, so such an event has [`end_columns`](Event::end_columns) and no

@@ -166,6 +166,7 @@ fn events(page: &mut String, protocol: &Protocol) {
             Trigger::Ordered => "bytes in order".into(),
             Trigger::Retransmission => "a retransmission".into(),
             Trigger::OutOfWindow => "bytes out of the window".into(),
+            Trigger::Gap => "missing bytes".into(),
             Trigger::Inconsistent => "bytes that contradict others".into(),
             Trigger::End => "the end of an instance".into(),
         });

@@ -1,5 +1,5 @@
 //! Generators, oracles and fuzz entry points; for tests and fuzzers only. No crate depends on this one outside its tests;
-//! `xtask` takes [`Random`].
+//! `xtask` takes [`Random`] and [`tshark`].
 //!
 //! | module | feature | generates | checks |
 //! |---|---|---|---|
@@ -12,6 +12,7 @@
 //! | [`filters`] | `language` | filters over all fields | |
 //! | [`capture`] | `capture` | | what a source promises; pcapng written and read again |
 //! | [`engines`] | `engines` | protocol texts, filters, packets | native code and passes against the interpreter |
+//! | [`tshark`] | `tshark` | | bytes of connections and contents of files, as tshark has them |
 //!
 //! The functions named `fuzz_*` take any bytes and panic if a property does not hold. The fuzzers in `fuzz/` (at the
 //! root of the repository) call them, and `crates/weir/tests/properties/corpus.rs` calls them for the files in
@@ -42,5 +43,7 @@ mod random;
 mod texts;
 #[cfg(feature = "frames")]
 pub mod traffic;
+#[cfg(feature = "tshark")]
+pub mod tshark;
 
 pub use random::Random;

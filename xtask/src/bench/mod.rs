@@ -8,8 +8,9 @@
 //! words.
 //!
 //! Options: `--runs N` (5); `--trace NAME` and `--only WORDS` (of a title or a program's name) select cases
-//! without writing; `--weir FILE` uses another binary; `--dry` leaves `docs/benchmarks.md` unchanged.
+//! without writing; `--weir FILE` uses another binary; `--dry` leaves the pages unchanged.
 
+mod agreement;
 mod assembler;
 mod attacks;
 mod cases;
@@ -89,7 +90,9 @@ pub fn run(args: &[String]) -> Result {
         let names = missing.join(" ");
         return Err(format!("bench/data has no {names}: cargo xtask traces {names}, as root"));
     }
-    let programs = Programs::build(options.weir.clone())?;
+    let has_peers = options.wants_whole(assembler::TITLE)
+        || QUESTIONS.iter().any(|question| options.wants(question.title));
+    let programs = Programs::build(options.weir.clone(), has_peers)?;
     let mut tables = String::new();
     let mut add = |text: String| {
         println!("{text}");
@@ -120,6 +123,13 @@ pub fn run(args: &[String]) -> Result {
             Some(table) => add(table),
             None => println!("not measured: {} (../shared/attack/gen.c, and cc)", attacks::TITLE),
         }
+    }
+    let agrees = options.wants_whole(agreement::TITLE);
+    if agrees {
+        agreement::run(&programs.weir, &programs.scratch, options.dry)?;
+    }
+    if tables.is_empty() && agrees {
+        return Ok(());
     }
     if tables.is_empty() {
         return Err("no table has this title, trace or program".into());
@@ -196,7 +206,8 @@ struct Programs {
 }
 
 impl Programs {
-    fn build(weir: Option<PathBuf>) -> Result<Self> {
+    /// Builds `weir`, and the other programs if a selected table compares them.
+    fn build(weir: Option<PathBuf>, has_peers: bool) -> Result<Self> {
         let scratch = std::env::temp_dir().join(format!("weir-bench-{}", std::process::id()));
         std::fs::create_dir_all(&scratch).map_err(said(scratch.display()))?;
         questions::write(&scratch.join("questions"))?;
@@ -204,8 +215,11 @@ impl Programs {
             Some(file) => file,
             None => crate::shell::build_weir(true)?,
         };
-        let assembler = crate::shell::build_example("assembler")?;
         let mut missing = Vec::new();
+        if !has_peers {
+            return Ok(Self { scratch, weir, assembler: PathBuf::new(), missing });
+        }
+        let assembler = crate::shell::build_example("assembler")?;
         let bench = root().join("bench");
         for (name, source, libraries, package) in [
             ("floor", "floor.c", &[][..], "gcc libc6-dev"),

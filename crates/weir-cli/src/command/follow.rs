@@ -1,10 +1,11 @@
 //! `weir follow`: the bytes of connections, both directions interleaved as they were captured.
 
-use crate::args::{Input, formats};
+use crate::args::{Input, formats, limit};
 use crate::ask::{self, Asked};
 use crate::conversation_lines::{Conversations, Look, OWN_FORMAT};
 use crate::decoded_bodies::{DecodedBodies, Places};
 use crate::failure::Failure;
+use crate::first_connections::FirstConnections;
 use crate::rows::{Rows, WriteRow};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
@@ -30,6 +31,9 @@ struct Args {
     /// the bytes as sent
     #[arg(long)]
     decode: bool,
+    /// Stop after N connections with bytes
+    #[arg(long, value_name = "N", value_parser = limit, allow_negative_numbers = true)]
+    limit: Option<u64>,
     /// Format of the output. Default: follow (a header for each connection, then its bytes)
     #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
     format: Option<String>,
@@ -47,6 +51,7 @@ struct Args {
 const EXAMPLES: &[(&str, &str)] = &[
     ("follow capture.pcap CAbc123def456ghi78", "the connection with this uid (weir flows --wide)"),
     ("follow capture.pcap 'tcp.port == 25' --as hex", "connections that a filter selects"),
+    ("follow capture.pcap 'tcp.port == 25' --limit 1", "the first of them"),
     ("follow capture.pcap 'tcp.port == 80' --decode", "with the bodies of HTTP decompressed"),
     ("follow capture.pcap 'http.host == \"a.example\"' --as raw > bytes", "only the bytes"),
 ];
@@ -130,6 +135,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         uid: uid.clone(),
         look: Some(args.look),
         decode: args.decode,
+        limit: args.limit,
         color: args.color.are_used(None),
         format: Some(args.format.unwrap_or_else(|| OWN_FORMAT.to_string())),
         ..QuestionSpec::default()
@@ -168,9 +174,13 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         true => Box::new(DecodedBodies::new(places, context.memory_max)),
         false => Box::new(as_sent),
     };
+    let rows = match spec.limit {
+        Some(limit) => Box::new(FirstConnections::new(rows, places, limit)),
+        None => rows,
+    };
     let (look, memory_max) = (spec.look.unwrap_or(Look::Text), context.memory_max);
     let lines: MakeLines =
         Box::new(move |out, color| Box::new(Conversations::new(out, look, color, memory_max)));
     let resolved = Resolved::new(questions, "", columns, as_sent);
-    Ok(Resolved { lines: Some(lines), lost_bytes: true, rows, ..resolved })
+    Ok(Resolved { lines: Some(lines), lost_bytes: true, has_own_limit: true, rows, ..resolved })
 }

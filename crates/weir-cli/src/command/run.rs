@@ -85,7 +85,8 @@ take them as --set:
              fixed_strings = true, color = true (format = \"grep\"),
              matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\")
   streams    digest = \"sha256\", files = \"DIR/\"
-  follow     uid = \"CAbc…\", as = \"hex\" (text, hex, raw; format = \"follow\"), decode = true
+  follow     uid = \"CAbc…\", as = \"hex\" (text, hex, raw; format = \"follow\"), decode = true;
+             limit counts connections
   match, streams, follow
              cutoff = [\"dns:1k\", \"10k\"], priority = \"dns:9\", chunk = \"4k\", overlap = \"100\",
              flush = 1.5 (seconds)

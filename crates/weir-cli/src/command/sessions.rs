@@ -1,7 +1,7 @@
 //! `weir tls`, `weir http` …: sessions of a protocol, with the columns of Zeek's logs. `weir sessions`: sessions of all
 //! protocols, each row with the name of its log.
 
-use crate::args::Ask;
+use crate::args::{Ask, Contents};
 use crate::ask;
 use crate::dedup::Known;
 use crate::extraction::Extraction;
@@ -13,7 +13,6 @@ use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
 use clap::Args as ClapArgs;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use weir::io::Format;
 use weir::packet::Value;
@@ -100,26 +99,15 @@ fn log_question(options: &'static [&'static str]) -> QuestionKind {
 struct WithContents {
     #[command(flatten)]
     ask: Ask,
-    /// Write the content of each file in the rows to this directory, decoded, and equal contents once; the rows
-    /// name its path. Bytes that are missing in the capture are zeros
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
-    extract: Option<PathBuf>,
-    /// With --extract: write at most this many bytes (1G), and cut the contents beyond. Default: no bound
-    #[arg(
-        long,
-        value_name = "BYTES",
-        requires = "extract",
-        allow_hyphen_values = true,
-        help_heading = "Output"
-    )]
-    extract_max: Option<String>,
+    #[command(flatten)]
+    contents: Contents,
 }
 
 /// The column with the path of a content.
 const EXTRACTED: &str = "extracted";
 
 /// Whether the rows of a log have contents.
-fn is_extractable(name: &str) -> bool {
+pub fn is_extractable(name: &str) -> bool {
     let part_logs = SessionRegistry::builtin().part_logs();
     let has_column = |log: &&&PartLog| log.fields.iter().any(|field| field.column == EXTRACTED);
     part_logs.iter().filter(has_column).any(|log| log.name == name)
@@ -128,8 +116,7 @@ fn is_extractable(name: &str) -> bool {
 /// A subcommand for a log whose rows have contents.
 fn of_contents(name: &'static str, about: String) -> Subcommand {
     let command = Subcommand::new(name, about, move |mut args: WithContents, all| {
-        let WithContents { extract, extract_max, .. } = args.clone();
-        let spec = QuestionSpec { extract, extract_max, ..args.ask.spec(name)? };
+        let spec = args.contents.put_into(args.ask.spec(name)?);
         ask::answer_one(&args.ask.input, &spec, args.ask.output.stats, all)
     });
     command.with_question(log_question(&["extract", "extract_max"]))

@@ -1,6 +1,7 @@
 //! `weir zeek`: Zeek's logs, one question and one file each.
 
-use crate::args::{Input, formats};
+use super::sessions;
+use crate::args::{Contents, Input, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::input;
@@ -26,6 +27,8 @@ struct Args {
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
     #[arg(long)]
     csv_safe: bool,
+    #[command(flatten)]
+    contents: Contents,
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
@@ -38,6 +41,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("zeek capture.pcap", "Zeek's logs in this directory"),
     ("zeek capture.pcap -d logs --format json", "as JSON"),
     ("zeek capture.pcap -d logs 'not dns'", "of a part of the traffic"),
+    ("zeek capture.pcap -d logs --extract files", "and the contents of files.log in files"),
 ];
 
 /// The subcommand.
@@ -69,8 +73,12 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     };
     let mut specs = vec![spec("conn", "flows")];
     let registry = weir::sessions::SessionRegistry::builtin();
+    let contents = &args.contents;
     let logs = weir::Log::all(registry).into_iter().chain(weir::Log::of_parts(registry));
-    specs.extend(logs.map(|log| spec(log.path, log.ask)));
+    specs.extend(logs.map(|log| match sessions::is_extractable(log.ask) {
+        true => contents.put_into(spec(log.path, log.ask)),
+        false => spec(log.path, log.ask),
+    }));
     let asked = Asked {
         input: &args.input,
         specs: &specs,

@@ -2,6 +2,7 @@
 //! `WEIR_BLESS=1` writes the outputs.
 
 use crate::{answer, scratch};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,10 +43,14 @@ const TASKS: &[(&str, &str)] = &[
     ("stats", "stats examples/sessions.pcap"),
     ("follow", "follow examples/sessions.pcap 'tcp.port == 21'"),
     ("follow-hex", "follow examples/sessions.pcap 'tcp.port == 110' --as hex"),
+    ("follow-limit", "follow examples/sessions.pcap 'tcp.port == 25' --limit 1"),
     ("fields", "fields 'server name'"),
     ("wrong-option", "flows -r examples/sessions.pcap --colums ts"),
     ("wrong-quotes", "flows examples/sessions.pcap tcp.port == 80"),
     ("wrong-column", "flows examples/sessions.pcap 'duration > 3s'"),
+    ("wrong-stream", "flows examples/sessions.pcap 'tcp.stream == 3'"),
+    ("wrong-stream-column", "packets examples/sessions.pcap --columns ts,tcp.stream"),
+    ("wrong-sort", "flows examples/sessions.pcap --sort -pkts"),
     ("wrong-type", "dns examples/sessions.pcap 'dns.rcode == \"NXDOMAIN\"'"),
     ("wrong-pattern", "match examples/sessions.pcap nginx"),
     ("help-tls", "tls --help"),
@@ -105,6 +110,8 @@ fn no_line_of_a_table_is_wider_than_its_terminal() {
             let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(widest <= columns as usize, "{line}: {widest} of {columns} columns");
             let head = shown.lines().next().unwrap_or_default();
+            let sorted = on_terminal("flows examples/sessions.pcap --sort -resp_pkts", columns, false);
+            assert!(sorted.lines().next().unwrap_or_default().contains("resp_pkts"), "{sorted}");
             assert!(columns < 120 || !matches!(line, "tls") || head.contains("server_name"), "{head}");
         }
     }
@@ -168,6 +175,23 @@ fn a_limit_ends_the_run_and_sorted_rows_are_all_rows() {
     let written = scratch("limit.pcapng");
     answer(&["packets", capture, "--limit", "7", "-w", written.to_str().expect("a path of text")], 0);
     assert_eq!(answer(&["packets", written.to_str().expect("a path of text"), "--count"], 0), "7\n");
+}
+
+#[test]
+fn a_limit_of_followed_connections_counts_connections() {
+    let capture = root().join("examples/sessions.pcap");
+    let follow = |args: &[&str]| answer(&[&["follow", capture.to_str().unwrap(), "tcp"], args].concat(), 0);
+    let headers = |text: &str| text.lines().filter(|line| line.contains(" UTC")).count();
+    let (all, two) = (follow(&[]), follow(&["--limit", "2"]));
+    assert!(headers(&all) > 2 && all.starts_with(&two), "the first ones, whole: {two}");
+    assert_eq!((headers(&two), headers(&follow(&["--limit", "100000"]))), (2, headers(&all)));
+    let rows = follow(&["--limit", "2", "--format", "csv"]);
+    let uids: BTreeSet<&str> = rows.lines().skip(1).filter_map(|row| row.split(',').nth(1)).collect();
+    let of_headers: BTreeSet<&str> =
+        two.lines().filter(|line| line.contains(" UTC")).filter_map(|line| line.split(' ').next()).collect();
+    assert!(of_headers.is_subset(&uids), "{of_headers:?} {uids:?}");
+    let decoded = follow(&["--limit", "2", "--decode"]);
+    assert_eq!(headers(&decoded), 2, "{decoded}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `weir files --extract`: contents as tshark exports them, each once, safely.
+//! `weir files --extract`: each content once, safely. `tshark` compares contents with those that tshark exports.
 
 use crate::{answer, scratch, text_of, weir};
 use serde_json::Value as Json;
@@ -64,6 +64,31 @@ fn every_content_is_written_once_and_its_row_names_it() {
     let at =
         |rows: &[Json], of: &Path| serde_json::to_string(rows).unwrap().replace(of.to_str().unwrap(), "DIR");
     assert_eq!(at(&rows, &into), at(&with_workers, &again));
+}
+
+#[test]
+fn zeeks_logs_come_with_the_same_contents() {
+    let (logs, into, alone) =
+        (directory("extract-logs"), directory("extract-zeek"), directory("extract-one"));
+    let capture = shipped("sessions.pcap");
+    let of = |path: &Path| path.to_str().unwrap().to_string();
+    let args = ["zeek", &capture, "-d", &of(&logs), "--format", "json", "--extract", &of(&into)];
+    answer(&args, 0);
+    let log = fs::read_to_string(logs.join("files.log")).expect("files were seen");
+    let rows: Vec<Json> = log.lines().map(|row| serde_json::from_str(row).expect("a JSON line")).collect();
+    let expected = extract(&capture, &alone, &[]);
+    let at =
+        |rows: &[Json], of: &Path| serde_json::to_string(rows).unwrap().replace(of.to_str().unwrap(), "DIR");
+    assert_eq!(at(&rows, &into), at(&expected, &alone));
+    let names = |of: &Path| -> BTreeSet<_> {
+        listing(of).iter().map(|path| (path.file_name().unwrap().to_owned(), digest(path))).collect()
+    };
+    assert!(!names(&into).is_empty() && names(&into) == names(&alone));
+    // No other log has the column.
+    let conn = fs::read_to_string(logs.join("conn.log")).expect("connections were seen");
+    assert!(!conn.contains("extracted") && listing(&logs).len() > 3);
+    let output = weir(&["zeek", &capture, "-d", &of(&logs), "--extract-max", "1k"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
 }
 
 #[test]
@@ -172,81 +197,6 @@ fn a_run_extracts_for_one_question_that_it_begins_with() {
     assert!(text_of(&output).contains("one question of a run may have `extract`"), "{}", text_of(&output));
 }
 
-/// The captures of the project, and those of others if they are present.
-fn captures() -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> =
-        ["sessions.pcap", "first-light.pcap", "services.pcap"].map(|name| shipped(name).into()).into();
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let mut open = vec![shared];
-    let is_capture = |name: &str| [".pcap", ".pcapng", ".cap"].iter().any(|ending| name.ends_with(ending));
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => open.push(path),
-                // Names say which captures carry HTTP; the others take minutes.
-                Ok(kind) if kind.is_file() && name.contains("http") && is_capture(&name) => found.push(path),
-                _ => {}
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-/// Captures in which tshark exports other objects, with the reason; docs/conformance.md lists these, too.
-const DIFFERENT: &[(&str, &str)] = &[
-    ("ExamplesTest__pcap_examples__http-packets.pcap", "tshark exports single segments of bodies"),
-    ("http-evader__http-evader-297.pcap", "invalid header: tshark exports the message itself"),
-    ("http-evader__http-evader-437.pcap", "invalid chunks: tshark exports them"),
-    ("http-evader__http-evader-487.pcap", "invalid header: tshark exports the message itself"),
-    ("http-event-chunk.pcap", "tshark stops at a chunk size that a blank follows"),
-];
-
-#[test]
-fn contents_of_http_are_those_that_tshark_exports() {
-    let (theirs, ours) = (directory("extract-tshark"), directory("extract-ours"));
-    let (mut compared, mut wrong) = (0, vec![]);
-    for capture in captures() {
-        for folder in [&theirs, &ours] {
-            let _ = fs::remove_dir_all(folder);
-        }
-        let path = capture.to_str().unwrap();
-        let export = format!("http,{}", theirs.display());
-        let exported = Command::new("tshark").args(["-Q", "-r", path, "--export-objects", &export]).output();
-        let Ok(exported) = exported else { return eprintln!("tshark is not installed") };
-        if !exported.status.success() {
-            continue;
-        }
-        let output = weir(&["files", path, "--format", "json", "--extract", ours.to_str().unwrap()]);
-        let rows = String::from_utf8_lossy(&output.stdout).into_owned();
-        let rows = rows.lines().map(|row| serde_json::from_str::<Json>(row).expect("a JSON line"));
-        let complete: BTreeSet<String> =
-            rows.filter_map(|row| row["sha256"].as_str().map(str::to_string)).collect();
-        let mut different = vec![];
-        for object in listing(&theirs) {
-            let of = digest(&object);
-            compared += 1;
-            // tshark exports the preface of HTTP/2 as an object.
-            let is_body = fs::read(&object)
-                .is_ok_and(|bytes| !bytes.is_empty() && !bytes.starts_with(b"PRI * HTTP/2.0"));
-            if is_body && !complete.contains(&of) {
-                different.push(format!("{path}: {} {of}", object.display()));
-            }
-        }
-        match DIFFERENT.iter().find(|(known, _)| path.ends_with(known)) {
-            Some((known, why)) if different.is_empty() => {
-                wrong.push(format!("{known} no longer differs: {why}"))
-            }
-            Some(_) => {}
-            None => wrong.append(&mut different),
-        }
-    }
-    assert!(compared > 0, "nothing was compared");
-    assert!(wrong.is_empty(), "of {compared} objects {} differ:\n{}", wrong.len(), wrong.join("\n"));
-    eprintln!("{compared} objects were compared");
-}
-
 #[test]
 fn followed_bodies_are_the_extracted_ones() {
     let (into, capture) = (directory("extract-followed"), shipped("sessions.pcap"));
@@ -261,61 +211,4 @@ fn followed_bodies_are_the_extracted_ones() {
         decoded += u64::from(!holds(&follow(&[])));
     }
     assert!(decoded > 0, "the capture has chunked or compressed bodies");
-}
-
-/// The bytes of stream `number` as tshark follows it, and its two ends.
-fn followed_by_tshark(capture: &str, number: usize) -> Option<(Vec<u8>, [String; 2])> {
-    let follow = format!("follow,tcp,raw,{number}");
-    let output = Command::new("tshark").args(["-q", "-r", capture, "-z", &follow]).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let end =
-        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(|end| end.trim().to_string());
-    let ends = [end("Node 0:")?, end("Node 1:")?];
-    let lines = text.lines().skip_while(|line| !line.starts_with("Node 1:")).skip(1);
-    let digits: String = lines.take_while(|line| !line.starts_with('=')).map(str::trim).collect();
-    let bytes = digits.as_bytes().chunks(2).map(|two| {
-        u8::from_str_radix(std::str::from_utf8(two).expect("digits"), 16).expect("hexadecimal digits")
-    });
-    Some((bytes.collect(), ends))
-}
-
-#[test]
-fn followed_bytes_are_those_that_tshark_follows() {
-    /// Streams of a capture, of which tshark follows one in a run.
-    const STREAMS_MAX: usize = 12;
-    let mut compared = 0;
-    for name in ["first-light.pcap", "sessions.pcap"] {
-        let capture = shipped(name);
-        let mut sound = BTreeMap::<[String; 2], (BTreeSet<String>, bool)>::new();
-        for row in answer(&["streams", &capture, "tcp", "--format", "json"], 0).lines() {
-            let row: Json = serde_json::from_str(row).unwrap();
-            let end = |side: &str| {
-                format!("{}:{}", row[format!("{side}_h")].as_str().unwrap(), row[format!("{side}_p")])
-            };
-            let mut ends = [end("src"), end("dst")];
-            ends.sort();
-            // The order in which the two directions interleave is only the same if segments arrive once, and in order.
-            let is_sound =
-                ["gap_bytes", "retransmitted_bytes", "out_of_order", "overlap_bytes", "refused_bytes"]
-                    .iter()
-                    .all(|column| row[*column] == 0);
-            let known = sound.entry(ends).or_insert_with(|| (BTreeSet::new(), true));
-            known.0.insert(row["uid"].as_str().unwrap().to_string());
-            known.1 &= is_sound;
-        }
-        for number in 0..STREAMS_MAX {
-            let Some((theirs, mut ends)) = followed_by_tshark(&capture, number) else { break };
-            ends.sort();
-            let Some((uids, true)) = sound.get(&ends) else { continue };
-            if uids.len() > 1 || theirs.is_empty() {
-                continue;
-            }
-            let ours = weir(&["follow", &capture, uids.first().unwrap(), "--as", "raw"]).stdout;
-            assert!(ours == theirs, "stream {number} of {name}: {} and {} bytes", ours.len(), theirs.len());
-            compared += 1;
-        }
-    }
-    if Command::new("tshark").arg("--version").output().is_ok() {
-        assert!(compared > 5, "{compared}");
-    }
 }

@@ -12,6 +12,7 @@ mod killed;
 mod outputs;
 mod questions;
 mod streams;
+mod tshark;
 mod untrusted;
 
 use std::path::{Path, PathBuf};
@@ -377,7 +378,7 @@ fn what_is_wrong_with_a_command_line_is_named_with_the_remedy() {
         ),
         (&["tls", file, "server_name == \"a\""], "did you mean `tls.server_name`?"),
         (&["dns", file, "dns.rcode == \"NXDOMAIN\""], "`dns.rcode_name == \"NXDOMAIN\"`"),
-        (&["flows", file, "tcp.stream == 3"], "connections have no numbers but a uid"),
+        (&["flows", file, "tcp.stream == 3"], "connections have no numbers but a `uid`"),
         (
             &["packets", "-", "frame.time_relative < 3s"],
             "the time of the first packet is not known: the input is no file",

@@ -136,6 +136,35 @@ impl Lower<'_> {
         context
     }
 
+    /// The context of a flow without a packet: only what the flow holds is known.
+    pub(super) fn packetless_context(
+        &mut self,
+        id: LayerId,
+        table: Table,
+        [flow, responder, new]: [Value; 3],
+    ) -> FlowContext {
+        let [state, own_timeout] = [(); 2].map(|()| self.b.variable(Type::Int));
+        if !self.layer(id).protocol.states.is_empty() {
+            let var = self.engine_var(table, EngineVar::State);
+            let value = self.b.one(Op::Get { flow, var, side: None });
+            self.b.write(state, value);
+        }
+        FlowContext {
+            table,
+            flow,
+            responder,
+            new,
+            two_sided: self.is_two_sided(id),
+            state,
+            telling: self.telling(id, Some(flow)),
+            ordered: vec![],
+            whole: vec![],
+            packet_vars: vec![None; self.layer(id).protocol.vars.len()],
+            taken: self.b.variable(Type::Bool),
+            own_timeout,
+        }
+    }
+
     /// Whether the layer's instances have two directions: they are connections, or parts of connections.
     pub(super) fn is_two_sided(&self, id: LayerId) -> bool {
         self.layer(id).protocol.instance.as_ref().is_some_and(|instance| !instance.destination.is_empty())

@@ -15,6 +15,7 @@ mod expr;
 mod finish;
 mod fragment_terms;
 mod frame_test;
+mod gap;
 mod groups;
 mod header;
 mod instance;
@@ -254,7 +255,7 @@ impl<'a> Lower<'a> {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
         self.key_fields = layers.map(|id| self.find_key_fields(id)).collect();
         self.declare();
-        self.lower_start();
+        let last_gaps = self.lower_start();
         for index in 0..self.stack.layers.len() {
             let first = self.b.graph.fuels;
             let id = LayerId(index as u16);
@@ -263,6 +264,9 @@ impl<'a> Lower<'a> {
             self.fuels.push(first..self.b.graph.fuels);
         }
         self.finish.set_inside(false);
+        if let Some(first) = last_gaps {
+            self.lower_last_gaps(first);
+        }
         self.lower_between_messages();
         for entry in self.entries.clone() {
             self.b.seal(entry);
@@ -294,8 +298,9 @@ impl<'a> Lower<'a> {
         self.declare_outs();
     }
 
-    /// Lowers the edges from the entry to the first layer, by link type.
-    fn lower_start(&mut self) {
+    /// Lowers the edges from the entry to the first layer, by link type. Returns the block for gaps at the ends of
+    /// instances, if a layer heeds them.
+    fn lower_start(&mut self) -> Option<Block> {
         let frame = self.b.one(Op::Frame);
         let wire = self.b.one(Op::Meta(Meta::WireBytes));
         let zero = self.b.int(0);
@@ -315,7 +320,9 @@ impl<'a> Lower<'a> {
             let gate = self.b.block();
             cases.push((number, gate, layer));
         }
-        let targets = cases.iter().map(|&(n, gate, _)| (u64::from(n), to(gate))).collect();
+        let last_gaps = self.last_gaps_case();
+        let targets = cases.iter().map(|&(n, gate, _)| (u64::from(n), to(gate)));
+        let targets = targets.chain(last_gaps.map(|(link, block)| (link, to(block)))).collect();
         let unknown = to(self.finish.of(Some(DropReason::UnknownLink)));
         self.b.end(Terminator::Switch { value: link, cases: targets, otherwise: unknown });
         for (link, gate, layer) in cases {
@@ -324,6 +331,7 @@ impl<'a> Lower<'a> {
             self.lower_frame_tests(LinkType(link));
             self.enter(layer);
         }
+        last_gaps.map(|(_, block)| block)
     }
 
     /// Enters a layer, unless no term can still hold there and the packet's effects on instances are not used.

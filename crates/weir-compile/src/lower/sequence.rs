@@ -41,10 +41,10 @@ struct Inserted {
 }
 
 /// The variables of the packet that is processed in order.
-struct Piece {
+pub(super) struct Piece {
     /// The direction of its bytes.
-    side: Variable,
-    gap: Variable,
+    pub side: Variable,
+    pub gap: Variable,
     buf: Variable,
     offset: Variable,
     length: Variable,
@@ -245,6 +245,7 @@ impl Lower<'_> {
         };
         self.b.write(piece.side, whose);
         self.write_piece(context, &piece, &pulled[1..5], &pulled[6..]);
+        self.lower_gap(id, context, &piece);
         self.b.jump(ordered);
         self.b.seal(ordered);
         self.b.seal(after);

@@ -21,6 +21,8 @@ pub(super) enum Place {
     Payload,
     /// Statements, sequence, events: also variables.
     Instance,
+    /// Statements for gaps, which also run at the end of an instance, without a packet: what the instance holds.
+    Gap,
     /// A transition: also `ordered.`.
     Transition,
 }
@@ -31,7 +33,12 @@ impl Place {
     }
 
     fn has_vars(self) -> bool {
-        matches!(self, Place::Instance | Place::Transition)
+        matches!(self, Place::Instance | Place::Gap | Place::Transition)
+    }
+
+    /// Whether there is no packet.
+    fn lacks_packet(self) -> bool {
+        self == Place::Gap
     }
 }
 
@@ -134,6 +141,9 @@ impl Resolver<'_> {
             self.diagnostics.push(diagnostic.help("write `sum16(offset, length, number)`"));
             return Value::unknown();
         };
+        if self.place.lacks_packet() {
+            return self.no_packet("sum16", span);
+        }
         if self.place.is_header() {
             let help = "lengths and conditions of a header can only use earlier fields";
             return self.not_here("sum16", "only known after the header", help, span);
@@ -175,6 +185,9 @@ impl Resolver<'_> {
 
     /// The fields of an alias.
     fn fields_of(&self, expr: &ast::Expr) -> Option<Vec<Value>> {
+        if self.place.lacks_packet() {
+            return None;
+        }
         let ast::ExprKind::Name(name) = &expr.kind else { return None };
         let fields = self.scope.aliases.get(name)?.iter().map(|id| self.field(*id));
         let fields: Vec<Value> = fields.collect();
@@ -304,6 +317,11 @@ impl Resolver<'_> {
 
     fn name(&mut self, name: &str, span: Span, number: bool) -> Value {
         match name {
+            "payload.length" | "rest.length" | "layer.length" | "header.length" | "packet.time"
+                if self.place.lacks_packet() =>
+            {
+                return self.no_packet(name, span);
+            }
             "payload.length" => return self.payload_length(span),
             "rest.length" | "layer.length" => {
                 self.scope.rest_length.get_or_insert(span);
@@ -324,6 +342,7 @@ impl Resolver<'_> {
             _ => {}
         }
         match name.split_once('.') {
+            Some(("below", _)) if self.place.lacks_packet() => self.no_packet(name, span),
             Some(("below", inner)) => {
                 self.scope.below.push(BelowUse { name: inner.to_string(), span, number, shown: false });
                 Value { expr: Expr::Below(inner.to_string()), kind: Kind::Unknown, range: Range::ANY }
@@ -337,6 +356,14 @@ impl Resolver<'_> {
 
     fn symbol(&mut self, name: &str, span: Span) -> Value {
         match self.scope.find(name) {
+            Some(Symbol::Field(_) | Symbol::Presence(_) | Symbol::Let(_) | Symbol::Alias)
+                if self.place.lacks_packet() =>
+            {
+                self.no_packet(name, span)
+            }
+            Some(Symbol::Var(id)) if self.place.lacks_packet() && self.scope.packet_vars.contains(&id) => {
+                self.no_packet(name, span)
+            }
             Some(Symbol::Field(id)) => self.field(id),
             Some(Symbol::Presence(id)) => Value::number(Expr::Present(id), Range::TRUTH),
             Some(Symbol::Let(id)) => {
@@ -514,6 +541,12 @@ impl Resolver<'_> {
         let originator = Expr::Originator;
         let expr = if name == "originator" { originator } else { Expr::Not(Box::new(originator)) };
         Value::number(expr, Range::TRUTH)
+    }
+
+    fn no_packet(&mut self, name: &str, span: Span) -> Value {
+        let help =
+            "gaps are also found at the end of an instance, without a packet: keep the value in a variable";
+        self.not_here(name, "a value of a packet", help, span)
     }
 
     fn not_here(&mut self, name: &str, what: &str, help: &str, span: Span) -> Value {

@@ -13,11 +13,12 @@ use crate::syntax::ast;
 use rustc_hash::FxHashMap;
 
 /// Causes of events that are not transitions. A transition may be called `end`: events `on end` then mean the transition.
-const TRIGGERS: [(&str, Trigger); 6] = [
+const TRIGGERS: [(&str, Trigger); 7] = [
     ("packet", Trigger::Packet),
     ("ordered", Trigger::Ordered),
     ("retransmission", Trigger::Retransmission),
     ("out_of_window", Trigger::OutOfWindow),
+    ("gap", Trigger::Gap),
     ("inconsistent", Trigger::Inconsistent),
     ("end", Trigger::End),
 ];
@@ -409,8 +410,8 @@ impl Checker<'_> {
             return self.end_event(tree);
         }
         self.occasions(tree, &triggers);
-        // An event that is reported only on `ordered` can use the packet whose turn it is.
-        let on_ordered = triggers.iter().all(|trigger| *trigger == Trigger::Ordered);
+        // An event that is reported only on `ordered` or `gap` can use the packet whose turn it is.
+        let on_ordered = triggers.iter().all(|trigger| matches!(trigger, Trigger::Ordered | Trigger::Gap));
         let is_ordered = tree.with.is_empty() && !triggers.is_empty() && on_ordered;
         let place = if is_ordered { Place::Transition } else { Place::Instance };
         let condition = tree.condition.as_ref().map(|c| self.resolver(place).condition(c).expr);
@@ -548,7 +549,7 @@ impl Checker<'_> {
             .at(name.span)
             .help(
                 "events happen on transitions, and on `packet`, `ordered`, `retransmission`, `out_of_window`, \
-                 `inconsistent`, `end`",
+                 `gap`, `inconsistent`, `end`",
             )
             .did_you_mean(&name.text, known);
             self.diagnostics.push(diagnostic);

@@ -69,7 +69,7 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
 /// Maximum number of paths along `with` that lead to one event.
 pub(crate) const WITH_MAX: usize = 256;
 
-/// An event `on ordered`, and every event with it, may happen several times on a packet, so it cannot be
+/// An event `on ordered` or `on gap`, and every event with it, may happen several times on a packet, so it cannot be
 /// reported at the packet's end.
 fn find_repeated(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut Vec<Diagnostic>) {
     for (at, tree) in trees.iter().enumerate() {
@@ -80,7 +80,8 @@ fn find_repeated(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut V
             if std::mem::replace(&mut seen[cause], true) {
                 continue;
             }
-            if protocol.events[cause].triggers.contains(&Trigger::Ordered) {
+            let triggers = &protocol.events[cause].triggers;
+            if triggers.iter().any(|trigger| matches!(trigger, Trigger::Ordered | Trigger::Gap)) {
                 let message = format!(
                     "`{}` may happen several times on a packet: it cannot be reported `after` others",
                     tree.name.text

@@ -340,6 +340,9 @@ impl Checker<'_> {
         } else {
             self.scope.sides.insert(name.text.clone(), id);
         }
+        if held == Held::Packet {
+            self.scope.packet_vars.insert(id);
+        }
         self.protocol.vars.push(Var { name: name.text.clone(), held, bits, unit, first: None });
     }
 
@@ -393,15 +396,15 @@ impl Checker<'_> {
         self.protocol.payload = Some(Payload { length });
     }
 
-    fn stmts(&mut self, stmts: &[ast::Stmt]) -> Vec<Stmt> {
-        stmts.iter().filter_map(|stmt| self.stmt(stmt)).collect()
+    fn stmts(&mut self, stmts: &[ast::Stmt], place: Place) -> Vec<Stmt> {
+        stmts.iter().filter_map(|stmt| self.stmt(stmt, place)).collect()
     }
 
-    fn stmt(&mut self, stmt: &ast::Stmt) -> Option<Stmt> {
+    fn stmt(&mut self, stmt: &ast::Stmt, place: Place) -> Option<Stmt> {
         match stmt {
             ast::Stmt::Assign { target, add, value } => {
-                let value = self.resolver(Place::Instance).number(value).expr;
-                let (var, side) = self.target(target)?;
+                let value = self.resolver(place).number(value).expr;
+                let (var, side) = self.target(target, place)?;
                 let value = if *add {
                     Expr::Binary(BinaryOp::Add, Box::new(Expr::Var(var, side)), Box::new(value))
                 } else {
@@ -410,13 +413,17 @@ impl Checker<'_> {
                 Some(Stmt::Assign { var, side, value })
             }
             ast::Stmt::If { condition, then, otherwise } => {
-                let condition = self.resolver(Place::Instance).condition(condition).expr;
-                Some(Stmt::If { condition, then: self.stmts(then), otherwise: self.stmts(otherwise) })
+                let condition = self.resolver(place).condition(condition).expr;
+                Some(Stmt::If {
+                    condition,
+                    then: self.stmts(then, place),
+                    otherwise: self.stmts(otherwise, place),
+                })
             }
             ast::Stmt::History { letter, again, condition } => {
-                let condition = condition.as_ref().map_or(Expr::Number(1), |condition| {
-                    self.resolver(Place::Instance).condition(condition).expr
-                });
+                let condition = condition
+                    .as_ref()
+                    .map_or(Expr::Number(1), |condition| self.resolver(place).condition(condition).expr);
                 let mut letters = letter.text.chars();
                 match (letters.next(), letters.next()) {
                     (Some(letter @ 'A'..='Z'), None) => {
@@ -432,9 +439,9 @@ impl Checker<'_> {
         }
     }
 
-    fn target(&mut self, target: &ast::Name) -> Option<(VarId, Side)> {
+    fn target(&mut self, target: &ast::Name, place: Place) -> Option<(VarId, Side)> {
         let value = ast::Expr { kind: ast::ExprKind::Name(target.text.clone()), span: target.span };
-        match self.resolver(Place::Instance).value(&value).expr {
+        match self.resolver(place).value(&value).expr {
             Expr::Var(var, side) => Some((var, side)),
             // The resolver reported the unknown name.
             Expr::Number(_) => None,
@@ -452,27 +459,30 @@ impl Checker<'_> {
         let mut all = Vec::new();
         for &(span, stmts) in blocks {
             self.needs_instance(word, span);
-            all.append(&mut self.stmts(stmts));
+            all.append(&mut self.stmts(stmts, Place::Instance));
         }
         all
     }
 
     /// Statements that depend on what the sequence finds. `has_window`: the sequence has a window.
     fn on(&mut self, blocks: &[(&ast::Name, &[ast::Stmt])], has_window: bool) {
+        const KNOWN: [&str; 3] = ["retransmission", "out_of_window", "gap"];
         for &(name, stmts) in blocks {
-            let stmts = self.stmts(stmts);
             let trigger = match name.text.as_str() {
                 "retransmission" => Trigger::Retransmission,
                 "out_of_window" => Trigger::OutOfWindow,
+                "gap" => Trigger::Gap,
                 other => {
+                    self.stmts(stmts, Place::Instance);
                     let message = format!("no statements can run on `{other}`");
                     let diagnostic = Diagnostic::error(codes::UNKNOWN_TRIGGER, message).at(name.span);
-                    let help = "statements run on `retransmission` and `out_of_window`; a transition is `on name: from -> to`";
-                    self.diagnostics
-                        .push(diagnostic.help(help).did_you_mean(other, ["retransmission", "out_of_window"]));
+                    let help = "statements run on `retransmission`, `out_of_window` and `gap`; a transition is `on name: from -> to`";
+                    self.diagnostics.push(diagnostic.help(help).did_you_mean(other, KNOWN));
                     continue;
                 }
             };
+            let place = if trigger == Trigger::Gap { Place::Gap } else { Place::Instance };
+            let stmts = self.stmts(stmts, place);
             if !self.scope.has_sequence {
                 let message = format!("`{}` needs a sequence", name.text);
                 self.error(codes::MISSING_CLAUSE, message, name.span, "add `sequence at … of payload`");

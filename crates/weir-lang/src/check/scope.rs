@@ -5,7 +5,7 @@ use super::constants::Constants;
 use super::range::Range;
 use crate::diag::{Diagnostic, Span};
 use crate::model::{Expr, Field, FieldId, FieldType, LetId, PresenceId, Protocol, VarId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
 /// The meaning of a name.
@@ -80,6 +80,8 @@ pub(super) struct Scope {
     pub(super) constants: Rc<Constants>,
     /// Variables used with `me.` and `peer.`.
     pub(super) sides: FxHashMap<String, VarId>,
+    /// Variables of the packet.
+    pub(super) packet_vars: FxHashSet<VarId>,
     /// Kinds by `FieldId`.
     pub(super) kinds: Vec<Kind>,
     /// Ranges by `FieldId`, narrowed by tested conditions.

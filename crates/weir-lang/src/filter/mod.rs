@@ -24,6 +24,7 @@ mod tree;
 
 pub use ast::{Catalog, Expr, FieldInfo, Literal, Op, Predicate, Stage, Term};
 pub use dnf::TERMS_MAX;
+pub use names::help_on_foreign;
 pub use report::{CODES, UNKNOWN_FIELD};
 
 use crate::diag::{Diagnostic, Severity};

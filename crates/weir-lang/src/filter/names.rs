@@ -10,8 +10,13 @@ const FOREIGN: &[(&str, &str)] = &[
     ("udp.stream", STREAM_NUMBER),
     ("tcp.analysis.retransmission", "did you mean `tcp.retransmission`?"),
 ];
-const STREAM_NUMBER: &str = "connections have no numbers but a uid, which is the same in every run: `weir follow FILE UID`, or a \
-                             filter by their addresses and ports";
+const STREAM_NUMBER: &str = "connections have no numbers but a `uid`, the same in every run (`weir flows FILE --wide`): \
+                             `weir follow FILE UID`, or a filter by their addresses and ports";
+
+/// What to write instead of another tool's name.
+pub fn help_on_foreign(name: &str) -> Option<&'static str> {
+    FOREIGN.iter().find(|(foreign, _)| *foreign == name).map(|(_, help)| *help)
+}
 
 /// A catalogue's fields.
 pub(super) struct Names<'c> {
@@ -43,9 +48,7 @@ impl<'c> Names<'c> {
     /// Reports the unknown name `name`.
     pub fn report_unknown(&self, name: &str, span: Span, report: &mut Report) {
         let help = match (self.nearest(name), self.protocol_of(name)) {
-            _ if let Some((_, help)) = FOREIGN.iter().find(|(foreign, _)| *foreign == name) => {
-                (*help).to_string()
-            }
+            _ if let Some(help) = help_on_foreign(name) => help.to_string(),
             (Some(near), _) => format!("did you mean `{near}`?{}", self.listing(name)),
             (None, Some(_)) => self.listing(name).trim_start().to_string(),
             (None, None) => "`weir fields` lists all names".to_string(),

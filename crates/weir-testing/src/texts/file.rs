@@ -183,6 +183,9 @@ impl Author<'_, '_> {
             if self.choices.chance(30) {
                 clauses.push(self.block("on retransmission"));
             }
+            if self.choices.chance(30) {
+                clauses.extend(self.gap_block());
+            }
         }
         let mut transitions = vec![];
         if has_states {

@@ -125,6 +125,15 @@ impl Author<'_, '_> {
         format!("{word} {{\n{}    }}", self.stmts(count, 0))
     }
 
+    /// Statements for gaps, which use what the instance keeps; `None` if it keeps nothing.
+    pub(super) fn gap_block(&mut self) -> Option<String> {
+        let kept = self.names.kept.clone();
+        let [var, other] = (!kept.is_empty()).then(|| [(); 2].map(|()| self.choices.pick(&kept)))?;
+        let letter =
+            self.choices.pick(&["", "    history G again when VAR in { 1, 10 }"]).replace("VAR", &var);
+        Some(format!("on gap {{\n        {var} += 1 + {other}\n    {letter}\n    }}"))
+    }
+
     fn stmts(&mut self, count: usize, depth: usize) -> String {
         let indent = "    ".repeat(depth + 2);
         (0..count).map(|_| format!("{indent}{}\n", self.stmt(depth))).collect()

@@ -75,7 +75,8 @@ impl Author<'_, '_> {
         let mut triggers = transitions.to_vec();
         triggers.extend(["packet".into(), "packet".into()]);
         if has_sequence {
-            triggers.extend(["ordered", "ordered", "retransmission", "inconsistent"].map(String::from));
+            triggers
+                .extend(["ordered", "ordered", "retransmission", "gap", "inconsistent"].map(String::from));
             triggers.extend(self.has_window.then(|| "out_of_window".to_string()));
         }
         let (mut clauses, mut known) = (vec![], vec![]);
@@ -127,13 +128,13 @@ impl Author<'_, '_> {
             text += &format!(" with {}", self.choices.pick(known));
         }
         // An event that may occur several times per packet cannot use `after`. Names of such events begin with `o`.
-        let repeats = has_on && on.iter().any(|trigger| trigger == "ordered") || text.contains(" with o");
+        let repeats = has_on && on.iter().any(|trigger| of_pieces(trigger)) || text.contains(" with o");
         let after = if !repeats && !known.is_empty() && self.choices.chance(30) {
             format!(" after {}", self.choices.pick(known))
         } else {
             String::new()
         };
-        let is_ordered = has_on && !with && on.iter().all(|trigger| trigger == "ordered");
+        let is_ordered = has_on && !with && on.iter().all(|trigger| of_pieces(trigger));
         let place = if is_ordered { Place::Ordered } else { Place::Instance };
         let has_when = self.choices.chance(35);
         if has_when {
@@ -172,4 +173,9 @@ impl Author<'_, '_> {
         let name = format!("{}{}", if repeats { "o" } else { "e" }, self.count);
         (format!("event {name}{text}{after}{doc}"), name)
     }
+}
+
+/// Whether a trigger happens for packets whose bytes are in order now.
+fn of_pieces(trigger: &str) -> bool {
+    matches!(trigger, "ordered" | "gap")
 }

@@ -14,7 +14,7 @@
 //! * `unions`: `A or B` matches what `A` or `B` matches; `not A` matches the rest.
 //! * `workers`: the same items in the same order, with any number of workers.
 //! * `accounts`: every packet read is delivered, filtered or dropped, exactly once.
-//! * `events`: each row of an event is filtered by itself.
+//! * `events`: each row of an event is filtered by itself.  `gaps`: statements and events for missing bytes.
 //! * `clock`: wrong packet times.  `anomalies`: abnormal TCP segments.
 //! * `idle`: time passes without packets.
 //! * `messages`: messages in streams.  `wholes`: messages made of chunks.
@@ -47,6 +47,7 @@ mod engines;
 mod evasion;
 mod events;
 mod fragments;
+mod gaps;
 mod hostile;
 mod idle;
 mod keys;

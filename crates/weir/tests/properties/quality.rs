@@ -148,3 +148,32 @@ fn letters_are_repeated_at_powers_of_ten() {
     let record = after_shake(&segments);
     assert_eq!((record.history.as_str(), counts(&record)), ("ShADTTTdt", [100, 1, 0, 0]));
 }
+
+#[test]
+fn gaps_have_letters_also_at_the_end() {
+    let ahead: Segment = (0, 40, 111, 901, ACK, b"abc");
+    let cases: [(&str, &[Segment], &str); 6] = [
+        ("the end of the capture shows the gap", &[ahead], "ShADG"),
+        ("the responder's", &[(1, 40, 911, 101, ACK, b"abc")], "ShAdg"),
+        ("an acknowledgement shows it", &[ahead, (1, 50, 901, 114, ACK, b"de"), ahead], "ShADdGT"),
+        ("the missing bytes come late", &[ahead, (0, 50, 101, 901, ACK, b"abcdefghij")], "ShADT"),
+        (
+            "both sides end with one",
+            &[ahead, (1, 50, 911, 101, ACK, b"abc"), (1, 60, 914, 101, FIN | ACK, b"")],
+            "ShADdfGg",
+        ),
+        ("a reset ends the connection", &[ahead, (1, 50, 901, 101, RESET | ACK, b"")], "ShADrG"),
+    ];
+    for (what, segments, history) in cases {
+        assert_eq!(after_shake(segments).history, history, "{what}");
+    }
+    // Bytes before the gap, then twelve gaps, some of which an acknowledgement shows.
+    let mut segments: Vec<Segment> = vec![(0, 40, 101, 901, ACK, b"abc")];
+    segments.extend((1..=12).map(|at| (0, 40 + i64::from(at), 101 + 10 * at, 901, ACK, &b"abc"[..])));
+    assert_eq!(after_shake(&segments).history, "ShADGG");
+    segments.push((1, 90, 901, 164, ACK, b"de"));
+    let record = after_shake(&segments);
+    assert_eq!((record.history.as_str(), record.missed_bytes), ("ShADdGG", 84));
+    // Strict reassembly skips no gap.
+    assert_eq!(self::record(&[&SHAKE[..], &segments].concat(), true).history, "ShADd");
+}
