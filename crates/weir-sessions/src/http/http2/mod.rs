@@ -60,6 +60,8 @@ struct Side {
     block: Block,
     /// The error code of a RST_STREAM, as far as received.
     reset: Vec<u8>,
+    /// Bytes captured of the current frame.
+    frame_bytes: usize,
 }
 
 /// Parses the exchanges of a connection.
@@ -186,17 +188,12 @@ impl Http2 {
         sessions: &mut Vec<Box<dyn Session>>,
     ) {
         let (frame, bytes) = (content.frame, content.bytes);
-        // Counted as frames are read: the result must not depend on segments.
-        let captured_bytes = bytes.len() + if content.is_first { FRAME_HEADER_BYTES } else { 0 };
-        let earn =
-            |allowance: &mut u64, each| *allowance = allowance.saturating_add(captured_bytes as u64 * each);
-        earn(&mut self.allowance, DECODED_PER_BYTE_MAX);
-        earn(&mut self.yield_allowance, YIELDED_PER_BYTE_MAX);
         let side = &mut self.sides[from as usize];
         if side.block.is_open() && content.is_first && frame.kind != CONTINUATION {
             // No other frame may interrupt a header block (RFC 9113 §6.10).
             return self.end(Flaw::Malformed, sessions);
         }
+        side.frame_bytes = bytes.len() + if content.is_first { FRAME_HEADER_BYTES } else { side.frame_bytes };
         match frame.kind {
             DATA => {
                 let contents = self.contents.clone();
@@ -204,6 +201,7 @@ impl Http2 {
                     message.take_body(bytes, time, &contents);
                     self.weigh(frame.stream_id);
                 }
+                self.earn(from, content.is_last);
                 if content.is_last && frame.ends_stream() {
                     self.end_side(frame.stream_id, from, sessions);
                 }
@@ -216,6 +214,7 @@ impl Http2 {
                     self.cut_off.sessions += 1;
                     return self.end(Flaw::Oversize, sessions);
                 }
+                self.earn(from, content.is_last);
                 if content.is_last && frame.ends_headers() {
                     self.take_block(from, sessions);
                 }
@@ -226,13 +225,22 @@ impl Http2 {
                 }
                 let room = 4_usize.saturating_sub(side.reset.len());
                 side.reset.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                let code = side.reset.first_chunk::<4>().map(|code| u32::from_be_bytes(*code));
+                self.earn(from, content.is_last);
                 if content.is_last {
-                    let code = side.reset.first_chunk::<4>().map(|code| u32::from_be_bytes(*code));
                     self.reset(frame.stream_id, code, sessions);
                 }
             }
-            _ => {}
+            _ => self.earn(from, content.is_last),
         }
+    }
+
+    /// Adds a whole frame to the allowances. A part of a frame does not count, nor does a frame that ends the parsing:
+    /// the result must not depend on segments.
+    fn earn(&mut self, from: Direction, is_whole: bool) {
+        let bytes = if is_whole { self.sides[from as usize].frame_bytes as u64 } else { 0 };
+        self.allowance = self.allowance.saturating_add(bytes * DECODED_PER_BYTE_MAX);
+        self.yield_allowance = self.yield_allowance.saturating_add(bytes * YIELDED_PER_BYTE_MAX);
     }
 
     /// Takes a complete header block.
