@@ -52,7 +52,7 @@ pub struct Input {
     /// Memory between the kernel and each worker, for each interface (64M)
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true, help_heading = "Capture")]
     pub buffer: Option<String>,
-    /// Capture packets for this host only
+    /// Do not make the interface promiscuous: it then receives what is sent to this host, or to all
     #[arg(long, help_heading = "Capture")]
     pub no_promiscuous: bool,
     /// Use the times of the network card's clock. Default: the times at which the kernel received the packets
@@ -66,7 +66,7 @@ pub struct Input {
     /// Print a line each second to standard error: rates, losses, flows, memory, and what becomes of packets
     #[arg(long, help_heading = "Output")]
     pub monitor: bool,
-    /// Number of workers. The order of rows does not depend on it. With more than one, a connection whose
+    /// Number of workers. The order of rows of files does not depend on it. With more than one, a connection whose
     /// packets come through tunnels with different ends may become several rows
     #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true, help_heading = "Advanced")]
     pub workers: usize,

@@ -74,6 +74,9 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
         ("--no-promiscuous", input.no_promiscuous),
         ("--hardware-time", input.hardware_time),
     ];
+    if input.hardware_time && input.method == "af_xdp" {
+        return Err(Failure::new("--hardware-time is for --method af_packet".to_string()));
+    }
     let is_link = !input.interface.is_empty();
     let wrong = of_links.into_iter().filter(|(_, is_given)| *is_given && !is_link);
     let each =

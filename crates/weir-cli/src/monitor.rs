@@ -48,7 +48,7 @@ fn line(before: &Glance, now: &Glance, passed: Duration, since_begin: Duration) 
     let share = |of| difference(of) * 100.0 / packets.max(1.0);
     let memory: u64 = now.memory.iter().map(|(_, bytes, _)| bytes).sum();
     format!(
-        "{:.0} s  {}pps  {}bit/s  lost {} ({:.2} %)  flows {}  memory {}B  delivered {:.1} %, filtered {:.1} %, dropped {:.1} %",
+        "{:.0} s  {}pps  {}bit/s  lost so far {} ({:.2} %)  flows {}  memory {}B  delivered {:.1} %, filtered {:.1} %, dropped {:.1} %",
         since_begin.as_secs_f64(),
         scaled(packets / seconds),
         scaled(difference(|glance| glance.counters.packet.wire_bytes) * 8.0 / seconds),
@@ -88,7 +88,7 @@ mod tests {
         let line = line(&Glance::default(), &now, Duration::from_secs(2), Duration::from_secs(7));
         assert_eq!(
             line,
-            "7 s  1.50 Mpps  6.00 Gbit/s  lost 300 (0.01 %)  flows 12  memory 5.00 MB  delivered 25.0 %, filtered 0.0 %, \
+            "7 s  1.50 Mpps  6.00 Gbit/s  lost so far 300 (0.01 %)  flows 12  memory 5.00 MB  delivered 25.0 %, filtered 0.0 %, \
              dropped 0.0 %"
         );
     }

@@ -26,9 +26,21 @@ pub fn losses(ran: &Ran) {
     if source.dropped() > 0 {
         let (lost, received) = (source.dropped(), source.received);
         let share = lost as f64 * 100.0 / received.max(1) as f64;
+        let causes = [
+            (
+                source.ring_full,
+                "the ring was full (a larger --buffer, more workers with -j, or a narrower filter)",
+            ),
+            (
+                source.no_buffer,
+                "there was no free memory to receive into (a larger --buffer, or a narrower filter)",
+            ),
+            (source.refused, "the kernel could not pass them, for instance because of their length"),
+            (source.invalid, "the kernel's description of them was invalid"),
+        ];
+        let (_, cause) = causes.into_iter().max_by_key(|(count, _)| *count).unwrap_or_default();
         say!(
-            "weir: {lost} of {received} packets ({share:.2} %) were lost before Weir could read them: the ring was full \
-             (a larger --buffer, more workers with -j, or a narrower filter)"
+            "weir: {lost} of {received} packets ({share:.2} %) were lost before Weir could read them: {cause}"
         );
     }
     let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);

@@ -26,7 +26,7 @@ fn inside(test: &str) -> bool {
         return true;
     }
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
-    if !rustix_is_root() || !has("ip") || !has("unshare") {
+    if !is_root() || !has("ip") || !has("unshare") {
         eprintln!("skipped: {test} needs root, ip (iproute2) and unshare (util-linux)");
         return false;
     }
@@ -41,7 +41,7 @@ fn inside(test: &str) -> bool {
     false
 }
 
-fn rustix_is_root() -> bool {
+fn is_root() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|status| {
         status
             .lines()
@@ -437,7 +437,7 @@ fn a_run_can_be_watched() {
         let said = text(&output.stderr);
         let lines: Vec<&str> = said.lines().filter(|line| line.contains("pps")).collect();
         assert!(lines.len() >= 2, "{said}");
-        assert!(lines[1].contains("lost 0 (0.00 %)  flows 500 "), "{said}");
+        assert!(lines[1].contains("lost so far 0 (0.00 %)  flows 500 "), "{said}");
     }
 }
 
@@ -459,6 +459,10 @@ fn mistakes_have_remedies() {
     assert!(no_link.contains("--buffer is for captures on an interface"), "{no_link}");
     let both = said(Command::new(weir).args(["flows", "-i", "in0", FIRST_LIGHT]));
     assert!(both.contains("read one of the two"), "{both}");
+    let twice = said(Command::new(weir).args(["flows", "-i", "in0", "-i", "in0"]));
+    assert!(twice.contains("named twice"), "{twice}");
+    let large = said(Command::new(weir).args(["flows", "-i", "in0", "--buffer", "4G"]));
+    assert!(large.contains("at most 4095M"), "{large}");
     let options = ["--bounding-set", "-all", "--inh-caps", "-all", "--reuid", "65534", "--clear-groups"];
     let mut poor = Command::new("setpriv");
     let refused = said(poor.args(options).arg(weir).args(["flows", "-i", "in0"]));

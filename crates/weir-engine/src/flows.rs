@@ -550,13 +550,6 @@ impl Flows {
         self.is_live(flow) && self.first_packet(flow) == first_packet
     }
 
-    /// All workers that share tables wait for each other here, before they change their plans.
-    pub fn meet(&self) {
-        if let Some(sharing) = &self.sharing {
-            sharing.meet();
-        }
-    }
-
     /// Records the packet's terms for a flow that is part of a connection. For the connection itself they are
     /// recorded already.
     pub fn record_terms_of_part(&mut self, flow: FlowRef, terms: Terms<'_>) {

@@ -16,10 +16,10 @@ use crate::flow_ref::PARTS;
 use crate::plan::Plan;
 use crate::tables::TableState;
 use parking_lot::lock_api::ArcMutexGuard;
-use parking_lot::{Condvar, Mutex, RawMutex};
+use parking_lot::{Mutex, RawMutex};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use weir_ir::graph::Table;
 
 /// The first bit of a hash that selects a part: between the bits of the bucket and those of the tag.
@@ -29,11 +29,10 @@ const HASH_SHIFT: u32 = 40;
 pub struct SharedTables {
     /// The parts of each table of the graph; none if the table is not shared.
     tables: Vec<Vec<Arc<Mutex<Part>>>>,
-    /// The time that each worker has reached, nanoseconds since 1970.
+    /// The time that each worker has reached, nanoseconds since 1970; the maximum for workers without further packets.
     times: Vec<AtomicI64>,
-    meeting: Mutex<Meeting>,
-    /// A worker has come, or has ended.
-    changed: Condvar,
+    /// Number of workers that have no more packets.
+    ended: AtomicUsize,
 }
 
 /// A part of a table.
@@ -41,15 +40,6 @@ struct Part {
     state: TableState,
     /// Number of plans so far.
     plans: u64,
-}
-
-/// Workers that wait for each other.
-#[derive(Default)]
-struct Meeting {
-    waiting: usize,
-    ended: usize,
-    /// Number of meetings so far.
-    held: u64,
 }
 
 impl SharedTables {
@@ -72,8 +62,7 @@ impl SharedTables {
         Some(Arc::new(Self {
             tables: all.iter().map(parts).collect(),
             times: (0..workers).map(|_| AtomicI64::new(i64::MIN)).collect(),
-            meeting: Mutex::default(),
-            changed: Condvar::new(),
+            ended: AtomicUsize::new(0),
         }))
     }
 
@@ -82,24 +71,6 @@ impl SharedTables {
         let counts: Vec<usize> = self.tables.iter().map(Vec::len).collect();
         let tables = counts.into_iter().enumerate();
         tables.flat_map(|(table, count)| (0..count).map(move |part| (Table(table as u32), part as u8)))
-    }
-
-    /// Waits until every worker that has not ended has called this as often as the caller.
-    fn meet(&self) {
-        let mut meeting = self.meeting.lock();
-        meeting.waiting += 1;
-        let held = meeting.held;
-        loop {
-            if meeting.waiting + meeting.ended == self.times.len() {
-                meeting.waiting = 0;
-                meeting.held += 1;
-                self.changed.notify_all();
-            }
-            if meeting.held > held {
-                return;
-            }
-            self.changed.wait(&mut meeting);
-        }
     }
 }
 
@@ -172,10 +143,14 @@ impl Sharing {
         self.shared.times.iter().map(|time| time.load(Ordering::Relaxed)).min().unwrap_or(now)
     }
 
-    /// The parts whose flows this worker expires.
+    /// The parts whose flows this worker expires: its own, and those of workers that have ended.
     pub fn own_parts(&self) -> impl Iterator<Item = (Table, u8)> + use<> {
-        let (worker, workers) = (self.worker, self.shared.times.len());
-        self.shared.parts().filter(move |&(_, part)| usize::from(part) % workers == worker)
+        let times: Vec<i64> = self.shared.times.iter().map(|time| time.load(Ordering::Relaxed)).collect();
+        let worker = self.worker;
+        self.shared.parts().filter(move |&(_, part)| {
+            let owner = usize::from(part) % times.len();
+            owner == worker || times[owner] == i64::MAX
+        })
     }
 
     /// All parts, if this worker ends last; else none.
@@ -189,18 +164,11 @@ impl Sharing {
         if std::mem::replace(&mut self.has_ended, true) {
             return false;
         }
-        let mut meeting = self.shared.meeting.lock();
-        meeting.ended += 1;
-        self.shared.changed.notify_all();
-        meeting.ended == self.shared.times.len()
+        self.shared.times[self.worker].store(i64::MAX, Ordering::Relaxed);
+        self.shared.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.shared.times.len()
     }
 
-    /// Waits until all workers that have not ended run no packet, so that they may change to another plan.
-    pub fn meet(&self) {
-        self.shared.meet();
-    }
-
-    /// Changes to the next plan. The first worker that changes replaces each part with the result of `replace`.
+    /// Changes to the next plan, while no worker has packets. The first worker that changes replaces each part with the result of `replace`.
     pub fn change(&mut self, plan: &Plan, mut replace: impl FnMut(Table, &mut TableState, &mut TableState)) {
         self.plans += 1;
         for (table, number) in self.shared.parts() {
@@ -226,7 +194,7 @@ impl Sharing {
 }
 
 impl Drop for Sharing {
-    /// Nobody waits for a worker that is gone.
+    /// The flows of a worker that is gone do not wait for its time.
     fn drop(&mut self) {
         self.end();
     }

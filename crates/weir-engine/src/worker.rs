@@ -69,12 +69,6 @@ impl<S: Subscriber> Worker<S> {
         self
     }
 
-    /// Waits for all workers that share tables, if their plans are changed by threads of their own: each worker calls
-    /// this before [`change`](Self::change). Workers that one thread changes do not call this.
-    pub fn meet(&self) {
-        self.flows.meet();
-    }
-
     /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970). Callers pass the
     /// [start of a tick](crate::clock::Clock::ticked). Each call ends a few flows, so the caller can take their results
     /// in between; returns `true` while there are more, and then the caller calls again before it passes packets.

@@ -72,7 +72,8 @@ impl Rights {
 }
 
 /// How the right to capture is granted to the program.
-pub const GRANT: &str = "sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep \"$(command -v weir)\"";
+pub const GRANT: &str =
+    "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep \"$(command -v weir)\"";
 
 /// The text of an error of opening an interface, with a remedy.
 pub(crate) fn remedy(name: &str, error: &io::Error) -> String {
@@ -91,6 +92,9 @@ pub(crate) fn remedy(name: &str, error: &io::Error) -> String {
         Some(libc::EBUSY | libc::EEXIST) => format!(
             "another XDP program, or another socket of AF_XDP, has the interface: end its owner, detach it (sudo ip link set \
              dev {name} xdp off), or use --method af_packet"
+        ),
+        Some(libc::ENOBUFS) => format!(
+            "the process may not lock so much memory: a smaller --buffer, or the capability CAP_IPC_LOCK: {GRANT}"
         ),
         Some(libc::ENOMEM) => format!("no memory for the ring ({error}): use a smaller --buffer"),
         _ => error.to_string(),

@@ -1,9 +1,10 @@
 //! Capture on links.
 //!
-//! [`Links`] is a source of packets over one or several interfaces. It has a part for each worker: `fanout` assigns
-//! packets to parts in the kernel, so that both directions and all fragments of a connection reach the same part.
+//! [`Links`] is a source of packets over one or several interfaces. It has a share for each worker: `fanout` assigns
+//! packets to shares in the kernel, so that both directions and all fragments of a connection reach the same share.
 //!
-//! * `links`: the source, its parts, and how a run ends.  `part`: the sockets of one worker.
+//! * `links`: the source.  `share`: the sockets of one worker, and how a capture ends.  `interface_states`: which interfaces are
+//!   down.
 //! * `link_socket`: what all sockets have in common.
 //! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings; `redirect`: the XDP program that
 //!   feeds it; `bpf`: loads programs.
@@ -19,16 +20,17 @@
 
 mod bpf;
 mod fanout;
+mod interface_states;
 pub mod interfaces;
 mod link_socket;
 mod links;
 mod names;
 mod options;
 mod packet_socket;
-mod part;
 mod redirect;
 mod ring;
 mod sender;
+mod share;
 mod system;
 mod umem;
 mod xdp_socket;

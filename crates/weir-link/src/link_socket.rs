@@ -28,18 +28,13 @@ pub(crate) trait LinkSocket: Debug + Send {
     /// Receives no more packets. Those received before follow.
     fn stop(&mut self) -> io::Result<()>;
 
-    /// Whether the interface was down when it was last looked at.
-    fn down(&mut self) -> &mut bool;
-
-    /// The counters that were read last.
+    /// The counters so far, read from the kernel.
     fn stats(&self) -> SourceStats;
-
-    /// Reads the kernel's counters.
-    fn read_counters(&mut self);
 
     /// Fills an empty burst with the next packets, all of one block, and numbers them. Returns whether there are any.
     ///
     /// # Errors
-    /// If the kernel's description of the packets is invalid. The packets that it describes count as lost.
+    /// If the kernel's description of a packet is invalid. The packets before it have been delivered; those that cannot be
+    /// read count as lost.
     fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool>;
 }

@@ -1,11 +1,12 @@
 //! The source of packets of one or several interfaces.
 
+use crate::interface_states::InterfaceStates;
 use crate::interfaces;
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::Names;
 use crate::options::{LinkOptions, Method};
 use crate::packet_socket::PacketSocket;
-use crate::part::Part;
+use crate::share::{Common, Share};
 use crate::system::interface_index;
 use crate::xdp_socket;
 use std::io;
@@ -19,9 +20,7 @@ const ANY: &str = "any";
 /// A source of the packets of one or several interfaces.
 #[derive(Debug)]
 pub struct Links {
-    parts: Vec<Part>,
-    /// The part that is polled next.
-    turn: usize,
+    shares: Vec<Share>,
 }
 
 impl Links {
@@ -31,10 +30,15 @@ impl Links {
     /// # Errors
     /// If an interface does not exist, or the process may not capture. The message has a remedy.
     pub fn open(names: &[String], options: &LinkOptions, parts: usize) -> Result<Self, SourceError> {
-        let numbers = Arc::new(AtomicU64::new(0));
         let known = Names::default();
         let parts = if options.method == Method::Xdp { 1 } else { parts.max(1) };
         let mut sockets: Vec<Vec<Box<dyn LinkSocket>>> = (0..parts).map(|_| vec![]).collect();
+        if let Some(name) = names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1) {
+            return Err(of(name, "the interface is named twice".to_string()));
+        }
+        if names.len() > 1 && names.iter().any(|name| name == ANY) {
+            return Err(of(ANY, "all interfaces include the others: name `any` alone".to_string()));
+        }
         for name in names {
             let fail = |error: &io::Error| of(name, interfaces::remedy(name, error));
             let index = if name == ANY { Ok(0) } else { interface_index(name) };
@@ -58,11 +62,16 @@ impl Links {
         for socket in sockets.iter().flatten() {
             socket.start().map_err(|error| of(&socket.target().name, error.to_string()))?;
         }
-        let part = |sockets| {
-            Part::new(sockets, Arc::clone(&numbers), Arc::clone(&options.stop), options.notes.clone())
+        let common = Common {
+            numbers: Arc::new(AtomicU64::new(0)),
+            stop: Arc::clone(&options.stop),
+            notes: options.notes.clone(),
+            states: InterfaceStates::default(),
+            hardware_time: options.hardware_time,
         };
-        let parts: io::Result<_> = sockets.into_iter().map(part).collect();
-        Ok(Self { parts: parts.map_err(|error| of(ANY, error.to_string()))?, turn: 0 })
+        let shares: io::Result<_> =
+            sockets.into_iter().map(|sockets| Share::new(sockets, common.clone())).collect();
+        Ok(Self { shares: shares.map_err(|error| of(ANY, error.to_string()))? })
     }
 }
 
@@ -73,32 +82,27 @@ fn of(name: &str, message: String) -> SourceError {
 
 impl Source for Links {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
-        let (mut idle, mut ended) = (None, 0);
-        for _ in 0..self.parts.len() {
-            let at = self.turn;
-            self.turn = (self.turn + 1) % self.parts.len();
-            match self.parts[at].poll(burst)? {
-                Poll::Packets => return Ok(Poll::Packets),
-                Poll::Idle { now } => idle = Some(now.min(idle.unwrap_or(now))),
-                Poll::End => ended += 1,
-            }
+        // The source was not split: one thread reads all of it.
+        while self.shares.len() > 1 {
+            let last = self.shares.pop();
+            last.into_iter().for_each(|last| self.shares[0].absorb(last));
         }
-        Ok(match idle {
-            Some(now) if ended < self.parts.len() => Poll::Idle { now },
-            _ => Poll::End,
-        })
+        match self.shares.first_mut() {
+            Some(share) => share.poll(burst),
+            None => Ok(Poll::End),
+        }
     }
 
     fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
-        if parts != self.parts.len() || parts < 2 {
+        if parts != self.shares.len() || parts < 2 {
             return Ok(None);
         }
-        Ok(Some(self.parts.drain(..).map(|part| Box::new(part) as Box<dyn Source + Send>).collect()))
+        Ok(Some(self.shares.drain(..).map(|share| Box::new(share) as Box<dyn Source + Send>).collect()))
     }
 
     fn stats(&self) -> SourceStats {
         let mut all = SourceStats::default();
-        self.parts.iter().for_each(|part| all.add(part.stats()));
+        self.shares.iter().for_each(|share| all.add(share.stats()));
         all
     }
 }

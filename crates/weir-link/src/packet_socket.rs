@@ -7,6 +7,7 @@ use crate::options::{LinkOptions, Note, Notes};
 use crate::ring::{Ring, TAG_BYTES, Walk};
 use crate::system::{Mapping, Socket, interface_name};
 use libc::{SOL_PACKET, SOL_SOCKET};
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +18,30 @@ use weir_packet::{
 
 /// Bytes of a block: more than the longest packet that the kernel makes of several.
 const BLOCK_BYTES: usize = 1 << 20;
+/// Blocks of a ring at most: the kernel counts its bytes in 32 bits.
+const BLOCKS_MAX: usize = 4095;
 /// Time after which the kernel passes a block that is not full, milliseconds.
 pub(crate) const RETIRE_MS: u32 = 20;
-/// Blocks between two readings of the kernel's counters, which have 32 bits.
-const BLOCKS_PER_READING: u64 = 8;
 /// `SOF_TIMESTAMPING_RAW_HARDWARE`: times of the network card.
 const RAW_HARDWARE: libc::c_uint = 1 << 6;
+
+/// Lets an interface receive all packets of its link, as long as the socket exists.
+fn make_promiscuous(socket: &Socket, interface: u32) -> io::Result<()> {
+    let member = libc::packet_mreq {
+        mr_ifindex: interface as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    socket.set(SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member)
+}
+
+/// A socket that receives nothing, and as long as it exists, the interface receives all packets of its link.
+pub(crate) fn promiscuous(interface: u32) -> io::Result<Socket> {
+    let socket = Socket::new(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+    make_promiscuous(&socket, interface)?;
+    Ok(socket)
+}
 
 /// A socket and its ring.
 #[derive(Debug)]
@@ -39,10 +58,11 @@ pub(crate) struct PacketSocket {
     last: Option<(i32, u16, u16)>,
     /// Packets that the kernel shows twice, and the source shows once.
     repeated: u64,
-    stats: SourceStats,
-    blocks: u64,
-    /// The interface was down.
-    is_down: bool,
+    /// The kernel's counters so far; reading them starts them anew.
+    stats: Cell<SourceStats>,
+    invalid: u64,
+    /// The kernel's description of the next packet is invalid, which the next call reports.
+    is_at_fault: bool,
 }
 
 impl PacketSocket {
@@ -57,6 +77,9 @@ impl PacketSocket {
             socket.set(SOL_PACKET, libc::PACKET_TIMESTAMP, &RAW_HARDWARE)?;
         }
         let blocks = (options.buffer_bytes / BLOCK_BYTES).max(2);
+        if blocks > BLOCKS_MAX {
+            return Err(io::Error::other("--buffer: a ring has at most 4095M"));
+        }
         let frame_bytes = 2048;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK_BYTES as u32,
@@ -71,13 +94,7 @@ impl PacketSocket {
         let mapping = Mapping::of(&socket, blocks * BLOCK_BYTES, 0)?;
         let ring = Arc::new(Ring::new(mapping, BLOCK_BYTES, blocks));
         if target.index != 0 && options.promiscuous {
-            let member = libc::packet_mreq {
-                mr_ifindex: target.index as i32,
-                mr_type: libc::PACKET_MR_PROMISC as u16,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            socket.set(SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member)?;
+            make_promiscuous(&socket, target.index)?;
         }
         socket.bind(&libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
@@ -98,9 +115,9 @@ impl PacketSocket {
             notes: options.notes.clone(),
             last: None,
             repeated: 0,
-            stats: SourceStats::default(),
-            blocks: 0,
-            is_down: false,
+            stats: Cell::default(),
+            invalid: 0,
+            is_at_fault: false,
         })
     }
 
@@ -122,10 +139,6 @@ impl PacketSocket {
     fn take_block(&mut self) -> io::Result<bool> {
         let Some(block) = self.ring.take(self.next) else { return Ok(false) };
         self.next = (self.next + 1) % self.ring.blocks();
-        self.blocks += 1;
-        if self.blocks.is_multiple_of(BLOCKS_PER_READING) {
-            self.read_counters();
-        }
         let walk = Walk::of(&block).ok_or(io::ErrorKind::InvalidData)?;
         self.current = Some((Arc::new(Block::foreign(Box::new(block), Retention::Copy)), walk));
         Ok(true)
@@ -136,11 +149,9 @@ impl PacketSocket {
         burst.block = Arc::clone(&block);
         while burst.packets.len() < BURST_PACKETS_MAX {
             let Some(packet) = walk.next() else {
-                self.stats.invalid += u64::from(walk.left());
-                return match walk.left() {
-                    0 => Ok(()),
-                    _ => Err(io::ErrorKind::InvalidData.into()),
-                };
+                self.invalid += u64::from(walk.left());
+                self.is_at_fault = walk.left() > 0;
+                return Ok(());
             };
             // The loopback interface shows each packet as sent and as received.
             if packet.hardware == libc::ARPHRD_LOOPBACK && packet.kind == libc::PACKET_OUTGOING {
@@ -214,25 +225,22 @@ impl LinkSocket for PacketSocket {
         self.socket.set_program(SOL_SOCKET, libc::SO_ATTACH_FILTER, &fanout::nothing())
     }
 
-    fn down(&mut self) -> &mut bool {
-        &mut self.is_down
-    }
-
     fn stats(&self) -> SourceStats {
-        SourceStats { received: self.stats.received - self.repeated, ..self.stats }
-    }
-
-    fn read_counters(&mut self) {
-        // Reading starts the kernel's counters anew.
+        let mut stats = self.stats.get();
         let empty = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         if let Ok(counters) = self.socket.get(SOL_PACKET, libc::PACKET_STATISTICS, empty) {
-            self.stats.received += u64::from(counters.tp_packets);
-            self.stats.ring_full += u64::from(counters.tp_drops);
+            stats.received += u64::from(counters.tp_packets);
+            stats.ring_full += u64::from(counters.tp_drops);
+            self.stats.set(stats);
         }
+        SourceStats { received: stats.received.saturating_sub(self.repeated), invalid: self.invalid, ..stats }
     }
 
     fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool> {
         while burst.packets.is_empty() {
+            if std::mem::take(&mut self.is_at_fault) {
+                return Err(io::Error::other("the kernel described a packet that is not in its block"));
+            }
             if self.current.is_none() && !self.take_block()? {
                 return Ok(false);
             }

@@ -5,8 +5,8 @@
 use crate::system::Mapping;
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use weir_packet::{PacketMemory, VlanTag, offset_in};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use weir_packet::{PacketMemory, VlanTag};
 
 /// Bytes of the two addresses at the start of an Ethernet frame.
 const ADDRESSES_BYTES: usize = 12;
@@ -24,7 +24,8 @@ const HEADER_BYTES: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(lib
 pub(crate) struct Ring {
     mapping: Mapping,
     block_bytes: usize,
-    blocks: usize,
+    /// For each block: the process has it, and has not given it back.
+    taken: Box<[AtomicBool]>,
 }
 
 impl Ring {
@@ -34,29 +35,31 @@ impl Ring {
     /// If a block is too short for its header, or not a multiple of a page.
     pub fn new(mapping: Mapping, block_bytes: usize, blocks: usize) -> Self {
         assert!(block_bytes.is_multiple_of(4096) && block_bytes > 0, "blocks are pages");
-        Self { mapping, block_bytes, blocks }
+        let taken = (0..blocks).map(|_| AtomicBool::new(false)).collect();
+        Self { mapping, block_bytes, taken }
     }
 
     /// The number of blocks.
     pub fn blocks(&self) -> usize {
-        self.blocks
+        self.taken.len()
     }
 
     fn status(&self, block: usize) -> &AtomicU32 {
-        assert!(block < self.blocks, "the ring has such a block");
+        assert!(block < self.blocks(), "the ring has such a block");
         // SAFETY: the status lies in the block, is aligned, and both sides access it atomically.
         unsafe { self.mapping.start().add(block * self.block_bytes + STATUS_AT).cast::<AtomicU32>().as_ref() }
     }
 
-    /// Takes a block, if the kernel has passed it.
+    /// Takes a block, if the kernel has passed it, and if nobody has it yet.
     pub fn take(self: &Arc<Self>, block: usize) -> Option<RingBlock> {
         let is_passed = self.status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0;
-        is_passed.then(|| RingBlock { ring: Arc::clone(self), block })
+        let is_free = is_passed && !self.taken[block].swap(true, Ordering::Acquire);
+        is_free.then(|| RingBlock { ring: Arc::clone(self), block })
     }
 
     /// Reads a value of a block; `None` if it lies beyond the block's end.
     fn read<T: Copy>(&self, block: usize, offset: usize) -> Option<T> {
-        let fits = offset.checked_add(size_of::<T>())? <= self.block_bytes && block < self.blocks;
+        let fits = offset.checked_add(size_of::<T>())? <= self.block_bytes && block < self.blocks();
         // SAFETY: the value lies in the block, and any bytes are a valid value of the kernel's structures that this file
         // reads. The block belongs to the process, so the kernel does not write it.
         fits.then(|| unsafe {
@@ -75,6 +78,8 @@ pub(crate) struct RingBlock {
 impl Drop for RingBlock {
     fn drop(&mut self) {
         self.ring.status(self.block).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        // Only now may the block be taken again, once the kernel has passed it again.
+        self.ring.taken[self.block].store(false, Ordering::Release);
     }
 }
 
@@ -91,7 +96,9 @@ impl PacketMemory for RingBlock {
     }
 
     fn locate(&self, bytes: &[u8]) -> Option<usize> {
-        offset_in(self.range(0, self.ring.block_bytes), bytes)
+        let start = self.ring.mapping.start().addr().get() + self.block * self.ring.block_bytes;
+        let offset = bytes.as_ptr().addr().checked_sub(start)?;
+        (offset.checked_add(bytes.len())? <= self.ring.block_bytes).then_some(offset)
     }
 
     fn size_bytes(&self) -> usize {

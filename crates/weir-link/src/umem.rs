@@ -4,7 +4,7 @@
 
 use crate::system::{Mapping, Socket};
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_packet::{PacketMemory, offset_in};
 
@@ -15,7 +15,8 @@ pub(crate) const FRAME_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Umem {
     mapping: Mapping,
-    frames: usize,
+    /// For each frame: the kernel has passed it, and the process has not given it back.
+    owned: Box<[AtomicBool]>,
     /// Frames that the process has given back, for the kernel.
     free: Mutex<Vec<u64>>,
 }
@@ -25,14 +26,15 @@ impl Umem {
     pub fn new(frames: usize) -> io::Result<Arc<Self>> {
         let mapping = Mapping::anonymous(frames * FRAME_BYTES)?;
         let free = (0..frames as u64).map(|frame| frame * FRAME_BYTES as u64).collect();
-        Ok(Arc::new(Self { mapping, frames, free: Mutex::new(free) }))
+        let owned = (0..frames).map(|_| AtomicBool::new(false)).collect();
+        Ok(Arc::new(Self { mapping, owned, free: Mutex::new(free) }))
     }
 
     /// Registers the memory with a socket.
     pub fn register(&self, socket: &Socket) -> io::Result<()> {
         let request = libc::xdp_umem_reg {
             addr: self.mapping.start().as_ptr().addr() as u64,
-            len: (self.frames * FRAME_BYTES) as u64,
+            len: (self.owned.len() * FRAME_BYTES) as u64,
             chunk_size: FRAME_BYTES as u32,
             headroom: 0,
             flags: 0,
@@ -48,19 +50,41 @@ impl Umem {
         free.split_off(first)
     }
 
-    /// Gives frames back.
-    pub fn give_back(&self, frames: impl Iterator<Item = u64>) {
-        let whole = |address: u64| address & !(FRAME_BYTES as u64 - 1);
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).extend(frames.map(whole));
+    /// The kernel has passed the frame at an address. Returns whether there is such a frame, which the process did not have.
+    fn own(&self, address: u64) -> bool {
+        let frame = self.owned.get(address as usize / FRAME_BYTES);
+        frame.is_some_and(|frame| !frame.swap(true, Ordering::Relaxed))
     }
 
-    /// The bytes of a range within one frame that the kernel has passed; `None` if the range lies elsewhere.
+    /// The process does not have the frame after all; if `is_free`, the kernel gets it back.
+    fn disown(&self, address: u64, is_free: bool) {
+        let frame = address as usize / FRAME_BYTES;
+        self.owned[frame].store(false, Ordering::Relaxed);
+        if is_free {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            free.push((frame * FRAME_BYTES) as u64);
+        }
+    }
+
+    /// Gives frames back that the process has.
+    pub fn give_back(&self, frames: impl Iterator<Item = u64>) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        for address in frames {
+            let frame = address as usize / FRAME_BYTES;
+            if self.owned[frame].swap(false, Ordering::Relaxed) {
+                free.push((frame * FRAME_BYTES) as u64);
+            }
+        }
+    }
+
+    /// The bytes of a range within one frame that the process has; `None` if the range lies elsewhere.
     pub fn bytes(&self, address: usize, length: usize) -> Option<&[u8]> {
         let end = address.checked_add(length)?;
         let is_in_frame = length == 0 || address / FRAME_BYTES == (end - 1) / FRAME_BYTES;
-        // SAFETY: the range lies in the memory. The kernel does not write a frame that it has passed until the frame is given
-        // back, and callers ask for frames that they have.
-        (is_in_frame && end <= self.frames * FRAME_BYTES).then(|| unsafe {
+        let is_owned = self.owned.get(address / FRAME_BYTES)?.load(Ordering::Relaxed);
+        // SAFETY: the range lies in a frame of the memory that the kernel has passed. The kernel does not write the frame until
+        // the frame is given back.
+        (is_in_frame && is_owned).then(|| unsafe {
             std::slice::from_raw_parts(self.mapping.start().add(address).as_ptr(), length)
         })
     }
@@ -175,20 +199,33 @@ impl ReceiveRing {
             .map(Self)
     }
 
-    /// Takes entries as long as `wants` returns `true` for them. The frames then belong to the process.
-    pub fn take_while(&mut self, mut wants: impl FnMut(&libc::xdp_desc) -> bool) {
+    /// Takes entries as long as `wants` returns `true` for them. The frames then belong to the process. Returns the number
+    /// of entries that name no frame of the kernel's; `wants` does not see them.
+    pub fn take_while(&mut self, umem: &Umem, mut wants: impl FnMut(&libc::xdp_desc) -> bool) -> u64 {
         let Self(ring) = self;
         let consumer = ring.word(ring.offsets.consumer);
-        let mut next = consumer.load(Ordering::Relaxed);
+        let (mut next, mut invalid) = (consumer.load(Ordering::Relaxed), 0);
         let produced = ring.word(ring.offsets.producer).load(Ordering::Acquire);
         while next != produced {
             // SAFETY: the kernel has written the entry, and does not change it before the consumer's index is raised.
             let entry = unsafe { ring.entry::<libc::xdp_desc>(next).read() };
-            if !wants(&entry) {
-                break;
+            if umem.own(entry.addr) {
+                let is_whole = umem.bytes(entry.addr as usize, entry.len as usize).is_some();
+                let is_wanted = is_whole && wants(&entry);
+                if !is_wanted {
+                    // The frame stays the kernel's, or is useless.
+                    umem.disown(entry.addr, !is_whole);
+                }
+                if is_whole && !is_wanted {
+                    break;
+                }
+                invalid += u64::from(!is_whole);
+            } else {
+                invalid += 1;
             }
             next = next.wrapping_add(1);
         }
         consumer.store(next, Ordering::Release);
+        invalid
     }
 }

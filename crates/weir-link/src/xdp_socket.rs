@@ -7,6 +7,7 @@ use crate::bpf::{Attachment, SocketMap, XdpProgram};
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
 use crate::options::{LinkOptions, Note, Notes};
+use crate::packet_socket::promiscuous;
 use crate::redirect::{self, META_BYTES};
 use crate::system::{self, InterfaceQuery, Socket};
 use crate::umem::{FRAME_BYTES, FillRing, ReceiveRing, TakenFrames, Umem};
@@ -20,8 +21,14 @@ use weir_packet::{BURST_PACKETS_MAX, Block, Burst, LinkType, PacketMeta, Retenti
 /// Time for which a queue may still belong to a socket that was closed.
 const BUSY_MAX: Duration = Duration::from_secs(1);
 
-/// The attachment of an interface's program, shared by the sockets of its queues.
-pub(crate) type Attached = Arc<Attachment>;
+/// What the sockets of an interface's queues share.
+#[derive(Debug)]
+#[expect(dead_code, reason = "the kernel ends both when they are closed")]
+struct Attached {
+    program: Attachment,
+    /// While this socket exists, the interface receives packets for other hosts, too.
+    member: Option<Socket>,
+}
 
 /// A socket, its memory and its rings.
 #[derive(Debug)]
@@ -32,17 +39,18 @@ pub(crate) struct XdpSocket {
     fill: FillRing,
     receive: ReceiveRing,
     /// Detached when the capture ends.
-    attached: Option<Attached>,
+    attached: Option<Arc<Attached>>,
     names: Names,
     notes: Notes,
     link: LinkType,
     number: Option<u16>,
     /// The mark before the times that the program writes.
     mark: u64,
+    /// The network card writes into the socket's memory.
+    is_zero_copy: bool,
     /// Packets taken.
     taken: u64,
-    stats: SourceStats,
-    is_down: bool,
+    invalid: u64,
 }
 
 /// Opens a socket on each queue of an interface, and attaches the program that gives them the packets.
@@ -56,13 +64,15 @@ pub(crate) fn open(target: &Target, options: &LinkOptions, names: &Names) -> io:
     let mut all = vec![];
     let mut modes = vec![];
     for queue in 0..queues {
-        let (socket, is_zero_copy) = XdpSocket::open(target, queue, options, names, link, mark)?;
+        let socket = XdpSocket::open(target, queue, options, names, link, mark)?;
         sockets.set(queue, socket.socket.raw())?;
-        modes.push(if is_zero_copy { "zero copy" } else { "copy mode" });
+        modes.push(if socket.is_zero_copy { "zero copy" } else { "copy mode" });
         all.push(socket);
     }
     modes.dedup();
-    let attached = Arc::new(XdpProgram::load(&redirect::program(&sockets, mark))?.attach(target.index)?);
+    let program = XdpProgram::load(&redirect::program(&sockets, mark))?.attach(target.index)?;
+    let member = options.promiscuous.then(|| promiscuous(target.index)).transpose()?;
+    let attached = Arc::new(Attached { program, member });
     all.iter_mut().for_each(|socket| socket.attached = Some(Arc::clone(&attached)));
     options
         .notes
@@ -78,7 +88,7 @@ impl XdpSocket {
         names: &Names,
         link: LinkType,
         mark: u64,
-    ) -> io::Result<(Self, bool)> {
+    ) -> io::Result<Self> {
         let socket = Socket::new(libc::AF_XDP, libc::SOCK_RAW, 0)?;
         let frames = (options.buffer_bytes / FRAME_BYTES).clamp(64, 1 << 20).next_power_of_two();
         let umem = Umem::new(frames)?;
@@ -100,18 +110,22 @@ impl XdpSocket {
             sxdp_queue_id: queue,
             sxdp_shared_umem_fd: 0,
         };
+        // Zero copy, where the driver can; packets in several pieces, where the driver can.
+        let attempts =
+            [libc::XDP_ZEROCOPY | libc::XDP_USE_SG, libc::XDP_ZEROCOPY, libc::XDP_USE_SG, 0].map(address);
         let started = Instant::now();
-        // Packets in several pieces, where the driver can; zero copy, where the driver can.
-        while let Err(error) =
-            socket.bind(&address(libc::XDP_USE_SG)).or_else(|error| match error.raw_os_error() {
-                Some(libc::EBUSY) => Err(error),
-                _ => socket.bind(&address(0)),
-            })
-        {
-            if error.raw_os_error() != Some(libc::EBUSY) || started.elapsed() > BUSY_MAX {
-                return Err(error);
+        loop {
+            let bound = attempts.iter().try_fold(None, |_, address| match socket.bind(address) {
+                Ok(()) => Err(None),
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(Some(error)),
+                Err(error) => Ok(Some(error)),
+            });
+            match bound {
+                Err(None) => break,
+                Err(Some(_)) if started.elapsed() < BUSY_MAX => std::thread::sleep(Duration::from_millis(20)),
+                Err(Some(error)) | Ok(Some(error)) => return Err(error),
+                Ok(None) => unreachable!("there are attempts"),
             }
-            std::thread::sleep(Duration::from_millis(20));
         }
         let got = socket.get(SOL_XDP, libc::XDP_OPTIONS, libc::xdp_options { flags: 0 })?;
         let socket = Self {
@@ -126,11 +140,11 @@ impl XdpSocket {
             link,
             number: None,
             mark,
+            is_zero_copy: got.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
             taken: 0,
-            stats: SourceStats::default(),
-            is_down: false,
+            invalid: 0,
         };
-        Ok((socket, got.flags & libc::XDP_OPTIONS_ZEROCOPY != 0))
+        Ok(socket)
     }
 
     fn number(&mut self) -> u16 {
@@ -186,15 +200,7 @@ impl LinkSocket for XdpSocket {
         Ok(())
     }
 
-    fn down(&mut self) -> &mut bool {
-        &mut self.is_down
-    }
-
     fn stats(&self) -> SourceStats {
-        SourceStats { received: self.taken + self.stats.dropped(), ..self.stats }
-    }
-
-    fn read_counters(&mut self) {
         let none = libc::xdp_statistics {
             rx_dropped: 0,
             rx_invalid_descs: 0,
@@ -203,19 +209,24 @@ impl LinkSocket for XdpSocket {
             rx_fill_ring_empty_descs: 0,
             tx_ring_empty_descs: 0,
         };
-        if let Ok(counters) = self.socket.get(SOL_XDP, libc::XDP_STATISTICS, none) {
-            self.stats.ring_full = counters.rx_ring_full;
-            self.stats.no_buffer = counters.rx_fill_ring_empty_descs;
-            // The kernel counts packets without a buffer in both.
-            self.stats.refused = counters.rx_dropped.saturating_sub(counters.rx_fill_ring_empty_descs);
-        }
+        let counters = self.socket.get(SOL_XDP, libc::XDP_STATISTICS, none).unwrap_or(none);
+        // In copy mode each packet without a buffer counts in both; with zero copy, drivers count attempts to get one.
+        let no_buffer = if self.is_zero_copy { 0 } else { counters.rx_fill_ring_empty_descs };
+        let lost = SourceStats {
+            received: 0,
+            ring_full: counters.rx_ring_full,
+            no_buffer,
+            refused: counters.rx_dropped.saturating_sub(no_buffer),
+            invalid: self.invalid,
+        };
+        SourceStats { received: self.taken + lost.dropped(), ..lost }
     }
 
     fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool> {
         self.fill.refill(&self.umem);
         let mut entries: Vec<libc::xdp_desc> = vec![];
         let mut is_in_pieces = false;
-        self.receive.take_while(|entry| {
+        let invalid = self.receive.take_while(&self.umem, |entry| {
             let goes_on = entry.options & libc::XDP_PKT_CONTD != 0;
             // A packet in pieces has a burst of its own.
             let wants = match entries.last() {
@@ -231,6 +242,7 @@ impl LinkSocket for XdpSocket {
             }
             wants
         });
+        self.invalid += invalid;
         if entries.is_empty() {
             if self.fill.needs_wakeup() {
                 self.socket.wake();

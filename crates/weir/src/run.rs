@@ -15,6 +15,13 @@ use std::sync::Arc;
 use std::time::Instant;
 use weir_packet::{Poll, Source};
 
+/// Whether each worker may read a part of the source by itself. Workers that share tables must not be far apart in time, so one
+/// thread reads for them.
+fn is_separable(compiled: &Compiled) -> bool {
+    let tables = &compiled.plan.program.graph().tables;
+    one_worker(&compiled.stack).is_none() && !tables.iter().any(|table| table.scattered)
+}
+
 /// Runs `compiled` over `source` with `workers` workers; `changes` receives every item in order, and may change the
 /// questions during the run. Errors of the source are in the outcome.
 pub(crate) fn run_changing(
@@ -29,7 +36,7 @@ pub(crate) fn run_changing(
     let parts = WorkerParts::of(&compiled, shapes);
     let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&parts.presenter), changes);
     let split = match compiled.options.ordering {
-        Ordering::ByWorker { delay } if workers > 1 && one_worker(&compiled.stack).is_none() => {
+        Ordering::ByWorker { delay } if workers > 1 && is_separable(&compiled) => {
             source.split(workers).map(|sources| sources.map(|sources| (sources, delay)))
         }
         Ordering::ByWorker { .. } | Ordering::Total => Ok(None),
@@ -59,7 +66,7 @@ fn run_one(
     merger: &mut Merger<'_>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Outcome {
-    let mut work = WorkerLoop::new(compiled, parts);
+    let mut work = WorkerLoop::new(compiled, parts, 0);
     let mut outcome = Outcome::default();
     loop {
         let polled = work.step(source, |yields| merger.take_all(0, yields));

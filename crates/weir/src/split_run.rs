@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 use weir_engine::plan::Plan;
-use weir_engine::sharing::SharedTables;
 use weir_packet::{Poll, Source, SourceError};
 
 /// Limit of reports of all workers that wait to be taken.
@@ -37,8 +36,8 @@ enum WorkerEvent {
     Reached(i64, Yields),
     /// The worker runs another program from now on.
     Changed,
-    /// The worker is done, or has panicked.
-    Over,
+    /// The worker is done; whether it panicked.
+    Over(bool),
 }
 
 /// Sends a worker's reports. The last report is also sent if the worker panics, so that nobody waits for it.
@@ -56,7 +55,7 @@ impl Reports {
 
 impl Drop for Reports {
     fn drop(&mut self) {
-        self.send(WorkerEvent::Over);
+        self.send(WorkerEvent::Over(std::thread::panicking()));
     }
 }
 
@@ -67,6 +66,8 @@ struct Workers {
     merge: TimedMerge,
     /// Workers that are not done.
     live: usize,
+    /// A worker has panicked: the run ends, because nobody processes its packets.
+    has_panicked: bool,
 }
 
 impl Workers {
@@ -75,9 +76,10 @@ impl Workers {
         match event {
             WorkerEvent::Reached(time, yields) => self.merge.push(worker, time, yields, Instant::now()),
             WorkerEvent::Changed => {}
-            WorkerEvent::Over => {
+            WorkerEvent::Over(has_panicked) => {
                 self.merge.end(worker);
                 self.live -= 1;
+                self.has_panicked |= has_panicked;
             }
         }
     }
@@ -124,7 +126,7 @@ impl Workers {
                     has_changed[report.worker] = true;
                     waits -= 1;
                 }
-                WorkerEvent::Over if !has_changed[report.worker] => {
+                WorkerEvent::Over(_) if !has_changed[report.worker] => {
                     waits -= 1;
                     self.take(report);
                 }
@@ -151,7 +153,6 @@ pub(crate) fn run_split(
 ) -> Outcome {
     let mut outcome = Outcome::default();
     merger.separate(&compiled.plan, sources.len());
-    let shared = SharedTables::of(&compiled.plan, sources.len());
     std::thread::scope(|scope| {
         let count = sources.len();
         let (sender, reports) = sync_channel::<Report>(REPORTS_MAX);
@@ -159,12 +160,18 @@ pub(crate) fn run_split(
         for (worker, source) in sources.into_iter().enumerate() {
             let (change, changed) = channel();
             changes.push(change);
-            let work = WorkerLoop::new(compiled, parts).with_shared(shared.as_ref(), worker);
+            let work = WorkerLoop::new(compiled, parts, worker);
             let reports = Reports { worker, sender: sender.clone() };
             threads.push(scope.spawn(move || run_worker(work, source, &changed, &reports)));
         }
         drop(sender);
-        let mut workers = Workers { reports, changes, merge: TimedMerge::new(count, delay), live: count };
+        let mut workers = Workers {
+            reports,
+            changes,
+            merge: TimedMerge::new(count, delay),
+            live: count,
+            has_panicked: false,
+        };
         let mut paused = Instant::now();
         let mut is_unflushed = false;
         while workers.live > 0 {
@@ -177,7 +184,7 @@ pub(crate) fn run_split(
             if std::mem::take(&mut is_unflushed) {
                 merger.pause();
             }
-            if merger.is_over() {
+            if merger.is_over() || workers.has_panicked {
                 break;
             }
             if let Some((compiled, shapes)) = merger.changed() {

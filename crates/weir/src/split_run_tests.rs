@@ -164,9 +164,9 @@ protocol source { instance (below.src)  vars { packets: u32 }  count { packets +
 stack sources extends internet { udp -> source }
 ";
 
-/// All workers wait for each other before they change, and no count is lost.
+/// One thread reads for workers that share tables. No count is lost when questions change.
 #[test]
-fn shared_tables_survive_changes_where_workers_have_sources_of_their_own() {
+fn shared_tables_survive_changes() {
     let mut compiler = Compiler::default();
     compiler.add("sources.weir", HOSTS).unwrap_or_else(|wrong| panic!("{wrong}"));
     let seen = EventRows::of(compiler.stack(), &["source.seen".to_string()]).expect("it is declared").asked;

@@ -65,11 +65,6 @@ impl Posting {
         Self { watch: watch.cloned(), worker, due: Instant::now() }
     }
 
-    /// The same postings, as those of another worker.
-    pub fn of_worker(self, worker: usize) -> Self {
-        Self { worker, ..self }
-    }
-
     /// Posts the state, if somebody watches and the last posting is old.
     #[inline]
     pub fn post(&mut self, glance: impl FnOnce() -> Glance) {

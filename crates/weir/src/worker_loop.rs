@@ -9,7 +9,6 @@ use crate::worker_parts::{WorkerParts, gather, read};
 use std::sync::Arc;
 use weir_engine::clock::Clock;
 use weir_engine::plan::Plan;
-use weir_engine::sharing::SharedTables;
 use weir_engine::stage::Stages;
 use weir_engine::worker::Worker;
 use weir_packet::{Burst, Poll, Source, SourceError, SourceStats};
@@ -34,22 +33,16 @@ pub(crate) struct WorkerLoop {
 }
 
 impl WorkerLoop {
-    pub fn new(compiled: &Compiled, parts: &WorkerParts) -> Self {
+    /// The worker of this number.
+    pub fn new(compiled: &Compiled, parts: &WorkerParts, number: usize) -> Self {
         Self {
             worker: Worker::new(Arc::clone(&compiled.plan), parts.collector()),
             clock: Clock::default(),
             number: 0,
             burst: Burst::default(),
             stages: Stages::new(compiled.plan.timed),
-            posting: Posting::new(compiled.options.watch.as_ref(), 0),
+            posting: Posting::new(compiled.options.watch.as_ref(), number),
         }
-    }
-
-    /// One of several workers, which may share tables, as [`Worker::with_shared`].
-    pub fn with_shared(mut self, tables: Option<&Arc<SharedTables>>, number: usize) -> Self {
-        self.worker = self.worker.with_shared(tables, number);
-        self.posting = self.posting.of_worker(number);
-        self
     }
 
     /// Polls the source once, and processes its packets, or the time that it claims. While many flows end at the same
@@ -96,9 +89,8 @@ impl WorkerLoop {
         std::mem::take(&mut self.worker.subscriber().yielded)
     }
 
-    /// Changes the program, once all workers that share tables do.
+    /// Changes the program.
     pub fn change(&mut self, plan: &Arc<Plan>, parts: &WorkerParts) {
-        self.worker.meet();
         parts.change(self.worker.subscriber());
         self.worker.change(Arc::clone(plan));
     }

@@ -1,0 +1,177 @@
+//! The share of a capture that one worker has: a socket on each interface.
+
+use crate::interface_states::InterfaceStates;
+use crate::link_socket::LinkSocket;
+use crate::options::{Note, Notes};
+use crate::packet_socket::RETIRE_MS;
+use crate::system::{InterfaceQuery, interface_name, wait};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats, Timestamp};
+
+/// Time of waiting for packets, before [`Poll::Idle`].
+const PATIENCE: Duration = Duration::from_millis(10);
+/// Time from the end of reception until the last packets are in the ring: the kernel passes the last block meanwhile.
+const DRAIN: Duration = Duration::from_millis(4 * RETIRE_MS as u64);
+/// Packets older than this have been passed by the kernel.
+const DELAY: Duration = Duration::from_millis(10 * RETIRE_MS as u64);
+/// Time between two looks at the interfaces.
+const CHECK: Duration = Duration::from_millis(100);
+
+/// What all shares of a capture have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Common {
+    /// The number of the last packet.
+    pub numbers: Arc<AtomicU64>,
+    /// Not 0: the capture ends.
+    pub stop: Arc<AtomicUsize>,
+    pub notes: Notes,
+    pub states: InterfaceStates,
+    /// Times are those of the network card, whose clock may differ from the machine's.
+    pub hardware_time: bool,
+}
+
+/// The sockets of one worker.
+#[derive(Debug)]
+pub(crate) struct Share {
+    sockets: Vec<Box<dyn LinkSocket>>,
+    /// Sockets whose interface has gone, since when. Their last packets follow.
+    leaving: Vec<(u32, Instant, String)>,
+    /// The socket that is asked first.
+    turn: usize,
+    /// Counters of sockets that were removed.
+    gone: SourceStats,
+    common: Common,
+    /// When the reception ended.
+    stopped: Option<Instant>,
+    checked: Instant,
+    asks: InterfaceQuery,
+}
+
+impl Share {
+    pub fn new(sockets: Vec<Box<dyn LinkSocket>>, common: Common) -> io::Result<Self> {
+        let (gone, asks) = (SourceStats::default(), InterfaceQuery::new()?);
+        let (leaving, checked) = (vec![], Instant::now());
+        Ok(Self { sockets, leaving, turn: 0, gone, common, stopped: None, checked, asks })
+    }
+
+    /// Takes over the sockets of another share.
+    pub fn absorb(&mut self, other: Self) {
+        self.sockets.extend(other.sockets);
+    }
+
+    /// Fills the burst from the first socket that has packets.
+    fn fill(&mut self, burst: &mut Burst) -> Result<bool, SourceError> {
+        let count = self.sockets.len();
+        for step in 0..count {
+            let at = (self.turn + step) % count;
+            let socket = &mut self.sockets[at];
+            let filled = socket.fill(burst, &self.common.numbers);
+            if filled.map_err(|error| of_interface(&socket.target().name, error.to_string()))? {
+                self.turn = (at + 1) % count;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Looks for interfaces that changed their state, and removes the sockets of those that are gone.
+    fn check(&mut self) -> Result<(), SourceError> {
+        self.checked = Instant::now();
+        for socket in &self.sockets {
+            let (index, error) = (socket.target().index, socket.socket().take_error());
+            if index == 0 || self.leaving.iter().any(|(leaving, ..)| *leaving == index) {
+                continue;
+            }
+            // An interface may have got another name.
+            let Some(name) = interface_name(index) else {
+                let why = "the interface was removed: the capture on it has ended".to_string();
+                self.leaving.push((index, Instant::now(), why));
+                continue;
+            };
+            match error.filter(|error| error.raw_os_error() != Some(libc::ENETDOWN)) {
+                Some(error) => {
+                    self.leaving.push((index, Instant::now(), format!("the capture has ended: {error}")))
+                }
+                None => match (self.asks.is_up(&name), self.common.states.is_down(index)) {
+                    (false, false) if self.common.states.go_down(index) => {
+                        self.common.notes.tell(Note::Down(name))
+                    }
+                    (true, true) if self.common.states.come_up(index) => {
+                        self.common.notes.tell(Note::Up(name))
+                    }
+                    _ => {}
+                },
+            }
+        }
+        let Some(at) = self.leaving.iter().position(|(_, since, _)| since.elapsed() > DRAIN) else {
+            return Ok(());
+        };
+        let (index, _, why) = self.leaving.swap_remove(at);
+        let mut name = String::new();
+        for socket in self.sockets.extract_if(.., |socket| socket.target().index == index) {
+            self.gone.add(socket.stats());
+            name.clone_from(&socket.target().name);
+        }
+        // Each share has a socket on the interface; one of them reports.
+        if self.common.states.leave(index) { Err(of_interface(&name, why)) } else { Ok(()) }
+    }
+
+    /// Ends the reception. Packets in the rings follow.
+    fn stop(&mut self) -> Result<(), SourceError> {
+        self.stopped = Some(Instant::now());
+        for socket in &mut self.sockets {
+            socket.stop().map_err(|error| of_interface(&socket.target().name, error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// A time that the traffic has reached.
+    fn now(&self) -> Timestamp {
+        if self.common.hardware_time {
+            return Timestamp::MIN;
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(DELAY);
+        Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+fn of_interface(name: &str, message: String) -> SourceError {
+    let place = SourcePlace::Interface { name: name.to_string() };
+    SourceError { kind: SourceErrorKind::Io, place, message }
+}
+
+impl Source for Share {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
+        burst.clear();
+        // The memory of the last burst returns to the kernel.
+        burst.block = Arc::default();
+        if self.stopped.is_none() && self.common.stop.load(Ordering::Relaxed) != 0 {
+            self.stop()?;
+        }
+        if self.checked.elapsed() > CHECK {
+            self.check()?;
+        }
+        let is_drained = self.stopped.is_some_and(|at| at.elapsed() > DRAIN);
+        if self.fill(burst)? {
+            return Ok(Poll::Packets);
+        }
+        if self.sockets.is_empty() || is_drained {
+            return Ok(Poll::End);
+        }
+        let waited = wait(self.sockets.iter().map(|socket| socket.socket()), PATIENCE);
+        waited.map_err(|error| of_interface(&self.sockets[0].target().name, error.to_string()))?;
+        if self.fill(burst)? {
+            return Ok(Poll::Packets);
+        }
+        Ok(Poll::Idle { now: self.now() })
+    }
+
+    fn stats(&self) -> SourceStats {
+        let mut all = self.gone;
+        self.sockets.iter().for_each(|socket| all.add(socket.stats()));
+        all
+    }
+}
