@@ -500,7 +500,9 @@ impl Flows {
             let reached = sharing.reach(now);
             for (table, part) in sharing.own_parts() {
                 sharing.take(&mut self.tables, table, part);
-                self.tables[table.index()].expire(table, reached, &mut self.expired, &mut due);
+                if sharing.may_expire(reached) {
+                    self.tables[table.index()].expire(table, reached, &mut self.expired, &mut due);
+                }
             }
             sharing.give_back(&mut self.tables);
         }

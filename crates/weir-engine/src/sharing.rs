@@ -40,6 +40,8 @@ struct Part {
     state: TableState,
     /// Number of plans so far.
     plans: u64,
+    /// The time up to which flows have expired, nanoseconds since 1970.
+    expired: i64,
 }
 
 impl SharedTables {
@@ -53,7 +55,7 @@ impl SharedTables {
         }
         let part = |table, part| {
             let state = TableState::part(table, plan, part, workers);
-            Arc::new(Mutex::new(Part { state, plans: 0 }))
+            Arc::new(Mutex::new(Part { state, plans: 0, expired: i64::MIN }))
         };
         let parts = |&table: &Table| {
             let count = if is_shared(table) { PARTS } else { 0 };
@@ -153,6 +155,15 @@ impl Sharing {
         })
     }
 
+    /// Whether flows of the part that the worker has may expire at `reached`: not if another worker let them expire at a later
+    /// time. A table's time that seems to go back would end flows that lie ahead.
+    pub fn may_expire(&mut self, reached: i64) -> bool {
+        let Some(TakenPart { guard, .. }) = &mut self.taken else { return false };
+        let is_later = reached >= guard.expired;
+        guard.expired = guard.expired.max(reached);
+        is_later
+    }
+
     /// All parts, if this worker ends last; else none.
     pub fn last_parts(&mut self) -> impl Iterator<Item = (Table, u8)> + use<> {
         let is_last = self.end();
@@ -176,7 +187,7 @@ impl Sharing {
             if part.plans < self.plans {
                 let mut new = TableState::part(table, plan, number, self.shared.times.len());
                 replace(table, &mut part.state, &mut new);
-                *part = Part { state: new, plans: self.plans };
+                *part = Part { state: new, plans: self.plans, expired: part.expired };
             }
         }
     }
