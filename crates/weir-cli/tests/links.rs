@@ -25,13 +25,18 @@ fn inside(test: &str) -> bool {
         sh("ip link set lo up");
         return true;
     }
-    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
-    if !is_root() || !has("ip") || !has("unshare") {
-        eprintln!("skipped: {test} needs root, ip (iproute2) and unshare (util-linux)");
+    let options = ["--net", "--mount", "--fork", "--kill-child", "--"];
+    let probe = ["ip", "link", "add", "one", "type", "veth", "peer", "name", "other"];
+    let has_pairs = Command::new("unshare")
+        .args(options)
+        .args(probe)
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !is_root() || !has_pairs {
+        eprintln!("skipped: {test} needs root, ip (iproute2), unshare (util-linux) and virtual Ethernet");
         return false;
     }
     let itself = std::env::current_exe().expect("the path of this program");
-    let options = ["--net", "--mount", "--fork", "--kill-child", "--"];
     let mut command = Command::new("unshare");
     command.args(options).arg(itself).args([test, "--exact", "--nocapture", "--test-threads=1"]);
     let output = command.env(INSIDE, "1").output().expect("unshare runs");
