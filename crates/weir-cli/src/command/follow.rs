@@ -31,7 +31,7 @@ struct Args {
     #[arg(long)]
     decode: bool,
     /// Format of the output. Default: follow (a header for each connection, then its bytes)
-    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
     /// Use colours: auto, always, never
     #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto")]
