@@ -148,6 +148,7 @@ impl Answers {
             is_wide: spec.wide,
             publish,
             pulse,
+            clients: outlets.clients().clone(),
         };
         let name = (stdout == Stdout::Shared).then(|| spec.name.clone());
         let (totals, has_failed) = (totals.clone(), Arc::<AtomicBool>::default());
@@ -207,8 +208,9 @@ impl Answers {
         let made = match (self.form, item) {
             (Form::Capture(_), Item::Packet { meta, frame, options, .. }) if self.count < self.view.limit => {
                 self.count += 1;
-                self.packet_bytes += size_of::<Packet>() + frame.len() + options.len();
-                self.waiting_packets.push(Packet { meta, frame, options });
+                let packet = Packet { meta, frame, options };
+                self.packet_bytes += packet.bytes();
+                self.waiting_packets.push(packet);
                 Ok(())
             }
             (Form::Rows(_) | Form::Lines { .. }, item) => {

@@ -37,8 +37,9 @@ impl Ask {
 /// The input, and how the program is compiled.
 #[derive(ClapArgs, Clone)]
 pub struct Input {
-    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), or `-` for standard input. Several files are
-    /// merged by time
+    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), or `-` for standard input, `tcp://HOST:PORT` for a capture from
+    /// a TCP connection, `tcp-listen:PORT` to wait for a sender on this host (`tcp-listen:ADDRESS:PORT`: on others, too).
+    /// Several are merged by time
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., help_heading = "Input")]
     pub read: Vec<OsString>,
     /// Capture on a network interface, or on all (`any`), until a signal. May be given several times. `weir interfaces`
@@ -135,7 +136,7 @@ pub struct Program {
 #[derive(ClapArgs, Clone)]
 pub struct Output {
     /// Format of rows. Default: by the name of the output file; otherwise table on a terminal, JSON lines else
-    #[arg(long, value_name = "FORMAT", value_parser = formats(None), help_heading = "Output")]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]), help_heading = "Output")]
     pub format: Option<String>,
     /// Write rows to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
     /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet
@@ -260,10 +261,10 @@ impl StreamBounds {
     }
 }
 
-/// The formats of rows, and the format that only one type of question has.
-pub fn formats(own: Option<&'static str>) -> PossibleValuesParser {
+/// The formats of rows, and those that only one type of question has.
+pub fn formats(own: &[&'static str]) -> PossibleValuesParser {
     let formats = Format::ALL.iter().map(|format| PossibleValue::new(format.label()).help(format.doc()));
-    own.map(PossibleValue::new).into_iter().chain(formats).collect::<Vec<_>>().into()
+    own.iter().map(PossibleValue::new).chain(formats).collect::<Vec<_>>().into()
 }
 
 fn workers(text: &str) -> Result<usize, String> {

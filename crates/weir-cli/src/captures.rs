@@ -84,7 +84,10 @@ impl Captures {
             return Ok(Self { reader, is_live, signal, packets: 0, is_cut: false });
         }
         let reader = CaptureReader::open(&input.read).with_findings(findings.clone());
-        let reader = if input.follow { reader.following() } else { reader };
+        let mut reader = if input.follow { reader.following() } else { reader };
+        for (name, addresses) in reader.listen().map_err(Failure::new)? {
+            note!("weir: {name}: waiting for a sender on {}", output::addresses(&addresses));
+        }
         let reader = match is_live || is_attended {
             true => {
                 let attended = Attended::start(reader).map_err(Failure::new)?;

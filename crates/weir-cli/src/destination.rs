@@ -3,19 +3,25 @@
 
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::outlets::ClientTerms;
 use crate::output;
 use crate::part::Part;
 use crate::spec::Stdout;
 use crate::subcommand::MakeLines;
 use crate::tagged_sink::Named;
-use crate::totals::RunTotals;
+use crate::totals::{Loss, RunTotals};
 use std::fs::File;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir::io::outlet::{Paced, Pulse};
-use weir::io::{CaptureWriter, Following, Format, Partitions, RowBatch, sink};
+use weir::io::outlet::{Load, Paced, Pulse};
+use weir::io::tcp::{self, Endpoint};
+use weir::io::{
+    CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Following, Format, Partitions,
+    RowBatch, sink,
+};
 use weir::packet::{Column, PacketMeta, RowSink};
 
 /// A packet for a capture file.
@@ -23,6 +29,13 @@ pub struct Packet {
     pub meta: PacketMeta,
     pub frame: Vec<u8>,
     pub options: Vec<u8>,
+}
+
+impl Packet {
+    /// Bytes of memory that the packet uses.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.frame.len() + self.options.len()
+    }
 }
 
 /// Answers that are written together.
@@ -51,6 +64,8 @@ pub struct Opening {
     pub publish: Publish,
     /// For reports of progress, if a blocked output is not waited for.
     pub pulse: Option<Pulse>,
+    /// How clients are waited for, if they receive the answers.
+    pub clients: ClientTerms,
 }
 
 /// When the file of an output gets its name.
@@ -68,6 +83,8 @@ enum Writer {
     Unopened,
     Rows(Box<dyn RowSink + Send>),
     Capture(CaptureWriter),
+    /// Packets go to all clients that are connected.
+    Clients(CaptureClients),
     /// Answers are only counted; the number is written at the end.
     Count,
     Closed,
@@ -114,7 +131,7 @@ impl Destination {
                     output::name_of(self.output.as_deref())
                 )));
             }
-            Writer::Rows(_) | Writer::Capture(_) | Writer::Count => {}
+            Writer::Rows(_) | Writer::Capture(_) | Writer::Clients(_) | Writer::Count => {}
         }
         Ok(())
     }
@@ -154,6 +171,10 @@ impl Destination {
 
     fn unwritten(&self, error: &io::Error) -> Failure {
         match &self.output {
+            Some(path) if Endpoint::is_named(path) && has_left(error.kind()) => {
+                note!("weir: {}: the receiver has closed the connection", path.display());
+                Failure::BrokenPipe
+            }
             Some(path) => Failure::writing(path.display(), error),
             None => Failure::from(io::Error::new(error.kind(), error.to_string())),
         }
@@ -174,6 +195,9 @@ impl Destination {
                 let make = self.opening.lines.take();
                 let make = make.ok_or_else(|| Failure::new("the question has no lines of its own"))?;
                 Writer::Rows(make(self.stream()?, color))
+            }
+            Form::Capture(format) if let Some(Endpoint::Listen { address, port }) = self.endpoint()? => {
+                Writer::Clients(self.clients(format, address, port)?)
             }
             Form::Capture(format) => {
                 let writer = CaptureWriter::new(format, self.stream()?);
@@ -215,16 +239,52 @@ impl Destination {
 
     /// The output as a stream of bytes.
     fn stream(&mut self) -> Result<Box<dyn Write + Send>, Failure> {
+        if let (Some(Endpoint::Connect { host, port }), Some(path)) = (self.endpoint()?, &self.output) {
+            let connection = tcp::connect_to(&host, port);
+            let failed = |error| Failure::new(format!("{}: {error}", path.display()));
+            return Ok(self.paced(connection.map_err(failed)?));
+        }
         let file = self.file()?;
         Ok(if is_regular(&file) { Box::new(file) } else { self.paced(file) })
     }
 
-    /// A pipe or device, whose reader may be slow.
-    fn paced(&self, file: File) -> Box<dyn Write + Send> {
+    /// A pipe, device or connection, whose reader may be slow.
+    fn paced(&self, out: impl Write + Send + 'static) -> Box<dyn Write + Send> {
         match self.opening.pulse.clone() {
-            Some(pulse) => Box::new(Paced::new(file, pulse)),
-            None => Box::new(file),
+            Some(pulse) => Box::new(Paced::new(out, pulse)),
+            None => Box::new(out),
         }
+    }
+
+    /// The TCP connection of the output, if it is no file.
+    fn endpoint(&self) -> Result<Option<Endpoint>, Failure> {
+        self.output.as_deref().map_or(Ok(None), output::endpoint)
+    }
+
+    /// Begins to accept clients. If files are read, waits for the first client.
+    fn clients(
+        &mut self,
+        format: CaptureFormat,
+        address: Option<IpAddr>,
+        port: u16,
+    ) -> Result<CaptureClients, Failure> {
+        let path = self.output.clone().unwrap_or_default();
+        let listener = output::listen(&path, address, port)?;
+        let (name, addresses) = (path.display().to_string(), output::addresses(&listener.addresses()));
+        note!("weir: {name}: waiting for clients on {addresses}");
+        let report = move |event| match event {
+            ClientEvent::Connected(client) => note!("weir: {name}: client {client} is connected"),
+            ClientEvent::Left(client) => note!("weir: {name}: client {client} has left"),
+            ClientEvent::Rejected(client) => note!("weir: {name}: client {client} is one too many"),
+        };
+        let ClientTerms { patience, waits_for_first } = self.opening.clients.clone();
+        let findings = self.opening.findings.take();
+        let clients = CaptureClients::start(listener, format, findings, patience, report);
+        let clients = clients.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        if waits_for_first {
+            clients.wait_for_one();
+        }
+        Ok(clients)
     }
 
     /// Opens the file, or standard output.
@@ -238,6 +298,14 @@ impl Destination {
             self.part = Some(part);
             file
         })
+    }
+
+    /// Reports packets that clients did not accept.
+    fn add_losses(&self, losses: Vec<ClientLoss>) {
+        for ClientLoss { client, packets } in losses {
+            let output = format!("client {client} of {}", output::name_of(self.output.as_deref()));
+            self.totals.add_loss(Loss { question: self.name.clone(), output, rows: packets });
+        }
     }
 
     /// Replaces the output by the temporary file.
@@ -257,6 +325,15 @@ impl Destination {
                 packets.try_for_each(|p| writer.write_with_options(&p.meta, &p.frame, &p.options))?;
                 if is_flushed { writer.flush() } else { Ok(()) }
             }
+            (Writer::Clients(clients), Batch::Packets(packets)) => {
+                let bytes = packets.iter().map(Packet::bytes).sum();
+                let load = Load { rows: packets.len() as u64, bytes };
+                let write = move |writer: &mut CaptureWriter| {
+                    let mut packets = packets.iter();
+                    packets.try_for_each(|p| writer.write_with_options(&p.meta, &p.frame, &p.options))
+                };
+                clients.send(load, Arc::new(write))
+            }
             _ => Ok(()),
         }
     }
@@ -271,6 +348,7 @@ impl Destination {
         let written = match std::mem::replace(&mut self.writer, Writer::Closed) {
             Writer::Rows(mut sink) => sink.end(),
             Writer::Capture(writer) => writer.finish(),
+            Writer::Clients(clients) => clients.finish().map(|losses| self.add_losses(losses)),
             Writer::Count => {
                 let mut out = self.stream()?;
                 writeln!(out, "{count}").and_then(|()| out.flush())
@@ -280,6 +358,14 @@ impl Destination {
         written.map_err(|e| self.unwritten(&e))?;
         self.publish()
     }
+}
+
+/// Whether an error says that the other end has closed the connection.
+fn has_left(error: io::ErrorKind) -> bool {
+    matches!(
+        error,
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted
+    )
 }
 
 fn is_regular(file: &File) -> bool {

@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use crate::memory;
 use crate::policies::read_policies;
 use crate::quantity::bytes;
-use crate::terminal;
+use crate::{terminal, words};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use weir::io::tcp::Endpoint;
 use weir::lang::ContextChanges;
 use weir::stream::{OverloadParams, Policies};
 use weir::{Compiler, Executor, Limits, Options};
@@ -85,12 +86,16 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
     if input.read.iter().filter(|word| *word == "-").count() > 1 {
         return Err(Failure::new("-r - -r -: standard input can be read once".to_string()));
     }
+    let mistakes = input.read.iter().filter_map(|word| {
+        let mistake = Endpoint::of(Path::new(word))?.err()?;
+        Some(Failure::new(format!("{}: {mistake}", word.display())))
+    });
+    Failure::all(mistakes.collect())?;
     let is_filter = |word: &str| {
         let has_signs = word.contains([' ', '=', '<', '>', '(', '"']);
         has_signs || compiler.check_filter(word, input.program.bpf).is_ok()
     };
-    let missing: Vec<_> =
-        input.read.iter().filter(|word| *word != "-" && !Path::new(word).exists()).collect();
+    let missing: Vec<_> = input.read.iter().filter(|word| !words::names_input(word)).collect();
     let filters = missing.iter().filter_map(|word| word.to_str().filter(|word| is_filter(word)));
     let wrong = filters.map(|word| {
         Failure::new(format!(

@@ -12,9 +12,19 @@ use weir::io::{Outlet, Patience};
 /// How long a run of several questions waits for an output that accepts nothing, by default.
 const OUTPUT_WAIT: Duration = Duration::from_secs(5);
 
+/// How the clients of a capture are waited for.
+#[derive(Clone)]
+pub struct ClientTerms {
+    /// How long a client that accepts nothing is waited for: live traffic does not wait.
+    pub patience: Patience,
+    /// The run waits for the first client, since files do not change in the meantime.
+    pub waits_for_first: bool,
+}
+
 /// The outputs of a run.
 pub struct Outlets {
     patience: Patience,
+    clients: ClientTerms,
     /// The thread of standard output. All questions that write there share it, so that their rows keep their order.
     stdout: Arc<Outlet>,
     /// The outputs in use, each with its name.
@@ -30,19 +40,33 @@ impl Outlets {
         let given = input.output_wait.map(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let patience = given.unwrap_or(default).map_or_else(Patience::unlimited, Patience::of);
         // Even a run that never waits gives its outputs time for what they have accepted.
-        Self::with(patience.with_completion(OUTPUT_WAIT))
+        let mut outlets = Self::with(patience.with_completion(OUTPUT_WAIT), output::is_live(input));
+        if let Some(limit) = given {
+            outlets.clients.patience = outlets.patience.of_part(limit).with_completion(OUTPUT_WAIT);
+        }
+        outlets
     }
 
-    /// The outputs of a run that waits for them as `patience` says.
-    pub fn with(patience: Patience) -> Self {
+    /// The outputs of a run that waits for them as `patience` says, and for clients only if the traffic is not live.
+    pub fn with(patience: Patience, is_live: bool) -> Self {
         let stdout = Arc::new(Outlet::new(patience.clone()));
         let all = Mutex::new(vec![(output::name_of(None), Arc::clone(&stdout))]);
-        Self { patience, stdout, all }
+        let client_wait = if is_live { Duration::ZERO } else { OUTPUT_WAIT };
+        let clients = ClientTerms {
+            patience: patience.of_part(Some(client_wait)).with_completion(OUTPUT_WAIT),
+            waits_for_first: !is_live,
+        };
+        Self { patience, clients, stdout, all }
     }
 
     /// How long this run waits for outputs.
     pub fn patience(&self) -> &Patience {
         &self.patience
+    }
+
+    /// How this run waits for the clients of a capture.
+    pub fn clients(&self) -> &ClientTerms {
+        &self.clients
     }
 
     /// The thread of an output: a file, a directory, or standard output.

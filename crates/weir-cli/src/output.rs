@@ -6,10 +6,12 @@ use crate::spec::Stdout;
 use crate::terminal;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, IsTerminal};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use weir::io::tcp::{self, Endpoint, Listener};
 use weir::io::{Format, Options, sink};
 use weir::packet::RowSink;
 
@@ -17,8 +19,10 @@ use weir::packet::RowSink;
 pub fn is_live(input: &Input) -> bool {
     let path = |name| if name == "-" { Path::new(STDIN) } else { Path::new(name) };
     // A missing file never becomes live.
-    let is_file =
-        |path: &Path| std::fs::metadata(path).map_or(true, |about| about.is_file() || about.is_dir());
+    let is_file = |path: &Path| {
+        !Endpoint::is_named(path)
+            && std::fs::metadata(path).map_or(true, |about| about.is_file() || about.is_dir())
+    };
     input.follow || !input.interface.is_empty() || input.read.iter().any(|name| !is_file(path(name)))
 }
 
@@ -98,8 +102,13 @@ pub fn inputs(input: &Input) -> Vec<FileId> {
     captures.chain(stacks).filter_map(identity).collect()
 }
 
-/// Checks that a file can be written, without changing it.
+/// Checks that a file can be written, without changing it; or that the socket can be opened.
 pub fn check(path: &Path) -> Result<(), Failure> {
+    if let Some(endpoint) = endpoint(path)? {
+        // To connect would disturb the receiver.
+        let Endpoint::Listen { address, port } = endpoint else { return Ok(()) };
+        return listen(path, address, port).map(drop);
+    }
     let tried = match (is_directory(path), path.exists(), identity(path)) {
         (true, ..) => return check_directory(path),
         (_, true, None) => Ok(()),
@@ -107,6 +116,24 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         (_, false, _) => File::create_new(path).and_then(|_| std::fs::remove_file(path)),
     };
     tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+}
+
+/// The TCP connection of this name, if it is not the name of a file.
+pub fn endpoint(path: &Path) -> Result<Option<Endpoint>, Failure> {
+    let endpoint = Endpoint::of(path).transpose();
+    endpoint.map_err(|mistake| Failure::new(format!("{}: {mistake}", path.display())))
+}
+
+/// Opens the socket of an output, where clients connect.
+pub fn listen(path: &Path, address: Option<IpAddr>, port: u16) -> Result<Listener, Failure> {
+    let listener = Listener::bind(address, port);
+    listener.map_err(|error| Failure::new(format!("{}: {}", path.display(), tcp::explain_unbound(&error))))
+}
+
+/// Socket addresses, for a message.
+pub fn addresses(addresses: &[SocketAddr]) -> String {
+    let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+    texts.join(" and ")
 }
 
 /// Checks that a file can be replaced by a file that is created beside it.

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use serde::Deserialize;
 use std::path::Path;
 use toml::{Table, Value};
+use weir::io::tcp::Endpoint;
 
 /// Options of a question on a command line.
 #[derive(ClapArgs, Clone)]
@@ -44,13 +45,16 @@ impl QuestionOptions {
         self.0.insert(key.to_string(), value);
     }
 
-    /// Adds an option that is a path. The reader of the question may run in another directory, so the path becomes
+    /// Adds an option that is a path. The reader of the question may run in another directory, so the path of a file becomes
     /// absolute.
     ///
     /// # Errors
     /// A path that is not UTF-8: questions are text.
     pub fn add_path(&mut self, key: &str, path: &Path) -> Result<(), Failure> {
-        let absolute = std::path::absolute(path).map_err(Failure::new)?;
+        let absolute = match Endpoint::is_named(path) {
+            true => path.to_path_buf(),
+            false => std::path::absolute(path).map_err(Failure::new)?,
+        };
         let text = absolute.to_str();
         let wrong = || Failure::new(format!("{}: the name is not UTF-8", path.display()));
         self.add(key, text.ok_or_else(wrong)?);

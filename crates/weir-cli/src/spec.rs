@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::{Path, PathBuf};
-use weir::io::Format;
+use weir::io::tcp::Endpoint;
+use weir::io::{CaptureFormat, Format};
 use weir::patterns::EngineChoice;
 
 /// The statement of a question.
@@ -246,9 +247,14 @@ impl QuestionSpec {
         self.drops_empty || self.format.as_deref().or(by_name) == Some(Format::Parquet.label())
     }
 
-    /// Whether the output is a capture file.
+    /// Whether the output is a capture, in a file or for a connection.
     pub fn is_capture(&self) -> bool {
-        let ending = self.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
-        self.is_written || matches!(ending, Some("pcap" | "pcapng"))
+        let output = self.output.as_deref();
+        let ending = output.and_then(Path::extension).and_then(|ending| ending.to_str());
+        let has_format = self.format.as_deref().is_some_and(|name| CaptureFormat::of_label(name).is_some());
+        self.is_written
+            || has_format
+            || output.is_some_and(Endpoint::is_named)
+            || matches!(ending, Some("pcap" | "pcapng"))
     }
 }

@@ -80,7 +80,11 @@ impl Subcommand {
         let command = clap::Command::new(self.name);
         let mut command = (self.arguments)(command).about(self.about.to_string());
         if let Some(own) = self.question.and_then(|kind| kind.own_format) {
-            command = command.mut_arg("format", |format| format.value_parser(formats(Some(own))));
+            command = command.mut_arg("format", |format| format.value_parser(formats(&[own])));
+        }
+        if self.question.is_some_and(|kind| kind.is_capturable) {
+            command =
+                command.mut_arg("format", |format| format.value_parser(formats(&CaptureFormat::LABELS)));
         }
         // As in grep, `-i` of `match` ignores case; the interface then has no letter.
         let takes_letter =
@@ -179,13 +183,19 @@ impl QuestionKind {
                 "a capture file holds packets, not their number: give --count without it",
             ));
         }
+        if spec.is_capture() && spec.has_packet_texts() {
+            return Err(Failure::new(
+                "a capture holds packets, not their detail or bytes as text: give no -V and no -x",
+            ));
+        }
         if spec.is_capture() {
-            if !self.is_capturable || spec.format.is_some() {
-                let message = "a capture file can only hold packets: `ask = \"packets\"` without a `format`, or weir packets -w FILE";
+            let given = spec.format.as_deref().map(CaptureFormat::of_label);
+            if !self.is_capturable || given == Some(None) {
+                let message = "a capture can only hold packets: `ask = \"packets\"` without a `format` of rows, or weir packets -w FILE";
                 return Err(Failure::new(message));
             }
-            let format = spec.output.as_deref().and_then(CaptureFormat::of_path);
-            return Ok(Form::Capture(format.unwrap_or(CaptureFormat::Pcapng)));
+            let by_name = || spec.output.as_deref().and_then(CaptureFormat::of_path);
+            return Ok(Form::Capture(given.flatten().or_else(by_name).unwrap_or(CaptureFormat::Pcapng)));
         }
         if spec.has_packet_texts() {
             return match spec.format.as_deref() {

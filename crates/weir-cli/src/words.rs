@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use weir::io::tcp::Endpoint;
 
 /// File name extensions of captures: such a word is treated as a file even if the file does not exist.
 const CAPTURE_ENDINGS: &[&str] = &["pcap", "pcapng", "cap", "gz", "zst", "lz4"];
@@ -69,11 +70,20 @@ impl Words {
     }
 }
 
-/// Whether a word is a file name: the file exists, or the word looks like a capture's name.
+/// Whether a word is a file name: the file exists, or the word looks like the name of a capture or a connection.
 pub fn names_file(word: &OsStr) -> bool {
     let path = Path::new(word);
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    word == "-" || path.exists() && !path.is_dir() || CAPTURE_ENDINGS.contains(&ending)
+    word == "-"
+        || Endpoint::is_named(path)
+        || path.exists() && !path.is_dir()
+        || CAPTURE_ENDINGS.contains(&ending)
+}
+
+/// Whether an input has this name: a file that exists, standard input, or a connection.
+pub fn names_input(word: &OsStr) -> bool {
+    let path = Path::new(word);
+    word == "-" || Endpoint::is_named(path) || path.exists()
 }
 
 /// Whether the name of a file could also be a whole filter: `http`, `tcp.syn`.

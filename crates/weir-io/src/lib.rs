@@ -2,7 +2,7 @@
 //!
 //! [`source`] reads capture files (pcap in all its dialects, pcapng; plain, gzip, zstd or lz4) as bursts of packets
 //! in shared blocks. [`sink`] writes rows (a table for a terminal, JSON lines, CSV, Parquet …) and packets (pcap,
-//! pcapng); [`outlet`] is the thread of an output. This crate knows no protocols: those belong to the engine and the
+//! pcapng); [`outlet`] is the thread of an output. [`tcp`] are captures over TCP connections. This crate knows no protocols: those belong to the engine and the
 //! language.
 //!
 //! Read [`source::CaptureReader`] first, then `source/window.rs` (reading bytes into blocks), then `source/pcap.rs`
@@ -16,11 +16,13 @@ pub mod outlet;
 pub mod sink;
 pub mod source;
 mod sync;
+pub mod tcp;
 
 pub use outlet::{Outlet, Patience};
 pub use sink::human;
 pub use sink::{
-    CaptureFormat, CaptureWriter, Format, Options, Partitions, PcapWriter, PcapngWriter, RowBatch, json_text,
+    CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Format, Options, Partitions,
+    PcapWriter, PcapngWriter, RowBatch, WriteCapture, json_text,
 };
 pub use source::{
     Attended, CaptureReader, Description, Findings, Following, Found, Interface, MemoryPacket, MemorySource,

@@ -17,11 +17,16 @@ pub const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// How often a waiting sender checks whether its patience is over.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
+/// How much earlier the patience of a part ends.
+const PART_LEAD: Duration = Duration::from_millis(150);
+
 /// How long senders wait for an output that completes no job.
 #[derive(Debug, Clone, Default)]
 pub struct Patience {
     limit: Option<Duration>,
     completion_limit: Option<Duration>,
+    /// How much earlier than `end` this patience ends.
+    lead: Duration,
     end: Arc<OnceLock<End>>,
 }
 
@@ -41,6 +46,13 @@ impl Patience {
     /// Waits for this time; 0: not at all, as live traffic needs.
     pub fn of(limit: Duration) -> Self {
         Self { limit: Some(limit), completion_limit: Some(limit), ..Self::default() }
+    }
+
+    /// The patience of a part of an output, such as one of several clients, with a limit of its own (`None`: no limit). It
+    /// ends a moment before the whole: the losses of the part are reported in this time.
+    #[must_use]
+    pub fn of_part(&self, limit: Option<Duration>) -> Self {
+        Self { limit, completion_limit: limit, lead: self.lead + PART_LEAD, end: Arc::clone(&self.end) }
     }
 
     /// Waits at least this time for the [completion](Outlet::wait) of outputs.
@@ -69,7 +81,7 @@ impl Patience {
     /// Whether the completion of such an output is waited for no longer.
     fn is_over_for_completion(&self, progress: Instant) -> bool {
         is_past(self.completion_limit, progress)
-            || self.end.get().is_some_and(|end| Instant::now() >= end.of_completion)
+            || self.end.get().is_some_and(|end| Instant::now() + self.lead >= end.of_completion)
     }
 }
 

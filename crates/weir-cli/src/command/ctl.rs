@@ -50,7 +50,7 @@ struct AddArgs {
     #[arg(short = 'e', long = "regexp", value_name = "REGEX")]
     patterns: Vec<String>,
     /// Format of rows. Default: json
-    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
     /// File for the rows (parquet and arrow: or a directory). Default: standard output of the run
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]

@@ -104,7 +104,7 @@ fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Fail
     // The lines of packets need most fields of all layers, whatever the filter is.
     let form = if kind.is_capturable { Form::Count } else { Form::Rows(Format::Json) };
     let findings = Findings::default();
-    let outlets = Outlets::with(Patience::unlimited());
+    let outlets = Outlets::with(Patience::unlimited(), false);
     let context = Context {
         compiler: &compiler,
         bpf: args.program.bpf,

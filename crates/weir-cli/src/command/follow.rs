@@ -35,7 +35,7 @@ struct Args {
     #[arg(long, value_name = "N", value_parser = limit, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// Format of the output. Default: follow (a header for each connection, then its bytes)
-    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
     /// Use colours: auto, always, never
     #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto")]

@@ -13,7 +13,7 @@ use weir::packet::{Column, Value, ValueType};
 #[derive(ClapArgs)]
 struct Args {
     /// Format of rows
-    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
 }
 

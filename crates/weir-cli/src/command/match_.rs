@@ -61,7 +61,7 @@ struct Args {
     output: Option<PathBuf>,
     /// Format of matches. Default: grep (endpoints, offset, match; in colours) on a terminal, JSON lines
     /// otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
     #[command(flatten)]
     view: View,

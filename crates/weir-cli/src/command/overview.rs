@@ -6,6 +6,7 @@ use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Resolved, Subcommand};
 use crate::summary::ServerNames;
 use crate::summary_question;
+use weir::io::tcp::Endpoint;
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -23,7 +24,7 @@ pub fn command() -> Subcommand {
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     // Standard input cannot be read again.
-    let is_repeatable = context.captures.iter().all(|file| file != "-");
+    let is_repeatable = context.captures.iter().all(|file| file != "-" && !Endpoint::is_named(file.as_ref()));
     let files = context.captures.iter().map(|file| file.to_string_lossy().into_owned()).collect();
     let again = is_repeatable.then(|| Again { files, filter: spec.filter.clone() });
     let names = ServerNames::of(context.compiler.sessions());

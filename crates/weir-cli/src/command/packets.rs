@@ -21,8 +21,11 @@ use weir::{Item, Need, Path, Question, Shape, Want};
 struct Args {
     #[command(flatten)]
     ask: Ask,
-    /// Write the matching frames to this capture file (.pcap or .pcapng)
-    #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng", conflicts_with_all = ["count", "format", "output"])]
+    /// Write the matching frames to this capture file (.pcap or .pcapng); or, as pcapng or in the --format, to a TCP
+    /// connection: `tcp://HOST:PORT` connects, `tcp-listen:PORT` sends them to every client of this host that connects
+    /// (127.0.0.1 and ::1; `tcp-listen:ADDRESS:PORT` also accepts other hosts, without a password: 0.0.0.0 is all of IPv4,
+    /// [::] all)
+    #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng|tcp…", conflicts_with_all = ["count", "output"])]
     write: Option<PathBuf>,
     /// Show the layers and fields of each packet, with their bytes and meanings, and the sessions that it completes; as
     /// text, or with --format json as one object per packet
@@ -37,6 +40,7 @@ struct Args {
 const EXAMPLES: &[(&str, &str)] = &[
     ("packets capture.pcap 'icmp'", "one line per packet"),
     ("packets capture.pcap -w out.pcapng 'tls.sni contains \"example\"'", "all packets of some connections"),
+    ("packets -i eth0 -w tcp-listen:9000 'tcp.port == 80'", "for `tshark -i TCP@127.0.0.1:9000`"),
     ("packets capture.pcap -V --limit 1 'tls'", "every field of a packet, and what it completes"),
     ("packets capture.pcap --count 'tcp.flags.syn == 1'", "a number"),
 ];

@@ -76,7 +76,7 @@ A file of questions:
 
 ask is flows, packets, streams, follow, match, events, sessions, stats, overview, files, x509 or a
 session protocol. Without `format`, the name of the output selects the format (.parquet, .csv …). The output of
-packets may be a capture file (.pcap, .pcapng). Further options, as on the command line; `weir ctl` and `weir explain`
+packets may be a capture file (.pcap, .pcapng), or a connection (tcp-listen:PORT, tcp://HOST:PORT). Further options, as on the command line; `weir ctl` and `weir explain`
 take them as --set:
   all        count = true (only their number, to the output), csv_safe = true (CSV without formulas),
              columns = [\"ts\", \"client\"], limit = 100, sort = \"-orig_bytes\", names = [\"dns\"];

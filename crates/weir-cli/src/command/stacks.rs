@@ -15,7 +15,7 @@ struct Args {
     #[arg(long, value_name = "FILE.weir")]
     stack: Vec<String>,
     /// Format of rows
-    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
 }
 

@@ -37,7 +37,7 @@ struct Args {
     #[arg(short = 'o', long = "output", value_name = "DIR|-")]
     output: Option<PathBuf>,
     /// Format of rows. Default: table on a terminal, JSON lines otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = formats(None))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
     #[command(flatten)]
     view: View,

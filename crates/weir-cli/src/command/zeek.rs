@@ -22,7 +22,7 @@ struct Args {
     #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// Format of the logs
-    #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(None))]
+    #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(&[]))]
     format: String,
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
     #[arg(long)]

@@ -12,6 +12,7 @@ mod killed;
 mod outputs;
 mod questions;
 mod streams;
+mod tcp;
 mod tshark;
 mod untrusted;
 

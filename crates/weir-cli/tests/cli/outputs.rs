@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A long time for a test: whoever waits this long has failed.
-const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_secs(60);
 
 fn fifo(name: &str) -> PathBuf {
     let path = scratch(name);
@@ -35,14 +35,14 @@ fn questions(name: &str, questions: &[(&str, String)]) -> PathBuf {
     path
 }
 
-fn start(args: &[&str], stdin: Stdio) -> Child {
+pub fn start(args: &[&str], stdin: Stdio) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     let command = command.args(args).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the binary was built for this test")
 }
 
 /// Waits until the process ends; kills it after a long time.
-fn ended(mut child: Child) -> (Output, Duration) {
+pub fn ended(mut child: Child) -> (Output, Duration) {
     let began = Instant::now();
     while child.try_wait().expect("it is a child").is_none() {
         if began.elapsed() > LONG {
@@ -55,13 +55,13 @@ fn ended(mut child: Child) -> (Output, Duration) {
     (child.wait_with_output().expect("it has ended"), took)
 }
 
-fn signal(child: &Child, name: &str) {
+pub fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
     assert!(sent.expect("kill is installed").success());
 }
 
 /// Waits until the condition holds.
-fn until(what: &str, condition: impl Fn() -> bool) {
+pub fn until(what: &str, condition: impl Fn() -> bool) {
     let began = Instant::now();
     while !condition() {
         assert!(began.elapsed() < LONG, "{what}");
@@ -70,7 +70,7 @@ fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// The number in a message, before these words.
-fn number_before(message: &str, words: &str) -> Option<u64> {
+pub fn number_before(message: &str, words: &str) -> Option<u64> {
     let before = &message[..message.find(words)?];
     before.trim_end().rsplit(' ').next()?.parse().ok()
 }

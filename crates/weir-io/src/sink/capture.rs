@@ -17,16 +17,24 @@ pub enum CaptureFormat {
 }
 
 impl CaptureFormat {
+    /// The names of the formats in options.
+    pub const LABELS: [&'static str; 2] = ["pcapng", "pcap"];
+
+    /// The format of this name in options.
+    pub fn of_label(label: &str) -> Option<Self> {
+        match label {
+            "pcap" => Some(Self::Pcap),
+            "pcapng" => Some(Self::Pcapng),
+            _ => None,
+        }
+    }
+
     /// The format for a file name: `.pcap` or `.pcapng`, in any case; `-` (standard output) is pcapng.
     pub fn of_path(path: &Path) -> Option<Self> {
         if path.as_os_str() == "-" {
             return Some(Self::Pcapng);
         }
-        match path.extension()?.to_ascii_lowercase().to_str()? {
-            "pcap" => Some(Self::Pcap),
-            "pcapng" => Some(Self::Pcapng),
-            _ => None,
-        }
+        Self::of_label(path.extension()?.to_ascii_lowercase().to_str()?)
     }
 }
 
@@ -79,6 +87,18 @@ impl CaptureWriter {
         match self {
             Self::Pcapng(writer) => Self::Pcapng(writer.with_findings(findings)),
             pcap @ Self::Pcap(_) => pcap,
+        }
+    }
+
+    /// Writes what precedes all packets, so that a reader recognises the capture before its first packet. The header of
+    /// pcap depends on that packet, and is written with it.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn begin(&mut self) -> io::Result<()> {
+        match self {
+            Self::Pcap(_) => Ok(()),
+            Self::Pcapng(writer) => writer.begin(),
         }
     }
 

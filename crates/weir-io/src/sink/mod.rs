@@ -5,6 +5,7 @@
 
 mod batch;
 mod capture;
+mod clients;
 mod columns;
 mod csv;
 mod eve;
@@ -22,6 +23,7 @@ mod zeek;
 
 pub use batch::RowBatch;
 pub use capture::{CaptureFormat, CaptureWriter};
+pub use clients::{CaptureClients, ClientEvent, ClientLoss, WriteCapture};
 pub use jsonl::json_text;
 pub use partition::Partitions;
 pub use pcap::PcapWriter;

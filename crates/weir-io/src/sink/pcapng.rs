@@ -107,7 +107,7 @@ impl<W: Write> PcapngWriter<W> {
                         Some((snaplen_bytes, description)) => (*snaplen_bytes, &*description.options),
                         None => (SNAPLEN_BYTES, &[][..]),
                     };
-                    self.begin(said.as_ref().map(|(_, description)| description))?;
+                    self.begin_with(said.as_ref().map(|(_, description)| description))?;
                     let mut body = link.0.to_le_bytes().to_vec();
                     body.extend([0; 2]);
                     body.extend(snaplen_bytes.to_le_bytes());
@@ -123,8 +123,17 @@ impl<W: Write> PcapngWriter<W> {
         Ok(self.last as u32)
     }
 
+    /// Begins the section before its first packet, with the options of the section of the first interface, if it is known.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn begin(&mut self) -> io::Result<()> {
+        let first = self.findings.as_ref().and_then(|findings| findings.interface(0));
+        self.begin_with(first.and_then(|first| first.description).as_ref())
+    }
+
     /// Begins the section, with the options of the described interface's section.
-    fn begin(&mut self, described: Option<&Description>) -> io::Result<()> {
+    fn begin_with(&mut self, described: Option<&Description>) -> io::Result<()> {
         if self.begun {
             return Ok(());
         }
@@ -170,8 +179,7 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// Those of the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
-        let first = self.findings.as_ref().and_then(|findings| findings.interface(0));
-        self.begin(first.and_then(|first| first.description).as_ref())?;
+        self.begin()?;
         self.write_blocks_before(u64::MAX)?;
         self.out.into_inner().map_err(io::IntoInnerError::into_error)
     }

@@ -1,9 +1,8 @@
 //! Reads captures on a thread of its own, for runs that have other work while no packets come, such as questions that
 //! are added and removed on an idle link.
 
+use super::inputs::{Inputs, Next};
 use super::{CaptureReader, Findings};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_packet::{Burst, PacketMeta, Poll, Source, SourceError, Timestamp};
 
@@ -13,20 +12,9 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// Time of uninterrupted packets after which the source returns idle between two bursts.
 const BUSY_MAX: Duration = Duration::from_millis(100);
 
-/// Limit of bursts that wait to be taken.
-const BURSTS_WAITING_MAX: usize = 64;
-
 /// A live capture that was silent for less than this claims no time: an old capture that a slow program writes into a
 /// pipe must give the same rows as the capture's file.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
-
-/// One result of the reader.
-struct Reading {
-    read: Result<Burst, SourceError>,
-    progress: (u64, Option<u64>),
-    /// When it was read.
-    at: Instant,
-}
 
 /// The clock of a live capture while no packets come: the time of packets, plus the time elapsed since they were
 /// read.
@@ -67,10 +55,7 @@ fn as_ns(duration: Duration) -> i64 {
 /// and then every 10 ms until packets come. If packets come without a break, it returns idle every 100 ms, so that
 /// rows found in them are not delayed until the end.
 pub struct Attended {
-    readings: Receiver<Reading>,
-    progress: (u64, Option<u64>),
-    findings: Findings,
-    thread: Option<JoinHandle<()>>,
+    inputs: Inputs,
     /// The clock of a live capture; `None` for a complete one.
     clock: Option<CaptureClock>,
     started: Instant,
@@ -82,32 +67,19 @@ pub struct Attended {
 
 impl std::fmt::Debug for Attended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attended").field("progress", &self.progress).finish_non_exhaustive()
+        f.debug_struct("Attended").field("progress", &self.inputs.progress()).finish_non_exhaustive()
     }
 }
 
 impl Attended {
-    /// Continues reading with `reader`. The thread ends with its captures, or with the first packets that have no
-    /// receiver.
+    /// Continues reading with `reader`, which has not begun to read. Each of its TCP connections has a thread of its own, so
+    /// that one without packets does not delay other inputs.
     ///
     /// # Errors
     /// If no thread can be created.
     pub fn start(reader: CaptureReader) -> std::io::Result<Self> {
-        let (sender, readings) = sync_channel(BURSTS_WAITING_MAX);
-        let (progress, findings) = (reader.progress(), reader.findings().clone());
-        let thread = std::thread::Builder::new().name("weir-read".into());
-        let thread = Some(thread.spawn(move || read(reader, &sender))?);
-        let started = Instant::now();
-        Ok(Self {
-            readings,
-            progress,
-            findings,
-            thread,
-            clock: None,
-            started,
-            is_idle: false,
-            idle_at: started,
-        })
+        let (inputs, started) = (Inputs::start(reader)?, Instant::now());
+        Ok(Self { inputs, clock: None, started, is_idle: false, idle_at: started })
     }
 
     /// The capture is live: its time passes even if it is silent for more than a second. The claimed time is the time
@@ -131,23 +103,7 @@ impl Attended {
 
     /// The findings of the reader so far.
     pub fn findings(&self) -> &Findings {
-        &self.findings
-    }
-}
-
-fn read(mut reader: CaptureReader, sender: &SyncSender<Reading>) {
-    loop {
-        let mut burst = Burst::default();
-        let read = match reader.poll(&mut burst) {
-            Ok(Poll::Packets) => Ok(burst),
-            Ok(Poll::Idle { .. }) => continue,
-            Ok(Poll::End) => return,
-            Err(error) => Err(error),
-        };
-        let reading = Reading { read, progress: reader.progress(), at: Instant::now() };
-        if sender.send(reading).is_err() {
-            return;
-        }
+        self.inputs.findings()
     }
 }
 
@@ -159,32 +115,26 @@ impl Source for Attended {
             return Ok(self.idle(Timestamp::MIN));
         }
         let patience = if self.is_idle { PATIENCE } else { Duration::ZERO };
-        match self.readings.recv_timeout(patience) {
-            Ok(Reading { read, progress, at }) => {
+        // After an error, more packets may wait.
+        let next = self.inputs.next(patience, burst).inspect_err(|_| self.is_idle = false)?;
+        match next {
+            Next::Packets(at) => {
                 self.is_idle = false;
-                self.progress = progress;
-                *burst = read?;
                 let read_ns = self.ns(at);
                 self.clock.iter_mut().for_each(|clock| clock.note(&burst.packets, read_ns));
                 Ok(Poll::Packets)
             }
-            Err(RecvTimeoutError::Timeout) => {
+            Next::Idle => {
                 let now_ns = self.ns(Instant::now());
                 let now = self.clock.map_or(Timestamp::MIN, |clock| clock.now(now_ns));
                 Ok(self.idle(now))
             }
-            Err(RecvTimeoutError::Disconnected) => {
-                // The thread has ended normally, or with a panic, which continues here.
-                if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
-                    std::panic::resume_unwind(panic);
-                }
-                Ok(Poll::End)
-            }
+            Next::End => Ok(Poll::End),
         }
     }
 
     fn progress(&self) -> (u64, Option<u64>) {
-        self.progress
+        self.inputs.progress()
     }
 }
 
@@ -193,6 +143,7 @@ mod tests {
     use super::*;
     use crate::source::craft;
     use std::io::Read;
+    use std::sync::mpsc::Receiver;
     use weir_packet::SourcePlace;
 
     const IDLE: Result<Poll, SourceError> = Ok(Poll::Idle { now: Timestamp::MIN });

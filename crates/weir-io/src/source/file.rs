@@ -1,5 +1,6 @@
 //! An open file: its bytes, its walker, and packets that were read ahead while other files had their turn.
 
+use super::ahead::Ahead;
 use super::inflate::Compression;
 use super::input::{self, MAGIC_BYTES, Pending};
 use super::order::Turn;
@@ -20,9 +21,8 @@ pub(crate) struct OpenFile {
     walker: Walker,
     /// Packets of the file that were read.
     packets: u64,
-    /// Packets that were read ahead, and how many of them were delivered.
-    ahead: Burst,
-    handed_out: usize,
+    ahead: Ahead,
+    is_connection: bool,
 }
 
 /// The walker of either format.
@@ -33,7 +33,7 @@ enum Walker {
 
 impl Walker {
     /// Determines the format from the first bytes of a file, and skips its header.
-    fn of(window: &mut Window, run: &mut Run) -> Result<Self, Fault> {
+    fn of(window: &mut Window, run: &mut Run, is_connection: bool) -> Result<Self, Fault> {
         let first = window.unread();
         if pcap::recognize(first) {
             let (walker, header_bytes) = pcap::open(first, run)?;
@@ -41,6 +41,8 @@ impl Walker {
             Ok(Self::Pcap(walker))
         } else if pcapng::recognize(first) {
             Ok(Self::Pcapng(pcapng::Walker::new()))
+        } else if is_connection {
+            Err(input::explain_other_end(first))
         } else {
             Err(input::explain_magic(first))
         }
@@ -66,6 +68,7 @@ impl OpenFile {
         window.reset();
         let name: Arc<str> = Arc::from(pending.path.to_string_lossy());
         run.file = Arc::clone(&name);
+        let is_connection = pending.is_connection();
         match start(pending, &mut window, run, read_bytes) {
             Ok((feed, walker)) => Ok(Self {
                 name,
@@ -74,8 +77,8 @@ impl OpenFile {
                 feed,
                 walker,
                 packets: 0,
-                ahead: Burst::default(),
-                handed_out: 0,
+                ahead: Ahead::default(),
+                is_connection,
             }),
             Err(fault) => Err(locate(fault, &name, 0, &window)),
         }
@@ -96,9 +99,9 @@ impl OpenFile {
 
     /// As [`fill`](Self::fill), into the file's own burst, which is delivered in parts.
     pub fn read_ahead(&mut self, run: &mut Run) -> Result<bool, SourceError> {
-        let mut ahead = std::mem::take(&mut self.ahead);
+        let mut ahead = std::mem::take(&mut self.ahead).into_burst();
         let filled = self.fill(run, &mut ahead);
-        (self.ahead, self.handed_out) = (ahead, 0);
+        self.ahead = Ahead::of(ahead);
         filled
     }
 
@@ -123,13 +126,10 @@ impl OpenFile {
                 Stop::Fault(fault) => return Err(fault),
                 Stop::Need(need) => need,
             };
-            if !fill_window(&mut self.window, &mut self.feed, need, burst)? {
+            if !fill_window(&mut self.window, &mut self.feed, need, burst, self.is_connection)? {
                 return match self.window.unread().len() {
                     0 => Ok(false),
-                    there => Err(Fault::truncated(format!(
-                        "the file ends inside a record: {there} bytes of {need} are there \
-                         (was it still being written, or the disk full?)"
-                    ))),
+                    there => Err(input::explain_end(there, need, self.is_connection)),
                 };
             }
         }
@@ -137,12 +137,12 @@ impl OpenFile {
 
     /// Whether all packets that were read have been delivered.
     pub fn is_drained(&self) -> bool {
-        self.handed_out == self.ahead.packets.len()
+        self.ahead.next().is_none()
     }
 
     /// The file's turn: the time of its next packet. The file must not be drained.
     pub fn turn(&self) -> Turn {
-        self.turn_of(&self.ahead.packets[self.handed_out])
+        self.turn_of(self.ahead.next().expect("the file is not drained"))
     }
 
     fn turn_of(&self, packet: &PacketMeta) -> Turn {
@@ -154,22 +154,15 @@ impl OpenFile {
     pub fn is_before(&mut self, burst: &mut Burst, turn: Option<Turn>) -> bool {
         let is_before = turn.is_none_or(|turn| burst.packets.iter().all(|p| self.turn_of(p) < turn));
         if !is_before {
-            (self.ahead, self.handed_out) = (std::mem::take(burst), 0);
+            self.ahead = Ahead::of(std::mem::take(burst));
         }
         is_before
     }
 
     /// Delivers packets read ahead: at least one, up to the first that is not before `limit`.
     pub fn hand_out(&mut self, limit: Option<Turn>, burst: &mut Burst) {
-        let rest = &self.ahead.packets[self.handed_out..];
-        let is_before = |packet: &PacketMeta| limit.is_none_or(|limit| self.turn_of(packet) < limit);
-        let count = rest.iter().skip(1).take_while(|packet| is_before(packet)).count() + 1;
-        burst.clear();
-        burst.extend_from(&self.ahead, self.handed_out..self.handed_out + count);
-        if !Arc::ptr_eq(&burst.block, &self.ahead.block) {
-            burst.block = Arc::clone(&self.ahead.block);
-        }
-        self.handed_out += count;
+        let place = self.place;
+        self.ahead.hand_out(|packet| limit.is_none_or(|limit| (packet.time, place) < limit), burst);
     }
 
     /// Closes the file; another one may reuse its window.
@@ -186,25 +179,31 @@ fn start(
     read_bytes: &Arc<AtomicU64>,
 ) -> Result<(Feed, Walker), Fault> {
     let nobodys = &mut Burst::default();
-    let grows = pending.grows;
+    let (grows, is_connection) = (pending.grows, pending.is_connection());
     let mut feed = Feed::Plain(pending.open(read_bytes)?);
-    fill_window(window, &mut feed, MAGIC_BYTES, nobodys)?;
+    fill_window(window, &mut feed, MAGIC_BYTES, nobodys, is_connection)?;
     if let Some(compression) = Compression::of(window.unread()) {
         if grows {
             // The end of what was written can be in the middle of a compressed block.
             return Err(Fault::unsupported("compressed captures cannot be followed as they grow"));
         }
         let Feed::Plain(reader) = feed else { unreachable!("opened as such") };
-        feed = input::inflate(compression, window.unread(), reader, window.geometry())?;
+        feed = input::inflate(compression, window.unread(), reader, window.geometry(), is_connection)?;
         window.reset();
-        fill_window(window, &mut feed, MAGIC_BYTES, nobodys)?;
+        fill_window(window, &mut feed, MAGIC_BYTES, nobodys, is_connection)?;
     }
-    let walker = Walker::of(window, run)?;
+    let walker = Walker::of(window, run, is_connection)?;
     Ok((feed, walker))
 }
 
-fn fill_window(window: &mut Window, feed: &mut Feed, need: usize, burst: &mut Burst) -> Result<bool, Fault> {
-    window.fill(feed, need, burst).map_err(|e| input::explain_read(feed, &e))
+fn fill_window(
+    window: &mut Window,
+    feed: &mut Feed,
+    need: usize,
+    burst: &mut Burst,
+    is_connection: bool,
+) -> Result<bool, Fault> {
+    window.fill(feed, need, burst).map_err(|e| input::explain_read(feed, &e, is_connection))
 }
 
 /// Converts `fault` to an error at the current place.

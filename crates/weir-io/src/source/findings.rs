@@ -44,7 +44,7 @@ struct Shared {
     /// Number of blocks carried so far: a writer that has taken this many need not look at them.
     came: AtomicU64,
     /// A writer takes blocks of names and secrets.
-    is_asked: AtomicBool,
+    is_asked: Arc<AtomicBool>,
     lost: AtomicU64,
 }
 
@@ -71,6 +71,11 @@ impl Carried {
             self.bytes -= oldest.cost();
             self.gone += 1;
         }
+    }
+
+    /// Moves all blocks before this packet, whose number belongs to the whole input.
+    pub(crate) fn renumber(&mut self, packet: u64) {
+        self.blocks.iter_mut().for_each(|block| block.before = packet);
     }
 
     /// Moves the blocks before this packet, unless they are before an earlier one.
@@ -126,6 +131,16 @@ impl Findings {
         Found { blocks_lost, is_followed: self.is_asked(), ..locked(&self.0.found).clone() }
     }
 
+    /// Findings of a part of the input, kept for the writers of the whole.
+    pub(crate) fn of_part(&self) -> Self {
+        Self(Arc::new(Shared { is_asked: Arc::clone(&self.0.is_asked), ..Shared::default() }))
+    }
+
+    /// Removes and returns the blocks that are kept.
+    pub(crate) fn take_carried(&self) -> Carried {
+        std::mem::take(&mut locked(&self.0.carried))
+    }
+
     /// Adds an interface behind those found so far.
     pub fn add_interface(&self, interface: Interface) {
         self.tell(|found| found.interfaces.push(interface));
@@ -166,6 +181,12 @@ impl Findings {
 }
 
 impl Following {
+    /// The position of another writer, which begins now.
+    #[must_use]
+    pub fn anew(&self) -> Self {
+        self.findings.follow()
+    }
+
     /// The interface with this number.
     pub(crate) fn interface(&self, number: u16) -> Option<Interface> {
         self.findings.interface(number)

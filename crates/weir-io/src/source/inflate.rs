@@ -88,11 +88,13 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Starts to decompress `input` into blocks with this geometry (headroom, fresh bytes).
+    /// Starts to decompress `input` into blocks with this geometry (headroom, fresh bytes). Of live input, blocks are
+    /// passed on before they are full.
     pub fn start(
         compression: Compression,
         input: impl Read + Send + 'static,
         geometry: (usize, usize),
+        is_live: bool,
     ) -> io::Result<Self> {
         let (full_in, full) = sync_channel(CHUNKS_WAITING_MAX);
         let (empty, empty_out) = channel();
@@ -102,7 +104,7 @@ impl Ring {
             let last = match compression.decode(input) {
                 Ok(decoder) => {
                     let decoder = Rated { decoder, compressed, bytes: 0 };
-                    decompress(decoder, &full_in, &empty_out, geometry)
+                    decompress(decoder, &full_in, &empty_out, geometry, is_live)
                 }
                 Err(e) => Message::Fault(e),
             };
@@ -149,6 +151,7 @@ fn decompress(
     full: &SyncSender<Message>,
     empty: &Receiver<Vec<u8>>,
     (headroom, block_bytes): (usize, usize),
+    is_live: bool,
 ) -> Message {
     loop {
         let mut bytes = empty.try_recv().unwrap_or_default();
@@ -161,7 +164,8 @@ fn decompress(
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => break Some(Message::Fault(e)),
             }
-            if end == bytes.len() {
+            // The next read may block, although these bytes hold packets.
+            if end == bytes.len() || is_live && end > headroom {
                 break None;
             }
         };

@@ -4,11 +4,13 @@ use super::growing::Growing;
 use super::inflate::{Compression, Ring, TooDense, TrailingGarbage};
 use super::walk::Fault;
 use super::window::Feed;
+use crate::tcp::{Endpoint, Sender, Unreadable};
 use std::fs::File;
 use std::io::{self, Cursor, ErrorKind, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weir_packet::SourceErrorKind;
 
 /// Number of bytes at the start of a file that determine its format.
 pub(crate) const MAGIC_BYTES: usize = 28;
@@ -27,7 +29,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// Bytes of the (compressed) file, if known without opening it.
     pub fn size_bytes(&self) -> Option<u64> {
-        if self.reader.is_some() || self.is_stdin() {
+        if self.reader.is_some() || self.is_stdin() || self.is_connection() {
             return None;
         }
         match std::fs::metadata(&self.path) {
@@ -43,6 +45,11 @@ impl Pending {
         self.path.as_os_str() == "-"
     }
 
+    /// Whether the capture comes over a TCP connection.
+    pub fn is_connection(&self) -> bool {
+        Endpoint::is_named(&self.path)
+    }
+
     /// Whether it is a file that can be opened more than once.
     pub fn is_file(&self) -> bool {
         let about = || std::fs::metadata(&self.path);
@@ -54,6 +61,9 @@ impl Pending {
         let inner = match self.reader {
             Some(reader) => reader,
             None if self.is_stdin() => open_stdin()?,
+            None if let Some(endpoint) = Endpoint::of(&self.path) => {
+                Box::new(Sender::Named(endpoint.map_err(Fault::io)?))
+            }
             None if self.grows => {
                 Box::new(Growing::open(&self.path).map_err(|e| Fault::io(format!("cannot be opened: {e}")))?)
             }
@@ -108,25 +118,31 @@ pub(crate) fn inflate(
     first: &[u8],
     reader: Box<dyn Read + Send>,
     geometry: (usize, usize),
+    is_connection: bool,
 ) -> Result<Feed, Fault> {
     let input = Cursor::new(first.to_vec()).chain(reader);
-    match Ring::start(compression, input, geometry) {
+    match Ring::start(compression, input, geometry, is_connection) {
         Ok(ring) => Ok(Feed::Ring(ring)),
         Err(e) => Err(Fault::io(format!("no thread to decompress on: {e}"))),
     }
 }
 
 /// Explains an error of reading from `feed`.
-pub(crate) fn explain_read(feed: &Feed, error: &io::Error) -> Fault {
+pub(crate) fn explain_read(feed: &Feed, error: &io::Error, is_connection: bool) -> Fault {
+    if let Some(explained) = error.get_ref().and_then(|inner| inner.downcast_ref::<Unreadable>()) {
+        return Fault::io(explained.to_string());
+    }
     let compression = match feed {
         // An error of the operating system concerns the underlying file, not the compressed data.
         Feed::Ring(ring) if error.raw_os_error().is_none() => ring.compression().name(),
         _ => return Fault::io(format!("can't be read: {error}")),
     };
     if error.kind() == ErrorKind::UnexpectedEof {
-        return Fault::truncated(format!(
-            "the {compression} data ends too early: the file was copied in part, or is still being written"
-        ));
+        let why = match is_connection {
+            true => "the sender ended, or the connection was cut",
+            false => "the file was copied in part, or is still being written",
+        };
+        return Fault::truncated(format!("the {compression} data ends too early: {why}"));
     }
     if error.get_ref().is_some_and(|inner| inner.is::<TrailingGarbage>()) {
         return Fault::corrupt("the data after the gzip data is not gzip data and was not read");
@@ -135,6 +151,39 @@ pub(crate) fn explain_read(feed: &Feed, error: &io::Error) -> Fault {
         return Fault::corrupt(format!("the {compression} data may be a decompression bomb: {error}"));
     }
     Fault::corrupt(format!("the {compression} data is damaged: {error}"))
+}
+
+/// Explains an input that ends inside a record: only some bytes are there of those needed.
+pub(crate) fn explain_end(there: usize, need: usize, is_connection: bool) -> Fault {
+    let bytes = format!("{there} bytes of {need} are there");
+    Fault::truncated(match is_connection {
+        true => format!(
+            "the connection ended inside a record: {bytes} (did the sender end, or is it being stopped?)"
+        ),
+        false => {
+            format!("the file ends inside a record: {bytes} (was it still being written, or the disk full?)")
+        }
+    })
+}
+
+/// Explains why the other end of a connection, which sent these first bytes, sends no supported capture.
+pub(crate) fn explain_other_end(first: &[u8]) -> Fault {
+    let remedy = "the other end must send a capture, for instance `tcpdump -U -w - | nc HOST PORT` or `weir packets -w \
+                  tcp-listen:PORT`";
+    if first.is_empty() {
+        return Fault::not_a_capture(format!(
+            "the connection ended before the header of a capture: {remedy}"
+        ));
+    }
+    let fault = explain_magic(first);
+    if fault.kind != SourceErrorKind::NotACapture {
+        return fault;
+    }
+    let shown = &first[..first.len().min(16)];
+    Fault::not_a_capture(format!(
+        "no capture at the other end, which sent \"{}\": {remedy}",
+        shown.escape_ascii()
+    ))
 }
 
 /// Explains why a file with these first bytes is not a supported capture.

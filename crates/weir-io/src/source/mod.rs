@@ -4,13 +4,14 @@
 //! - `inflate.rs`: decompression on a thread of its own
 //! - `window.rs`: bytes into blocks; the tail of one block is carried to the next
 //! - `pcap.rs`, `pcapng.rs`: packets in the bytes (`walk.rs`: common parts)
-//! - `file.rs`: an open file; `order.rs`: the order of files
+//! - `file.rs`: an open file; `order.rs`: the order of files; `ahead.rs`: packets that wait for their turn
 //! - `growing.rs`: a file that is still written
 //! - `interface.rs`: interfaces of captures; `options.rs`: options of pcapng
 //! - `findings.rs`: metadata besides packets, shared with writers and reports
-//! - `attended.rs`: a reader on a thread of its own, for runs that must not wait for packets
+//! - `attended.rs`: readers on threads of their own, for runs that must not wait for packets; `inputs.rs`: these threads
 //! - `memory.rs`: packets from memory, for tests
 
+mod ahead;
 mod attended;
 #[cfg(test)]
 #[path = "../../../weir-testing/src/capture.rs"]
@@ -24,6 +25,7 @@ mod findings;
 mod growing;
 mod inflate;
 mod input;
+mod inputs;
 mod interface;
 mod memory;
 mod options;
@@ -41,15 +43,17 @@ pub use interface::{Description, Interface, TimeResolution};
 pub use memory::{MemoryPacket, MemorySource};
 pub use order::first_time;
 
+use crate::tcp::{Endpoint, Listener, Sender, explain_unbound};
 use file::OpenFile;
 use input::Pending;
 use order::Waiting;
 use std::io::Read;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use walk::Run;
-use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind};
+use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind, SourcePlace};
 use window::Window;
 
 /// Limit of files that are open at the same time because they overlap in time. Each needs a descriptor and a block or
@@ -86,7 +90,7 @@ pub struct CaptureReader {
 }
 
 impl CaptureReader {
-    /// Reads these captures; `-` is standard input.
+    /// Reads these captures; `-` is standard input, `tcp://HOST:PORT` and `tcp-listen:PORT` are [connections](Endpoint).
     ///
     /// Each file is opened when its turn comes: [`poll`](Source::poll) returns errors of a file, and then continues
     /// with the others. Costs a query of each file's size; with several files, the first burst also reads each file's
@@ -137,6 +141,50 @@ impl CaptureReader {
         self
     }
 
+    /// Opens the sockets of all `tcp-listen:` inputs now: from now on, senders can connect. Otherwise a socket is opened
+    /// when the turn of its input comes. Returns the name of each such input, and its addresses.
+    ///
+    /// # Errors
+    /// The first socket that cannot be opened.
+    pub fn listen(&mut self) -> Result<Vec<(String, Vec<SocketAddr>)>, SourceError> {
+        let mut listening = vec![];
+        for pending in self.waiting.pending_mut().filter(|pending| pending.reader.is_none()) {
+            let Some(Ok(Endpoint::Listen { address, port })) = Endpoint::of(&pending.path) else { continue };
+            let name = pending.path.display().to_string();
+            let listener = Listener::bind(address, port).map_err(|error| SourceError {
+                kind: SourceErrorKind::Io,
+                place: SourcePlace::Capture { file: name.clone(), packets_before: 0, offset_bytes: 0 },
+                message: explain_unbound(&error),
+            })?;
+            listening.push((name, listener.addresses()));
+            pending.reader = Some(Box::new(Sender::Awaited(listener)));
+        }
+        Ok(listening)
+    }
+
+    /// Readers that can be read on threads of their own, in the order of their inputs: one for each connection, and one for
+    /// all other inputs. With each, whether its packets may fail to come for a long time.
+    fn into_parts(mut self) -> Vec<(Self, bool)> {
+        let count = self.waiting.pending().count();
+        if count < 2 || !self.waiting.pending().any(|(_, pending)| pending.is_connection()) {
+            return vec![(self, true)];
+        }
+        let (findings, block_bytes) = (self.run.findings.clone(), self.block_bytes);
+        let connection = |(place, pending)| {
+            let reader = Self::of(vec![pending]).with_block_bytes(block_bytes);
+            (place, reader.with_findings(findings.of_part()), true)
+        };
+        let mut parts: Vec<_> = self.waiting.take_connections().into_iter().map(connection).collect();
+        let first = self.waiting.pending().next().map(|(place, _)| place);
+        if let Some(place) = first {
+            let is_live =
+                self.followed.is_some() || !self.waiting.pending().all(|(_, pending)| pending.is_file());
+            parts.push((place, self.with_findings(findings.of_part()), is_live));
+        }
+        parts.sort_by_key(|(place, ..)| *place);
+        parts.into_iter().map(|(_, reader, is_live)| (reader, is_live)).collect()
+    }
+
     /// Publishes metadata in `findings`, which pcapng writers share, instead of findings of its own.
     #[must_use]
     pub fn with_findings(mut self, findings: Findings) -> Self {
@@ -164,6 +212,11 @@ impl CaptureReader {
     /// Interfaces beyond the 65 536 that can be numbered: their packets have the number of the last interface.
     pub fn interfaces_beyond(&self) -> u64 {
         self.run.interfaces_beyond
+    }
+
+    /// Sections and interfaces that lost options.
+    fn options_cut(&self) -> u64 {
+        self.run.options_cut
     }
 
     /// Files whose turn came while 64 others were open: they had to wait, and their packets come late.

@@ -47,6 +47,25 @@ impl Waiting {
         Some(last.path.clone())
     }
 
+    /// Removes and returns the TCP connections, each with its index among all.
+    pub fn take_connections(&mut self) -> Vec<(usize, Pending)> {
+        let all = std::mem::take(&mut self.files);
+        let (connections, files) = all.into_iter().partition(|(_, pending)| pending.is_connection());
+        self.files = files;
+        let connections: VecDeque<(Turn, Pending)> = connections;
+        connections.into_iter().map(|((_, place), pending)| (place, pending)).collect()
+    }
+
+    /// The inputs that were not opened, in the order named if they are not sorted yet.
+    pub fn pending(&self) -> impl Iterator<Item = (usize, &Pending)> {
+        self.files.iter().map(|((_, place), pending)| (*place, pending))
+    }
+
+    /// As [`pending`](Self::pending).
+    pub fn pending_mut(&mut self) -> impl Iterator<Item = &mut Pending> {
+        self.files.iter_mut().map(|(_, pending)| pending)
+    }
+
     /// Adds a file behind all others.
     pub fn add(&mut self, pending: Pending) {
         self.files.push_back(((Timestamp(i64::MIN), usize::MAX), pending));
