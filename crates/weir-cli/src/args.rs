@@ -71,6 +71,9 @@ pub struct Input {
     /// packets come through tunnels with different ends may become several rows
     #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true, help_heading = "Advanced")]
     pub workers: usize,
+    /// Bind the thread of each worker to one of these processors (0,2-3), in this order. Default: the system selects
+    #[arg(long, value_name = "LIST", help_heading = "Advanced")]
+    pub cpus: Option<String>,
     /// End connections after this idle time (300, 300s, 5m, 1h), instead of their protocol's time-out.
     /// Unanswered and closed connections expire earlier. 0 disables the time-out
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true, help_heading = "Advanced")]

@@ -11,7 +11,10 @@ use std::path::Path;
 use weir::io::tcp::Endpoint;
 use weir::lang::ContextChanges;
 use weir::stream::{OverloadParams, Policies};
-use weir::{Compiler, Executor, Limits, Options};
+use weir::{Compiler, Executor, Limits, Options, Processors};
+
+/// Processors of a range at most.
+const PROCESSORS_MAX: usize = 4096;
 
 /// A compiler with the named stacks and files; it uses the last stack.
 ///
@@ -137,7 +140,10 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
         limits.idle_timeout_ms =
             input.idle_timeout.map(|s| (s * 1000.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32);
     }
+    let cpus = input.and_then(|input| input.cpus.as_deref());
+    let processors = cpus.map(processors).transpose()?.unwrap_or_default();
     Ok(Options {
+        processors,
         engine: match program.engine.as_str() {
             "native" => Executor::Native,
             "interpreter" => Executor::Interpreter,
@@ -155,6 +161,19 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
         overload,
         ..Options::default()
     })
+}
+
+/// The processors of a list such as `0,2-3`.
+fn processors(list: &str) -> Result<Processors, Failure> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.trim().parse::<usize>().ok()?, last.trim().parse::<usize>().ok()?);
+        (first <= last && last - first < PROCESSORS_MAX).then_some(first..=last)
+    };
+    let ranges: Option<Vec<_>> = list.split(',').map(range).collect();
+    let wrong = || Failure::new(format!("--cpus: `{list}` is no list of processors, such as 0,2-3"));
+    let numbers = ranges.ok_or_else(wrong)?.into_iter().flatten().collect();
+    Processors::new(numbers).map_err(|wrong| Failure::new(format!("--cpus: {wrong}")))
 }
 
 /// The bounds on the memory of a worker.

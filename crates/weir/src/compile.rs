@@ -5,6 +5,7 @@ use crate::deferred_predicate::{alternative_plan, deferred_predicates};
 use crate::end_places::EndPlaces;
 use crate::events::never_told;
 use crate::ordering::Ordering;
+use crate::processors::Processors;
 use crate::program::{Executor, make_program};
 use crate::question_worker::MakeQuestionWorker;
 use crate::watch::Watch;
@@ -57,6 +58,8 @@ pub struct Options {
     pub timed: bool,
     /// The order in which a run over several workers delivers items.
     pub ordering: Ordering,
+    /// The processors that the threads of the run are bound to.
+    pub processors: Processors,
     /// Shows the counters of the run while it goes on.
     pub watch: Option<Watch>,
 }

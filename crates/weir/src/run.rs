@@ -66,6 +66,7 @@ fn run_one(
     merger: &mut Merger<'_>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Outcome {
+    let _bound = compiled.options.processors.bind(0);
     let mut work = WorkerLoop::new(compiled, parts, 0);
     let mut outcome = Outcome::default();
     loop {

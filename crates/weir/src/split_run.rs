@@ -162,7 +162,11 @@ pub(crate) fn run_split(
             changes.push(change);
             let work = WorkerLoop::new(compiled, parts, worker);
             let reports = Reports { worker, sender: sender.clone() };
-            threads.push(scope.spawn(move || run_worker(work, source, &changed, &reports)));
+            let processors = &compiled.options.processors;
+            threads.push(scope.spawn(move || {
+                let _bound = processors.bind(worker);
+                run_worker(work, source, &changed, &reports)
+            }));
         }
         drop(sender);
         let mut workers = Workers {

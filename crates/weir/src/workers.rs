@@ -253,10 +253,13 @@ pub(crate) fn run_many(
     let queues = WorkQueues::new((0..workers).map(new));
     std::thread::scope(|scope| {
         let queues = &queues;
+        let processors = &compiled.options.processors;
         let work = |first| {
             let _end = EndAll(queues);
+            let _bound = processors.bind(first);
             queues.work(first);
         };
+        let _bound = processors.bind(0);
         // This thread is one of those that run workers.
         let threads: Vec<_> = (1..workers).map(|first| scope.spawn(move || work(first))).collect();
         let end = EndAll(queues);

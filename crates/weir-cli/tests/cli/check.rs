@@ -2,6 +2,7 @@
 
 use crate::{answer, count, example, scratch, text, weir};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 #[test]
 fn the_protocols_that_are_shipped_check() {
@@ -254,4 +255,35 @@ fn a_key_of_ipv4_addresses_alone_is_one_of_hosts() {
     let rows = answer(asked, 0);
     let hosts: Vec<&str> = rows.lines().skip(1).filter_map(|row| row.split(',').nth(2)).collect();
     assert!(!hosts.is_empty() && hosts.iter().all(|host| host.split('.').count() == 4), "{rows}");
+}
+
+/// The thread that works is bound to the processor; a wrong list is refused.
+#[test]
+fn workers_are_bound_to_processors() {
+    let allowed = |status: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.expect("the kernel says").trim().to_string()
+    };
+    let itself = allowed(&std::fs::read_to_string("/proc/self/status").expect("this is Linux"));
+    let last = itself.rsplit([',', '-']).next().expect("this test runs somewhere").to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["packets", "-", "--count", "--cpus", &last]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the binary was built for this test");
+    let status = format!("/proc/{}/status", child.id());
+    let started = std::time::Instant::now();
+    // The main thread runs the only worker.
+    while allowed(&std::fs::read_to_string(&status).unwrap_or_else(|_| "Cpus_allowed_list: ?".into())) != last
+    {
+        assert!(started.elapsed().as_secs() < 30, "it is bound soon");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    drop(child.stdin.take());
+    child.wait().expect("it ends with its input");
+    let file = example();
+    for (list, said) in
+        [("9999", "there is no processor 9999"), ("3-1", "is no list of processors, such as 0,2-3")]
+    {
+        let output = weir(&["packets", file.to_str().unwrap(), "--cpus", list]);
+        assert!(output.status.code() == Some(2) && text(&output.stderr).contains(said), "{output:?}");
+    }
 }

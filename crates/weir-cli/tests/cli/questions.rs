@@ -121,6 +121,7 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "engine" => "interpreter",
         "without" => "fold",
         "workers" => "3",
+        "cpus" => "0",
         "idle-timeout" => "0.1",
         "policy" => "bsd",
         "mode" => "strict",
