@@ -13,6 +13,8 @@ use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind, SourcePlace
 
 /// Time of waiting for packets, before [`Poll::Idle`].
 const PATIENCE: Duration = Duration::from_millis(10);
+/// Time of waiting for several packets, once packets have come: so short that rings with room for thousands do not overflow.
+const PAUSE: Duration = Duration::from_micros(200);
 /// Time from the end of reception until the last packets are in the ring: the kernel passes the last block meanwhile.
 const DRAIN: Duration = Duration::from_millis(4 * RETIRE_MS as u64);
 /// Packets older than this have been passed by the kernel.
@@ -48,13 +50,15 @@ pub(crate) struct Share {
     stopped: Option<Instant>,
     checked: Instant,
     asks: InterfaceQuery,
+    /// Packets have come since the last pause.
+    had_packets: bool,
 }
 
 impl Share {
     pub fn new(sockets: Vec<Box<dyn LinkSocket>>, common: Common) -> io::Result<Self> {
         let (gone, asks) = (SourceStats::default(), InterfaceQuery::new()?);
         let (leaving, checked) = (vec![], Instant::now());
-        Ok(Self { sockets, leaving, turn: 0, gone, common, stopped: None, checked, asks })
+        Ok(Self { sockets, leaving, turn: 0, gone, common, stopped: None, checked, asks, had_packets: false })
     }
 
     /// Takes over the sockets of another share.
@@ -71,6 +75,7 @@ impl Share {
             let filled = socket.fill(burst, &self.common.numbers);
             if filled.map_err(|error| of_interface(&socket.target().name, error.to_string()))? {
                 self.turn = (at + 1) % count;
+                self.had_packets = true;
                 return Ok(true);
             }
         }
@@ -160,6 +165,13 @@ impl Source for Share {
         }
         if self.sockets.is_empty() || is_drained {
             return Ok(Poll::End);
+        }
+        // After packets more will come soon: several of them together cost less than a call of the system for each.
+        if std::mem::take(&mut self.had_packets) {
+            std::thread::sleep(PAUSE);
+            if self.fill(burst)? {
+                return Ok(Poll::Packets);
+            }
         }
         let waited = wait(self.sockets.iter().map(|socket| socket.socket()), PATIENCE);
         waited.map_err(|error| of_interface(&self.sockets[0].target().name, error.to_string()))?;

@@ -92,12 +92,6 @@ impl Socket {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Wakes the kernel's side of a socket of AF_XDP. An error has no consequence: the next call tries again.
-    pub fn wake(&self) {
-        // SAFETY: nothing is received, so there is no buffer.
-        unsafe { libc::recv(self.raw(), ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
-    }
-
     /// The error that the socket has met since the last call.
     pub fn take_error(&self) -> Option<io::Error> {
         let error: c_int = self.get(libc::SOL_SOCKET, libc::SO_ERROR, 0).ok()?;

@@ -153,11 +153,6 @@ impl Ring {
         // SAFETY: the mask keeps the index within the ring, which the mapping contains.
         unsafe { self.mapping.start().add(at).cast::<T>().as_ptr() }
     }
-
-    /// The kernel sleeps until it is woken.
-    fn needs_wakeup(&self) -> bool {
-        self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
-    }
 }
 
 /// The ring by which the process passes free frames to the kernel.
@@ -182,10 +177,6 @@ impl FillRing {
             unsafe { ring.entry::<u64>(next.wrapping_add(index as u32)).write(*frame) };
         }
         producer.store(next.wrapping_add(frames.len() as u32), Ordering::Release);
-    }
-
-    pub fn needs_wakeup(&self) -> bool {
-        self.0.needs_wakeup()
     }
 }
 

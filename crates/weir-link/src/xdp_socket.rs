@@ -243,10 +243,8 @@ impl LinkSocket for XdpSocket {
             wants
         });
         self.invalid += invalid;
+        // poll(2) wakes the kernel's side, if it sleeps.
         if entries.is_empty() {
-            if self.fill.needs_wakeup() {
-                self.socket.wake();
-            }
             return Ok(false);
         }
         let (interface, clock) = (self.number(), system::clock());
