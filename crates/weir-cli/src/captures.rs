@@ -9,8 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use weir::io::Interface;
-use weir::io::{Attended, CaptureReader, Findings};
+use weir::io::{Attended, CaptureReader, Findings, Interface};
 use weir::link::{LinkOptions, Links, Method, Note, Notes};
 use weir::packet::{Burst, Poll, Source, SourceError, SourceStats};
 
@@ -57,9 +56,9 @@ impl Reader {
 }
 
 impl Captures {
-    /// Opens the captures of `input` for this number of workers, and installs the signal handlers. With `is_attended`, or if the input is live, a
-    /// separate thread reads, so that control requests and signals need not wait for packets. Everything in the files
-    /// beside packets goes to `findings`.
+    /// Opens the captures of `input` for this number of workers, and installs the signal handlers. If the input is an
+    /// interface, the source does not block. Otherwise a separate thread reads with `is_attended`, or if the input is live, so
+    /// that control requests and signals need not wait for packets. Metadata that is found besides packets goes to `findings`.
     pub fn open(
         input: &Input,
         workers: usize,

@@ -155,8 +155,8 @@ impl Sharing {
         })
     }
 
-    /// Whether flows of the part that the worker has may expire at `reached`: not if another worker let them expire at a later
-    /// time. A table's time that seems to go back would end flows that lie ahead.
+    /// Whether flows of the taken part may expire at the time `reached`. The answer is no if another worker has passed a
+    /// later time to the part already: for the part's timers, time would go back, and flows with newer packets would end.
     pub fn may_expire(&mut self, reached: i64) -> bool {
         let Some(TakenPart { guard, .. }) = &mut self.taken else { return false };
         let is_later = reached >= guard.expired;

@@ -48,8 +48,8 @@ impl Patience {
         Self { limit: Some(limit), completion_limit: Some(limit), ..Self::default() }
     }
 
-    /// The patience of a part of an output, such as one of several clients, with a limit of its own (`None`: no limit). It
-    /// ends a moment before the whole: the losses of the part are reported in this time.
+    /// The patience of a part of an output, such as one of several clients, with a limit of its own (`None`: no limit).
+    /// The part stops waiting a moment earlier than the whole output, so that the part's losses can still be reported.
     #[must_use]
     pub fn of_part(&self, limit: Option<Duration>) -> Self {
         Self { limit, completion_limit: limit, lead: self.lead + PART_LEAD, end: Arc::clone(&self.end) }

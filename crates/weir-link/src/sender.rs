@@ -3,7 +3,7 @@
 use crate::system::{Socket, interface_index, wait_to_send};
 use std::io;
 
-/// A socket that sends whole frames on one interface.
+/// Sends frames on one interface. A frame includes its link-layer header.
 #[derive(Debug)]
 pub struct Sender(Socket);
 

@@ -90,7 +90,7 @@ impl Umem {
     }
 }
 
-/// Frames that hold the packets of a burst. Dropping them gives them back.
+/// The frames with the packets of a burst. When this value is dropped, the kernel gets the frames back.
 #[derive(Debug)]
 pub(crate) struct TakenFrames {
     pub umem: Arc<Umem>,
