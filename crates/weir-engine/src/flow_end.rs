@@ -249,7 +249,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             packet.is_settled = true;
         }
         while let Some(OverFlow { flow, first_packet }) = packet.effects.next_over() {
-            if self.flows.reach(flow, first_packet) {
+            if self.flows.take_live(flow, first_packet) {
                 return Some(FlowEnd { flow, reason: EndReason::Closed, is_made: false });
             }
             packet.effects.forget_over(flow);

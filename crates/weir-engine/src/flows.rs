@@ -497,7 +497,7 @@ impl Flows {
             state.expire(Table(index as u32), now, &mut self.expired, &mut due);
         }
         if let Some(sharing) = &mut self.sharing {
-            let reached = sharing.reach(now);
+            let reached = sharing.pass_time(now);
             for (table, part) in sharing.own_parts() {
                 sharing.take(&mut self.tables, table, part);
                 if sharing.may_expire(reached) {
@@ -544,8 +544,9 @@ impl Flows {
         }
     }
 
-    /// Whether a flow has not ended; if workers share its table, its part is then taken.
-    pub fn reach(&mut self, flow: FlowRef, first_packet: u64) -> bool {
+    /// Takes the part that has a flow, if workers share its table. Returns whether the flow lives, and is still the one with
+    /// this first packet.
+    pub fn take_live(&mut self, flow: FlowRef, first_packet: u64) -> bool {
         if let Some(sharing) = &mut self.sharing {
             sharing.take(&mut self.tables, flow.table, flow.part);
         }

@@ -380,7 +380,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             });
         }
         if let Some(OverFlow { flow, first_packet }) = self.place.reporting {
-            if self.flows.reach(flow, first_packet) {
+            if self.flows.take_live(flow, first_packet) {
                 self.flows.record_terms(flow, terms, |_, _| {});
             }
             self.flows.give_back();

@@ -124,7 +124,7 @@ impl<S: Subscriber> Worker<S> {
             }
         }
         while let Some(OverFlow { flow, first_packet }) = self.effects.next_over() {
-            if self.flows.reach(flow, first_packet) {
+            if self.flows.take_live(flow, first_packet) {
                 self.end_flow(flow, EndReason::Closed);
             } else {
                 self.effects.forget_over(flow);

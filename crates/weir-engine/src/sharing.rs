@@ -140,7 +140,7 @@ impl Sharing {
     }
 
     /// The worker has reached `now`. Returns the time that all workers have reached.
-    pub fn reach(&self, now: i64) -> i64 {
+    pub fn pass_time(&self, now: i64) -> i64 {
         self.shared.times[self.worker].store(now, Ordering::Relaxed);
         self.shared.times.iter().map(|time| time.load(Ordering::Relaxed)).min().unwrap_or(now)
     }
@@ -193,13 +193,9 @@ impl Sharing {
     }
 
     /// Calls `each` with every part, if this worker counts the shared tables.
-    pub fn count(&self, each: impl FnMut(&TableState)) {
-        let of_table = |parts: &Vec<Arc<Mutex<Part>>>, each: &mut dyn FnMut(&TableState)| {
-            parts.iter().for_each(|part| each(&part.lock().state));
-        };
-        let mut each = each;
+    pub fn count(&self, mut each: impl FnMut(&TableState)) {
         if self.worker == 0 && self.taken.is_none() {
-            self.shared.tables.iter().for_each(|parts| of_table(parts, &mut each));
+            self.shared.tables.iter().flatten().for_each(|part| each(&part.lock().state));
         }
     }
 }

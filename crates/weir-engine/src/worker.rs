@@ -87,7 +87,7 @@ impl<S: Subscriber> Worker<S> {
         let ended = due.len();
         for Ending { at, flow, first_packet } in due.into_iter().rev() {
             // The last messages of another flow may have ended this one already.
-            if self.flows.reach(flow, first_packet) {
+            if self.flows.take_live(flow, first_packet) {
                 self.delivery.order = Order { burst, phase: 1, at, flow: first_packet };
                 self.end_flow(flow, EndReason::Idle);
             }
@@ -114,7 +114,7 @@ impl<S: Subscriber> Worker<S> {
         let ending = self.ending.split_off(self.ending.len().saturating_sub(ENDING_FLOWS));
         for &Ending { flow, first_packet, .. } in ending.iter().rev() {
             // The last messages of another flow may have ended this one already.
-            if self.flows.reach(flow, first_packet) {
+            if self.flows.take_live(flow, first_packet) {
                 self.delivery.order = Order { burst, phase: 3, at: first_packet as i64, flow: first_packet };
                 self.end_flow(flow, EndReason::EndOfCapture);
             }

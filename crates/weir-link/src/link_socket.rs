@@ -3,7 +3,6 @@
 use crate::system::Socket;
 use std::fmt::Debug;
 use std::io;
-use std::sync::atomic::AtomicU64;
 use weir_packet::{Burst, SourceStats};
 
 /// What a socket captures on.
@@ -31,10 +30,10 @@ pub(crate) trait LinkSocket: Debug + Send {
     /// The counters so far, read from the kernel.
     fn stats(&self) -> SourceStats;
 
-    /// Fills an empty burst with the next packets, all of one block, and numbers them. Returns whether there are any.
+    /// Fills an empty burst with the next packets, all of one block, without their numbers. Returns whether there are any.
     ///
     /// # Errors
     /// If the kernel's description of a packet is invalid. The packets before it have been delivered; those that cannot be
     /// read count as lost.
-    fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool>;
+    fn fill(&mut self, burst: &mut Burst) -> io::Result<bool>;
 }

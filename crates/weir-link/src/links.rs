@@ -6,16 +6,19 @@ use crate::link_socket::{LinkSocket, Target};
 use crate::names::Names;
 use crate::options::{LinkOptions, Method};
 use crate::packet_socket::PacketSocket;
-use crate::share::{Common, Share};
+use crate::share::{Common, Share, of_interface};
 use crate::system::interface_index;
 use crate::xdp_socket;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats};
+use weir_packet::{Burst, Poll, Source, SourceError, SourceStats};
 
 /// The name that stands for all interfaces.
 const ANY: &str = "any";
+
+/// Bytes of a ring at most: the kernel and descriptions of packets count them in 32 bits.
+const BUFFER_BYTES_MAX: usize = 4095 << 20;
 
 /// A source of the packets of one or several interfaces.
 #[derive(Debug)]
@@ -34,18 +37,24 @@ impl Links {
         let parts = if options.method == Method::Xdp { 1 } else { parts.max(1) };
         let mut sockets: Vec<Vec<Box<dyn LinkSocket>>> = (0..parts).map(|_| vec![]).collect();
         if let Some(name) = names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1) {
-            return Err(of(name, "the interface is named twice".to_string()));
+            return Err(of_interface(name, "the interface is named twice".to_string()));
         }
         if names.len() > 1 && names.iter().any(|name| name == ANY) {
-            return Err(of(ANY, "all interfaces include the others: name `any` alone".to_string()));
+            return Err(of_interface(ANY, "all interfaces include the others: name `any` alone".to_string()));
+        }
+        if options.buffer_bytes > BUFFER_BYTES_MAX {
+            return Err(of_interface(&names.join(", "), "--buffer: a ring has at most 4095M".to_string()));
         }
         for name in names {
-            let fail = |error: &io::Error| of(name, interfaces::remedy(name, error));
+            let fail = |error: &io::Error| of_interface(name, interfaces::remedy(name, error));
             let index = if name == ANY { Ok(0) } else { interface_index(name) };
             let target = Target { name: name.clone(), index: index.map_err(|error| fail(&error))? };
             if options.method == Method::Xdp {
                 if target.index == 0 {
-                    return Err(of(name, "AF_XDP takes single interfaces: name each of them".to_string()));
+                    return Err(of_interface(
+                        name,
+                        "AF_XDP takes single interfaces: name each of them".to_string(),
+                    ));
                 }
                 let queues = xdp_socket::open(&target, options, &known).map_err(|error| fail(&error))?;
                 sockets[0].extend(queues.into_iter().map(|socket| Box::new(socket) as Box<dyn LinkSocket>));
@@ -60,7 +69,7 @@ impl Links {
             sockets.iter_mut().zip(group).for_each(|(list, socket)| list.push(Box::new(socket)));
         }
         for socket in sockets.iter().flatten() {
-            socket.start().map_err(|error| of(&socket.target().name, error.to_string()))?;
+            socket.start().map_err(|error| of_interface(&socket.target().name, error.to_string()))?;
         }
         let common = Common {
             numbers: Arc::new(AtomicU64::new(0)),
@@ -71,13 +80,8 @@ impl Links {
         };
         let shares: io::Result<_> =
             sockets.into_iter().map(|sockets| Share::new(sockets, common.clone())).collect();
-        Ok(Self { shares: shares.map_err(|error| of(ANY, error.to_string()))? })
+        Ok(Self { shares: shares.map_err(|error| of_interface(ANY, error.to_string()))? })
     }
-}
-
-fn of(name: &str, message: String) -> SourceError {
-    let place = SourcePlace::Interface { name: name.to_string() };
-    SourceError { kind: SourceErrorKind::Io, place, message }
 }
 
 impl Source for Links {

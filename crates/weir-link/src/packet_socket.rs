@@ -5,12 +5,11 @@ use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
 use crate::options::{LinkOptions, Note, Notes};
 use crate::ring::{Ring, TAG_BYTES, Walk};
-use crate::system::{Mapping, Socket, interface_name};
+use crate::system::{Mapping, Socket, interface_name, link_address};
 use libc::{SOL_PACKET, SOL_SOCKET};
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use weir_packet::{
     BURST_PACKETS_MAX, Block, Burst, ChecksumState, PacketDirection, PacketExtra, PacketMeta, Retention,
     SourceStats, Timestamp,
@@ -18,8 +17,6 @@ use weir_packet::{
 
 /// Bytes of a block: more than the longest packet that the kernel makes of several.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Blocks of a ring at most: the kernel counts its bytes in 32 bits.
-const BLOCKS_MAX: usize = 4095;
 /// Time after which the kernel passes a block that is not full, milliseconds.
 pub(crate) const RETIRE_MS: u32 = 20;
 /// `SOF_TIMESTAMPING_RAW_HARDWARE`: times of the network card.
@@ -77,9 +74,6 @@ impl PacketSocket {
             socket.set(SOL_PACKET, libc::PACKET_TIMESTAMP, &RAW_HARDWARE)?;
         }
         let blocks = (options.buffer_bytes / BLOCK_BYTES).max(2);
-        if blocks > BLOCKS_MAX {
-            return Err(io::Error::other("--buffer: a ring has at most 4095M"));
-        }
         let frame_bytes = 2048;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK_BYTES as u32,
@@ -96,15 +90,7 @@ impl PacketSocket {
         if target.index != 0 && options.promiscuous {
             make_promiscuous(&socket, target.index)?;
         }
-        socket.bind(&libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-            sll_ifindex: target.index as i32,
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        })?;
+        socket.bind(&link_address(target.index, libc::ETH_P_ALL as u16))?;
         Ok(Self {
             target,
             socket,
@@ -236,7 +222,7 @@ impl LinkSocket for PacketSocket {
         SourceStats { received: stats.received.saturating_sub(self.repeated), invalid: self.invalid, ..stats }
     }
 
-    fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool> {
+    fn fill(&mut self, burst: &mut Burst) -> io::Result<bool> {
         while burst.packets.is_empty() {
             if std::mem::take(&mut self.is_at_fault) {
                 return Err(io::Error::other("the kernel described a packet that is not in its block"));
@@ -246,9 +232,6 @@ impl LinkSocket for PacketSocket {
             }
             self.fill_from_block(burst)?;
         }
-        let count = burst.packets.len() as u64;
-        let first = numbers.fetch_add(count, Ordering::Relaxed) + 1;
-        burst.packets.iter_mut().zip(first..).for_each(|(packet, number)| packet.number = number);
         Ok(true)
     }
 }

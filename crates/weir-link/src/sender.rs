@@ -1,6 +1,6 @@
 //! Sends frames on an interface, for tests and for replay.
 
-use crate::system::{Socket, interface_index, wait_to_send};
+use crate::system::{Socket, interface_index, link_address, wait_to_send};
 use std::io;
 
 /// Sends frames on one interface. A frame includes its link-layer header.
@@ -14,15 +14,8 @@ impl Sender {
     /// If there is no such interface, or the process lacks CAP_NET_RAW.
     pub fn open(name: &str) -> io::Result<Self> {
         let socket = Socket::new(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
-        socket.bind(&libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: 0,
-            sll_ifindex: interface_index(name)? as i32,
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        })?;
+        // Without a protocol the socket receives nothing.
+        socket.bind(&link_address(interface_index(name)?, 0))?;
         Ok(Self(socket))
     }
 

@@ -35,12 +35,20 @@ pub(crate) struct Common {
     pub hardware_time: bool,
 }
 
+/// An interface whose capture ends.
+#[derive(Debug)]
+struct Leaving {
+    index: u32,
+    since: Instant,
+    why: String,
+}
+
 /// The sockets of one worker.
 #[derive(Debug)]
 pub(crate) struct Share {
     sockets: Vec<Box<dyn LinkSocket>>,
-    /// Sockets whose interface has gone, since when. Their last packets follow.
-    leaving: Vec<(u32, Instant, String)>,
+    /// Interfaces that have gone. The last packets of their sockets follow.
+    leaving: Vec<Leaving>,
     /// The socket that is asked first.
     turn: usize,
     /// Counters of sockets that were removed.
@@ -72,8 +80,11 @@ impl Share {
         for step in 0..count {
             let at = (self.turn + step) % count;
             let socket = &mut self.sockets[at];
-            let filled = socket.fill(burst, &self.common.numbers);
+            let filled = socket.fill(burst);
             if filled.map_err(|error| of_interface(&socket.target().name, error.to_string()))? {
+                let packets = burst.packets.len() as u64;
+                let first = self.common.numbers.fetch_add(packets, Ordering::Relaxed) + 1;
+                burst.packets.iter_mut().zip(first..).for_each(|(packet, number)| packet.number = number);
                 self.turn = (at + 1) % count;
                 self.had_packets = true;
                 return Ok(true);
@@ -87,19 +98,21 @@ impl Share {
         self.checked = Instant::now();
         for socket in &self.sockets {
             let (index, error) = (socket.target().index, socket.socket().take_error());
-            if index == 0 || self.leaving.iter().any(|(leaving, ..)| *leaving == index) {
+            if index == 0 || self.leaving.iter().any(|leaving| leaving.index == index) {
                 continue;
             }
             // An interface may have got another name.
             let Some(name) = interface_name(index) else {
                 let why = "the interface was removed: the capture on it has ended".to_string();
-                self.leaving.push((index, Instant::now(), why));
+                self.leaving.push(Leaving { index, since: self.checked, why });
                 continue;
             };
             match error.filter(|error| error.raw_os_error() != Some(libc::ENETDOWN)) {
-                Some(error) => {
-                    self.leaving.push((index, Instant::now(), format!("the capture has ended: {error}")))
-                }
+                Some(error) => self.leaving.push(Leaving {
+                    index,
+                    since: self.checked,
+                    why: format!("the capture has ended: {error}"),
+                }),
                 None => match (self.asks.is_up(&name), self.common.states.is_down(index)) {
                     (false, false) if self.common.states.go_down(index) => {
                         self.common.notes.tell(Note::Down(name))
@@ -111,10 +124,10 @@ impl Share {
                 },
             }
         }
-        let Some(at) = self.leaving.iter().position(|(_, since, _)| since.elapsed() > DRAIN) else {
+        let Some(at) = self.leaving.iter().position(|leaving| leaving.since.elapsed() > DRAIN) else {
             return Ok(());
         };
-        let (index, _, why) = self.leaving.swap_remove(at);
+        let Leaving { index, why, .. } = self.leaving.swap_remove(at);
         let mut name = String::new();
         for socket in self.sockets.extract_if(.., |socket| socket.target().index == index) {
             self.gone.add(socket.stats());
@@ -143,7 +156,8 @@ impl Share {
     }
 }
 
-fn of_interface(name: &str, message: String) -> SourceError {
+/// An error of the interface of this name.
+pub(crate) fn of_interface(name: &str, message: String) -> SourceError {
     let place = SourcePlace::Interface { name: name.to_string() };
     SourceError { kind: SourceErrorKind::Io, place, message }
 }

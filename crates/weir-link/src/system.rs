@@ -140,6 +140,19 @@ pub(crate) fn clock() -> (i64, i64) {
     (read(libc::CLOCK_MONOTONIC), read(libc::CLOCK_REALTIME))
 }
 
+/// The address of an interface (0: of all), for packets of a protocol.
+pub(crate) fn link_address(interface: u32, protocol: u16) -> libc::sockaddr_ll {
+    libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: interface as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    }
+}
+
 /// The index of an interface.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     let name = std::ffi::CString::new(name)?;

@@ -43,11 +43,11 @@ impl Umem {
         socket.set(libc::SOL_XDP, libc::XDP_UMEM_REG, &request)
     }
 
-    /// Takes up to `count` free frames.
-    pub fn take_free(&self, count: usize) -> Vec<u64> {
+    /// Passes up to `count` free frames to `each`, numbered from 0. Returns how many there were.
+    fn take_free(&self, count: usize, mut each: impl FnMut(u32, u64)) -> u32 {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let first = free.len().saturating_sub(count);
-        free.split_off(first)
+        (0..).zip(free.drain(first..)).map(|(index, frame)| each(index, frame)).count() as u32
     }
 
     /// The kernel has passed the frame at an address. Returns whether there is such a frame, which the process did not have.
@@ -171,12 +171,11 @@ impl FillRing {
         let next = producer.load(Ordering::Relaxed);
         let consumed = ring.word(ring.offsets.consumer).load(Ordering::Acquire);
         let room = (ring.mask + 1).saturating_sub(next.wrapping_sub(consumed));
-        let frames = umem.take_free(room as usize);
-        for (index, frame) in frames.iter().enumerate() {
+        let count = umem.take_free(room as usize, |index, frame| {
             // SAFETY: the entry is free until the producer's index is raised, and this is the only producer.
-            unsafe { ring.entry::<u64>(next.wrapping_add(index as u32)).write(*frame) };
-        }
-        producer.store(next.wrapping_add(frames.len() as u32), Ordering::Release);
+            unsafe { ring.entry::<u64>(next.wrapping_add(index)).write(frame) };
+        });
+        producer.store(next.wrapping_add(count), Ordering::Release);
     }
 }
 

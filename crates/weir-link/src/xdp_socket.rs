@@ -12,9 +12,9 @@ use crate::redirect::{self, META_BYTES};
 use crate::system::{self, InterfaceQuery, Socket};
 use crate::umem::{FRAME_BYTES, FillRing, ReceiveRing, TakenFrames, Umem};
 use libc::SOL_XDP;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_packet::{BURST_PACKETS_MAX, Block, Burst, LinkType, PacketMeta, Retention, SourceStats, Timestamp};
 
@@ -48,6 +48,8 @@ pub(crate) struct XdpSocket {
     mark: u64,
     /// The network card writes into the socket's memory.
     is_zero_copy: bool,
+    /// The entries of the last burst; their memory is reused.
+    entries: Vec<libc::xdp_desc>,
     /// Packets taken.
     taken: u64,
     invalid: u64,
@@ -60,7 +62,7 @@ pub(crate) fn open(target: &Target, options: &LinkOptions, names: &Names) -> io:
     let link = link_of(asks.hardware(&target.name).unwrap_or(libc::ARPHRD_ETHER));
     let sockets = SocketMap::new(queues)?;
     // Another program's bytes in front of a packet hardly look like this.
-    let mark = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), target.index);
+    let mark = RandomState::new().hash_one(target.index);
     let mut all = vec![];
     let mut modes = vec![];
     for queue in 0..queues {
@@ -78,6 +80,36 @@ pub(crate) fn open(target: &Target, options: &LinkOptions, names: &Names) -> io:
         .notes
         .tell(Note::Method(target.name.clone(), format!("AF_XDP, {}, queues: {queues}", modes.join(", "))));
     Ok(all)
+}
+
+/// Binds a socket to a queue. The first attempt asks for zero copy and for packets in several pieces; drivers refuse what they
+/// cannot do, and the later attempts ask for less.
+fn bind(socket: &Socket, target: &Target, queue: u32) -> io::Result<()> {
+    let attempts = [libc::XDP_ZEROCOPY | libc::XDP_USE_SG, libc::XDP_ZEROCOPY, libc::XDP_USE_SG, 0];
+    let started = Instant::now();
+    loop {
+        let mut refused = io::Error::from(io::ErrorKind::Unsupported);
+        for flags in attempts {
+            let address = libc::sockaddr_xdp {
+                sxdp_family: libc::AF_XDP as u16,
+                sxdp_flags: flags | libc::XDP_USE_NEED_WAKEUP,
+                sxdp_ifindex: target.index,
+                sxdp_queue_id: queue,
+                sxdp_shared_umem_fd: 0,
+            };
+            match socket.bind(&address) {
+                Ok(()) => return Ok(()),
+                Err(error) => refused = error,
+            }
+            if refused.raw_os_error() == Some(libc::EBUSY) {
+                break;
+            }
+        }
+        if refused.raw_os_error() != Some(libc::EBUSY) || started.elapsed() > BUSY_MAX {
+            return Err(refused);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 impl XdpSocket {
@@ -103,30 +135,7 @@ impl XdpSocket {
         let mut fill = FillRing::map(&socket, &offsets, size)?;
         let receive = ReceiveRing::map(&socket, &offsets, size)?;
         fill.refill(&umem);
-        let address = |flags| libc::sockaddr_xdp {
-            sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags: flags | libc::XDP_USE_NEED_WAKEUP,
-            sxdp_ifindex: target.index,
-            sxdp_queue_id: queue,
-            sxdp_shared_umem_fd: 0,
-        };
-        // Zero copy, where the driver can; packets in several pieces, where the driver can.
-        let attempts =
-            [libc::XDP_ZEROCOPY | libc::XDP_USE_SG, libc::XDP_ZEROCOPY, libc::XDP_USE_SG, 0].map(address);
-        let started = Instant::now();
-        loop {
-            let bound = attempts.iter().try_fold(None, |_, address| match socket.bind(address) {
-                Ok(()) => Err(None),
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(Some(error)),
-                Err(error) => Ok(Some(error)),
-            });
-            match bound {
-                Err(None) => break,
-                Err(Some(_)) if started.elapsed() < BUSY_MAX => std::thread::sleep(Duration::from_millis(20)),
-                Err(Some(error)) | Ok(Some(error)) => return Err(error),
-                Ok(None) => unreachable!("there are attempts"),
-            }
-        }
+        bind(&socket, target, queue)?;
         let got = socket.get(SOL_XDP, libc::XDP_OPTIONS, libc::xdp_options { flags: 0 })?;
         let socket = Self {
             target: target.clone(),
@@ -141,6 +150,7 @@ impl XdpSocket {
             number: None,
             mark,
             is_zero_copy: got.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
+            entries: vec![],
             taken: 0,
             invalid: 0,
         };
@@ -222,11 +232,12 @@ impl LinkSocket for XdpSocket {
         SourceStats { received: self.taken + lost.dropped(), ..lost }
     }
 
-    fn fill(&mut self, burst: &mut Burst, numbers: &AtomicU64) -> io::Result<bool> {
+    fn fill(&mut self, burst: &mut Burst) -> io::Result<bool> {
         self.fill.refill(&self.umem);
-        let mut entries: Vec<libc::xdp_desc> = vec![];
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.clear();
         let mut is_in_pieces = false;
-        let invalid = self.receive.take_while(&self.umem, |entry| {
+        self.invalid += self.receive.take_while(&self.umem, |entry| {
             let goes_on = entry.options & libc::XDP_PKT_CONTD != 0;
             // A packet in pieces has a burst of its own.
             let wants = match entries.last() {
@@ -242,31 +253,35 @@ impl LinkSocket for XdpSocket {
             }
             wants
         });
-        self.invalid += invalid;
         // poll(2) wakes the kernel's side, if it sleeps.
-        if entries.is_empty() {
-            return Ok(false);
-        }
-        let (interface, clock) = (self.number(), system::clock());
-        if is_in_pieces {
-            let pieces = entries.iter().map(|entry| self.umem.bytes(entry.addr as usize, entry.len as usize));
-            let bytes = pieces.collect::<Option<Vec<_>>>().ok_or(io::ErrorKind::InvalidData)?.concat();
-            let length = bytes.len() as u32;
-            let first = self.describe(&entries[0], interface, clock);
-            self.umem.give_back(entries.iter().map(|entry| entry.addr));
-            burst.block = Arc::new(Block::shared(bytes));
-            burst.packets.push(PacketMeta { offset: 0, captured_bytes: length, wire_bytes: length, ..first });
-        } else {
+        if !entries.is_empty() {
+            let (interface, clock) = (self.number(), system::clock());
             let packets = entries.iter().map(|entry| self.describe(entry, interface, clock));
             burst.packets.extend(packets);
-            let frames = entries.iter().map(|entry| entry.addr).collect();
-            let memory = TakenFrames { umem: Arc::clone(&self.umem), frames };
-            burst.block = Arc::new(Block::foreign(Box::new(memory), Retention::Copy));
+            burst.block = Arc::new(if is_in_pieces {
+                join_pieces(&self.umem, &entries, &mut burst.packets)
+            } else {
+                let frames = entries.iter().map(|entry| entry.addr).collect();
+                let memory = TakenFrames { umem: Arc::clone(&self.umem), frames };
+                Block::foreign(Box::new(memory), Retention::Copy)
+            });
+            self.taken += burst.packets.len() as u64;
         }
-        let count = burst.packets.len() as u64;
-        self.taken += count;
-        let first = numbers.fetch_add(count, Ordering::Relaxed) + 1;
-        burst.packets.iter_mut().zip(first..).for_each(|(packet, number)| packet.number = number);
-        Ok(true)
+        self.entries = entries;
+        Ok(!burst.packets.is_empty())
     }
+}
+
+/// Copies the pieces of one packet to a block of its own, and gives their frames back. One packet of those described remains.
+fn join_pieces(umem: &Umem, pieces: &[libc::xdp_desc], packets: &mut Vec<PacketMeta>) -> Block {
+    let bytes = pieces.iter().filter_map(|piece| umem.bytes(piece.addr as usize, piece.len as usize));
+    let bytes = bytes.collect::<Vec<_>>().concat();
+    umem.give_back(pieces.iter().map(|piece| piece.addr));
+    packets.truncate(1);
+    for packet in packets {
+        packet.offset = 0;
+        packet.captured_bytes = bytes.len() as u32;
+        packet.wire_bytes = packet.captured_bytes;
+    }
+    Block::shared(bytes)
 }

@@ -95,7 +95,10 @@ pub(crate) fn read(
 ) -> Result<Poll, SourceError> {
     let began = stages.begin();
     let polled = source.poll(burst);
-    stages.end(Stage::Read, burst.packets.len(), began);
+    // A source that is idle has waited, and read nothing.
+    if !matches!(polled, Ok(Poll::Idle { .. })) {
+        stages.end(Stage::Read, burst.packets.len(), began);
+    }
     polled
 }
 
