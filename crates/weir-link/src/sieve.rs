@@ -150,9 +150,9 @@ impl Sieve {
                 break;
             }
             match (&self.place, &state.attachment) {
-                (Place::Sockets(sockets), _) => sockets.iter().try_for_each(|socket| {
-                    socket.set(SOL_SOCKET, libc::SO_ATTACH_BPF, &program.number())
-                })?,
+                (Place::Sockets(sockets), _) => sockets
+                    .iter()
+                    .try_for_each(|socket| socket.set(SOL_SOCKET, libc::SO_ATTACH_BPF, &program.number()))?,
                 (_, Some(attachment)) => attachment.replace(&program)?,
                 (_, None) => break,
             }

@@ -24,6 +24,37 @@ impl BpfInstruction {
     }
 }
 
+impl fmt::Display for BpfInstruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code, registers, offset, number } = *self;
+        let (to, from) = (registers & 15, registers >> 4);
+        let size = match code & 0x18 {
+            0x00 => "u32",
+            0x08 => "u16",
+            0x10 => "u8",
+            _ => "u64",
+        };
+        let operand = if code & 8 == 0 { format!("{number:#x}") } else { format!("r{from}") };
+        let sign = |names: [&'static str; 14]| names.get(usize::from(code >> 4)).copied().unwrap_or("?");
+        match code & 7 {
+            0 if code == 0x18 => write!(f, "r{to} = {number:#x} (lower half)"),
+            0 => write!(f, "     {number:#x} (upper half)"),
+            1 => write!(f, "r{to} = {size}[r{from} {offset:+}]"),
+            3 => write!(f, "{size}[r{to} {offset:+}] = r{from}"),
+            4 => write!(f, "r{to} = big-endian r{to} of {number} bits"),
+            5 if code == 5 => write!(f, "go {offset:+}"),
+            5 => {
+                let names = ["", "==", ">", ">=", "&", "!=", "", "", "", "", "<", "<=", "", ""];
+                write!(f, "go {offset:+} if r{to} {} {operand}", sign(names))
+            }
+            _ => {
+                let names = ["+=", "-=", "*=", "/=", "|=", "&=", "<<=", ">>=", "-", "%=", "^=", "=", "", ""];
+                write!(f, "r{to} {} {operand}", sign(names))
+            }
+        }
+    }
+}
+
 /// Makes the filters of some questions.
 pub trait KernelFilters: fmt::Debug + Send + Sync {
     /// The filter for frames of a link type. Each number gives a more exact filter than the one before, which the kernel takes longer

@@ -536,27 +536,19 @@ impl<'a> Select<'a> {
                 let (counter, turns) = (self.counter, u64::from((*max).min(self.turns)));
                 let then = self.edge(then);
                 let count = Operand::Register(counter);
-                self.test(
-                    compare(Condition::GreaterOrEqual, count, Operand::Number(turns)),
-                    Goal::End(true),
-                );
+                self.test(compare(Condition::GreaterOrEqual, count, Operand::Number(turns)), Goal::End(true));
                 self.next_part();
                 let (a, b) = (count, Operand::Number(1));
                 self.step(Step::Compute { to: counter, op: Arithmetic::Add, a, b });
                 self.parts[self.at].next = then;
             }
-            Terminator::Done { terms, .. } => {
-                match self.operand(*terms) {
-                    Operand::Number(terms) => self.parts[self.at].next = Goal::End(terms != 0),
-                    terms => {
-                        self.test(
-                            compare(Condition::Different, terms, Operand::Number(0)),
-                            Goal::End(true),
-                        );
-                        self.parts[self.at].next = Goal::End(false);
-                    }
+            Terminator::Done { terms, .. } => match self.operand(*terms) {
+                Operand::Number(terms) => self.parts[self.at].next = Goal::End(terms != 0),
+                terms => {
+                    self.test(compare(Condition::Different, terms, Operand::Number(0)), Goal::End(true));
+                    self.parts[self.at].next = Goal::End(false);
                 }
-            }
+            },
             Terminator::Lookup { .. } | Terminator::Restart | Terminator::Rejoin { .. } => {
                 return Err(Unfit("a flow"));
             }

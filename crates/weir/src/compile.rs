@@ -123,7 +123,7 @@ pub struct Compiled {
     /// The native program, whose machine code and intermediate form can be printed on demand.
     pub(crate) native: Option<Arc<weir_codegen::NativeProgram>>,
     /// The filters for the kernel.
-    pub(crate) kernel_filters: Option<Arc<dyn KernelFilters>>,
+    pub(crate) kernel_filters: Option<Arc<QuestionFilters>>,
     /// Constructors of worker parts, by question; `None` for questions without any.
     pub(crate) make_workers: Vec<Option<MakeQuestionWorker>>,
 }
@@ -162,8 +162,8 @@ impl Compiled {
     }
 
     /// The filters for the kernel, if the options ask for them; `None` if every packet is needed.
-    pub fn kernel_filters(&self) -> Option<&Arc<dyn KernelFilters>> {
-        self.kernel_filters.as_ref()
+    pub fn kernel_filters(&self) -> Option<Arc<dyn KernelFilters>> {
+        self.kernel_filters.clone().map(|filters| filters as Arc<dyn KernelFilters>)
     }
 
     /// The time that each step took.
@@ -523,16 +523,15 @@ impl Compiler {
             at_once: QuestionSet::EMPTY,
         };
         plan.verdicts = plan.verdict_bits();
-        let filters = || QuestionFilters {
+        let is_narrow = options.narrow && !trie.wants_every_packet();
+        let kernel_filters = is_narrow.then(|| QuestionFilters {
             questions: questions.clone(),
             trie: trie.clone(),
             program: Arc::clone(&plan.program),
             stack: stack.clone(),
             catalog: Arc::clone(&self.catalog),
             passes: passes.clone(),
-        };
-        let is_narrow = options.narrow && !trie.wants_every_packet();
-        let kernel_filters = is_narrow.then(|| Arc::new(filters()) as Arc<dyn KernelFilters>);
+        });
         if plan.holds_packets() {
             plan.share_with_held_packets();
         }
@@ -551,7 +550,7 @@ impl Compiler {
             timing,
             engine,
             native,
-            kernel_filters,
+            kernel_filters: kernel_filters.map(Arc::new),
             make_workers: vec![],
         })
     }

@@ -11,8 +11,9 @@ use weir_lang::model::Stack;
 use weir_packet::{KernelFilter, KernelFilters, LinkType};
 use weir_xdp::{Place, sink, translate};
 
-/// By number of the filter: iterations of the graph's loops that it does. It passes packets that need more.
-const TURNS: [u32; 3] = [2, 4, 8];
+/// By number of the filter: iterations of the graph's loops that it does, such as one for Ethernet, one for a VLAN tag and one for IP.
+/// It passes packets that need more.
+const TURNS: [u32; 2] = [3, 8];
 
 /// Makes the filters of compiled questions.
 pub(crate) struct QuestionFilters {

@@ -115,7 +115,7 @@ impl Workers {
         let (plan, parts) = (&compiled.plan, Arc::new(parts));
         for worker in &self.changes {
             // A worker that is done has no further results.
-            let filters = compiled.kernel_filters.clone();
+            let filters = compiled.kernel_filters();
             let _ = worker.send(Change { plan: Arc::clone(plan), parts: Arc::clone(&parts), filters });
         }
         let mut has_changed = vec![false; self.changes.len()];
