@@ -1,5 +1,5 @@
 //! Generators, oracles and fuzz entry points; for tests and fuzzers only. No crate depends on this one outside its tests;
-//! `xtask` takes [`Random`] and [`tshark`].
+//! `xtask` takes [`Random`], [`kernel`] and [`tshark`].
 //!
 //! | module | feature | generates | checks |
 //! |---|---|---|---|
@@ -12,6 +12,7 @@
 //! | [`filters`] | `language` | filters over all fields | |
 //! | [`capture`] | `capture` | | what a source promises; pcapng written and read again |
 //! | [`engines`] | `engines` | protocol texts, filters, packets | native code and passes against the interpreter |
+//! | [`kernel`] | `kernel` | | what filters in the kernel cost |
 //! | [`tshark`] | `tshark` | | bytes of connections and contents of files, as tshark has them |
 //!
 //! The functions named `fuzz_*` take any bytes and panic if a property does not hold. The fuzzers in `fuzz/` (at the
@@ -36,6 +37,8 @@ pub mod filters;
 pub mod frames;
 #[cfg(feature = "graph")]
 pub mod graph;
+#[cfg(feature = "kernel")]
+pub mod kernel;
 #[cfg(feature = "language")]
 pub mod language;
 mod random;

@@ -30,7 +30,7 @@ use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::{self, Catalog, Expr, Filter, Predicate};
 use weir_lang::model::Stack;
 use weir_lang::{ContextChanges, Library};
-use weir_packet::{KernelFilters, Timestamp};
+use weir_packet::{KernelFilters, LinkType, Timestamp};
 use weir_sessions::{
     ContentStore, ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting,
 };
@@ -167,6 +167,12 @@ impl Compiled {
     /// The filters for the kernel, if the options ask for them; `None` if every packet is needed.
     pub fn kernel_filters(&self) -> Option<Arc<dyn KernelFilters>> {
         self.kernel_filters.clone().map(|filters| filters as Arc<dyn KernelFilters>)
+    }
+
+    /// The graph of the filters for the kernel, for frames of a link type; for tests.
+    #[doc(hidden)]
+    pub fn kernel_graph(&self, link: LinkType) -> Option<Graph> {
+        self.kernel_filters.as_ref()?.graph(link)
     }
 
     /// The time that each step took.

@@ -16,6 +16,7 @@ mod attacks;
 mod cases;
 mod child;
 mod compile;
+mod kernel;
 mod questions;
 mod stages;
 mod table;
@@ -122,6 +123,12 @@ pub fn run(args: &[String]) -> Result {
         match attacks::table(&programs.weir, &programs.scratch)? {
             Some(table) => add(table),
             None => println!("not measured: {} (../shared/attack/gen.c, and cc)", attacks::TITLE),
+        }
+    }
+    if options.wants_whole(kernel::TITLE) {
+        match kernel::table() {
+            Ok(table) => add(table),
+            Err(why) => println!("not measured: {} ({why})", kernel::TITLE),
         }
     }
     let agrees = options.wants_whole(agreement::TITLE);

@@ -8,7 +8,7 @@
 use super::expr::is_truth;
 use super::groups::{Guarded, PredicateVars};
 use super::ranges::{literal_range, merge_ranges, within};
-use super::{LayerVars, Lower, sample};
+use super::{LayerVars, Lower};
 use crate::catalog::FieldKey;
 use crate::question::Decides;
 use crate::trie::{Node, NodeId, Trie};
@@ -31,7 +31,7 @@ pub(super) enum Above {
 
 /// What must hold of a predicate before a layer is parsed, so that the predicate can still hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Constraint {
+enum Constraint {
     /// Nothing.
     None,
     /// It cannot hold.
@@ -201,7 +201,10 @@ impl Lower<'_> {
         let key = self.catalog.key(predicate.field);
         let (op, negated) = (predicate.op, predicate.negated);
         if key == FieldKey::Sample {
-            return sample::constraint(op, negated);
+            // The number is 0 until it is known, and 0 is less than all other numbers: a comparison for less that holds may stop
+            // holding, and no other comparison is final before.
+            let is_less = matches!(op, FilterOp::Lt | FilterOp::Le) && !negated;
+            return if is_less { Constraint::Any } else { Constraint::None };
         }
         let may_come = key.layer().is_some_and(|l| self.may_come(layer, l, above));
         if mode == Decides::Packets {

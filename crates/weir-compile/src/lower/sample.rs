@@ -3,24 +3,13 @@
 
 use super::Lower;
 use super::groups::PredicateVars;
-use super::predicate::Constraint;
 use crate::catalog::{FieldKey, SAMPLES};
 use weir_ir::graph::{BinaryOp, Op, Type, Value};
-use weir_lang::filter::Op as FilterOp;
 use weir_lang::model::LayerId;
 
 /// Odd numbers that spread the bits of a word over the word. Workers are selected by other numbers: every worker gets its share of
 /// a sample.
 const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
-
-/// What must hold so that a predicate on the number can still hold. 0 is less than all other numbers: a comparison for less that
-/// holds for 0 may stop holding, and no other comparison is final before the number is known.
-pub(super) fn constraint(op: FilterOp, negated: bool) -> Constraint {
-    match op {
-        FilterOp::Lt | FilterOp::Le if !negated => Constraint::Any,
-        _ => Constraint::None,
-    }
-}
 
 impl Lower<'_> {
     /// Evaluates a predicate before the hosts are known.
