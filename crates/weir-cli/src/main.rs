@@ -41,6 +41,7 @@ mod host_names;
 mod input;
 mod memory;
 mod merged_logs;
+mod metrics;
 mod monitor;
 mod outlets;
 mod output;

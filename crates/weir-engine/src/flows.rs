@@ -475,6 +475,17 @@ impl Flows {
         })
     }
 
+    /// A connection that has not ended, and what its sessions fulfil.
+    pub fn live(&self, flow: FlowRef) -> Option<(FlowView<'_>, SessionVerdict)> {
+        let state = &self.tables[flow.table.index()];
+        if !state.layout.observed || !state.flows.is_live(flow.id) {
+            return None;
+        }
+        let (header, data) = state.flows.entry(flow.id);
+        let verdict = state.layout.verdict(&self.plan, data);
+        Some((FlowView::new(&*self.program, flow, header, data), verdict))
+    }
+
     /// The number of a flow's first packet.
     pub fn first_packet(&self, flow: FlowRef) -> u64 {
         self.tables[flow.table.index()].flows.entry(flow.id).0.first_packet

@@ -6,10 +6,10 @@
 pub struct Order {
     /// Number of the part of a burst, counted over all workers: a part ends where the clock moves to another tick.
     pub burst: u64,
-    /// 0: chunks that waited long enough; 1: flows that ended before the burst; 2: a packet of the burst; 3: the end
+    /// 0: chunks that waited long enough, reports that are due; 1: flows that ended before the burst; 2: a packet of the burst; 3: the end
     /// of the run.
     pub phase: u8,
-    /// Deadline of the flow (nanoseconds since 1970), or number of the packet.
+    /// Deadline of the flow or of its report (nanoseconds since 1970), or number of the packet.
     pub at: i64,
     /// Number of the flow's first packet.
     pub flow: u64,

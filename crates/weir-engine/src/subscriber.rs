@@ -203,6 +203,18 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, packet);
     }
 
+    /// Removes and returns the next question and connection of which a report is due at `now`, and since when (nanoseconds
+    /// since 1970). The subscriber named the time with an earlier packet of the connection.
+    fn next_due(&mut self, now: i64) -> Option<(usize, FlowRef, i64)> {
+        let _ = now;
+        None
+    }
+
+    /// A connection of which a report was due, and which matches the question by now.
+    fn tracked_due(&mut self, order: Order, question: usize, flow: &FlowView<'_>) {
+        let _ = (order, question, flow);
+    }
+
     /// A session of a tracked connection, whether the question's filter matches it or not.
     fn tracked_session(
         &mut self,

@@ -12,6 +12,7 @@ use crate::memory::Memory;
 use crate::packet_run::Lane;
 use crate::plan::Plan;
 use crate::ranks::Ranks;
+use crate::sets::Terms;
 use crate::sharing::{SharedTables, Sharing};
 use crate::stage::{Stage, Stages};
 use crate::stream::{Due, Moment};
@@ -80,6 +81,7 @@ impl<S: Subscriber> Worker<S> {
                 self.delivery.order = Order { burst, phase: 0, at: due.at, flow: due.first_packet };
                 self.flush_chunk(&due);
             }
+            self.report_due(burst, now);
             self.expiring = self.flows.expire(now);
             self.expiring.reverse();
         }
@@ -158,6 +160,16 @@ impl<S: Subscriber> Worker<S> {
 
     pub(crate) fn end_flow(&mut self, flow: FlowRef, reason: EndReason) {
         end_flow(&mut self.flows, &mut self.delivery, &mut self.effects, flow, reason);
+    }
+
+    /// Delivers the reports of connections that are due at `now`.
+    fn report_due(&mut self, burst: u64, now: i64) {
+        while let Some((question, flow, at)) = self.delivery.subscriber.next_due(now) {
+            let Some((view, verdict)) = self.flows.live(flow) else { continue };
+            self.delivery.order = Order { burst, phase: 0, at, flow: self.flows.first_packet(flow) };
+            let terms = self.flows.terms_of(flow);
+            self.delivery.tracked_due(question, Terms::of(&terms), &verdict, &view);
+        }
     }
 
     /// Delivers a chunk that has waited long enough.

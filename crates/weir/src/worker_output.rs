@@ -260,6 +260,21 @@ impl Subscriber for Collector {
         }
     }
 
+    fn next_due(&mut self, now: i64) -> Option<(usize, FlowRef, i64)> {
+        self.question_workers.iter_mut().enumerate().find_map(|(question, worker)| match worker {
+            QuestionWorker::Track(store) => store.next_due(now).map(|(flow, at)| (question, flow, at)),
+            _ => None,
+        })
+    }
+
+    fn tracked_due(&mut self, order: Order, question: usize, flow: &FlowView<'_>) {
+        let Some(QuestionWorker::Track(store)) = self.question_workers.get_mut(question) else { return };
+        if let Some(state) = store.report(flow.flow_ref()) {
+            let connection = Box::new(Connection::read(flow, &self.places[flow.table.index()]));
+            self.push(order, question, Item::Tracked { connection, state, is_over: false });
+        }
+    }
+
     fn tracked_session(
         &mut self,
         _order: Order,

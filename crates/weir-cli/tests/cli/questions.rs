@@ -133,6 +133,7 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "add-context" => "gtp.teid",
         "decode-as" => "tcp.port == 8443: tls",
         "bpf" | "stats" | "monitor" => "",
+        "metrics" => ":0",
         "control" => "",
         other => panic!("a value for --{other} of `weir run`"),
     };

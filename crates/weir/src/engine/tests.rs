@@ -7,6 +7,7 @@ use crate::item::{Flow, Item};
 use crate::outcome::Changes;
 use crate::stream_handler::erased;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_compile::Need;
@@ -367,7 +368,7 @@ fn due(every: Every, packets: &[(u64, u64, i64)]) -> Vec<usize> {
     let (mut at, mut begin, mut last) = (vec![], 0, packets[0].2);
     for end in 1..=packets.len() {
         let is_due = match every {
-            Every::Connection => false,
+            Every::Connection | Every::Within(_) => false,
             Every::Packets(most) => (end - begin) as u64 >= most,
             Every::Bytes(most) => packets[begin..end].iter().map(|packet| packet.1).sum::<u64>() >= most,
             Every::Nanoseconds(most) => (packets[end - 1].2 - last) as u64 >= most,
@@ -414,6 +415,46 @@ fn a_connection_is_given_as_often_as_was_asked() {
         let never = matches!(every, Every::Connection | Every::Nanoseconds(u64::MAX));
         assert_eq!(between == 0, never, "{every:?}");
     }
+}
+
+/// A connection is reported within the time after each packet, though no packet of it follows; and for any number of workers
+/// the same.
+#[test]
+fn a_connection_that_goes_on_is_reported_in_time() {
+    const LATE_NS: i64 = 140_000_000;
+    let reports = |within_ms: u64, workers: usize| {
+        let mut reports = vec![];
+        let mut engine = Engine::new();
+        engine
+            .subscribe_every(
+                Every::Within(within_ms * 1_000_000),
+                "tcp",
+                |connection: &crate::Connection, seen: &Tracked<Seen>| {
+                    reports.push((connection.uid.clone(), seen.0.clone(), connection.clone()));
+                },
+            )
+            .unwrap();
+        engine.run(&mut slow(64, || ()), workers).unwrap();
+        drop(engine);
+        reports
+    };
+    for within_ms in [1, 50, 1000] {
+        let all = reports(within_ms, 1);
+        assert!(all == reports(within_ms, 3), "{within_ms} ms");
+        let last: HashMap<&str, &Vec<_>> = all.iter().map(|(uid, seen, _)| (uid.as_str(), seen)).collect();
+        let end = all.iter().flat_map(|(_, seen, _)| seen).map(|packet| packet.2).max().expect("packets");
+        for (uid, packets) in last {
+            let of_this = || all.iter().filter(|(other, ..)| other == uid);
+            for (position, packet) in packets.iter().enumerate() {
+                let known = of_this().find(|(_, seen, _)| seen.len() > position).expect("it is reported");
+                let until = packet.2 + within_ms as i64 * 1_000_000 + LATE_NS;
+                let packet_after = |seen: &Vec<(u64, u64, i64)>| seen.last().is_some_and(|last| last.2 > until);
+                assert!(until >= end || !packet_after(&known.1), "{uid}, packet {position}, {within_ms} ms");
+            }
+        }
+    }
+    assert!(reports(1, 1).len() > reports(1000, 1).len());
+    assert!(reports(1000, 1).iter().all(|(_, seen, record)| seen.len() as u64 == record.packets.iter().sum()));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! callback when the connection ends, or at intervals.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 use weir_engine::FlowRef;
@@ -92,6 +92,11 @@ pub enum Every {
     Bytes(u64),
     /// With the first packet at least this many nanoseconds after the last delivery, and at the end of the connection.
     Nanoseconds(u64),
+    /// At most this many nanoseconds after each packet (and 0.13 s, by which timers are late), whether more packets come or
+    /// not, and at the end of the connection. One delivery stands for all packets since the last one. Only connections
+    /// that match the whole filter by then are delivered, so a filter such as `conn.duration > 5s` selects those that have
+    /// lasted for that time. For displays of what goes on.
+    Within(u64),
 }
 
 /// Creates the store of connection states.
@@ -102,6 +107,10 @@ pub(crate) trait TrackStore: Send {
     /// Processes a packet. Returns a state to deliver now, if one is due.
     fn packet(&mut self, packet: &TrackedPacket<'_>) -> Option<Arc<dyn Any + Send + Sync>>;
     fn session(&mut self, flow: FlowRef, session: &dyn Session);
+    /// Removes and returns the next connection of which a report is due at `now`, and since when.
+    fn next_due(&mut self, now: i64) -> Option<(FlowRef, i64)>;
+    /// The state of a connection, for a report.
+    fn report(&self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>>;
     /// Removes and returns the state of a connection that has ended.
     fn end(&mut self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>>;
 }
@@ -110,15 +119,48 @@ struct State<T> {
     tracked: T,
     /// The last delivery, as a number of packets or bytes, or as a time. `None` before the first packet.
     since: Option<u64>,
+    /// Since when a report is to come, nanoseconds since 1970, if the connection had packets after the last one.
+    waits_since: Option<i64>,
+}
+
+impl<T: Default> Default for State<T> {
+    fn default() -> Self {
+        Self { tracked: T::default(), since: None, waits_since: None }
+    }
 }
 
 struct Typed<T> {
     states: HashMap<FlowRef, State<T>>,
     every: Every,
+    /// The reports that are to come, in the order in which packets asked for them, and since when.
+    reports: VecDeque<(i64, FlowRef)>,
+    /// The run's clock, nanoseconds since 1970. The times of packets may be wrong.
+    now: i64,
 }
 
-pub(super) fn track_store<T: Track>(every: Every) -> Box<dyn TrackStore> {
-    Box::new(Typed::<T> { states: HashMap::new(), every })
+/// Reports of connections that have ended are removed from the queue if there are this many, and as many as others.
+const STALE_REPORTS_MAX: usize = 1024;
+
+impl<T: Track> Typed<T> {
+    /// Adds a report to come, unless the connection has one.
+    fn ask_for_report(&mut self, flow: FlowRef) {
+        let state = self.states.entry(flow).or_default();
+        if state.waits_since.is_some() {
+            return;
+        }
+        state.waits_since = Some(self.now);
+        self.reports.push_back((self.now, flow));
+        if self.reports.len() > 2 * self.states.len() + STALE_REPORTS_MAX {
+            let states = &self.states;
+            self.reports.retain(|(since, flow)| {
+                states.get(flow).is_some_and(|state| state.waits_since == Some(*since))
+            });
+        }
+    }
+}
+
+pub(crate) fn track_store<T: Track>(every: Every) -> Box<dyn TrackStore> {
+    Box::new(Typed::<T> { states: HashMap::new(), every, reports: VecDeque::new(), now: i64::MIN })
 }
 
 impl<T: Track> TrackStore for Typed<T> {
@@ -126,8 +168,11 @@ impl<T: Track> TrackStore for Typed<T> {
         let Timestamp(first) = packet.flow.first_time();
         let every = self.every;
         let since = if matches!(every, Every::Nanoseconds(_)) { first as u64 } else { 0 };
-        let state = self.states.entry(packet.flow.flow_ref());
-        let state = state.or_insert_with(|| State { tracked: T::default(), since: None });
+        let flow = packet.flow.flow_ref();
+        if matches!(every, Every::Within(_)) {
+            self.ask_for_report(flow);
+        }
+        let state = self.states.entry(flow).or_default();
         state.since.get_or_insert(since);
         let (meta, frame) = (packet.packet, packet.frame);
         let is_orig = !packet.from_responder;
@@ -138,8 +183,28 @@ impl<T: Track> TrackStore for Typed<T> {
     }
 
     fn session(&mut self, flow: FlowRef, session: &dyn Session) {
-        let state = self.states.entry(flow).or_insert_with(|| State { tracked: T::default(), since: None });
-        state.tracked.session(session);
+        self.states.entry(flow).or_default().tracked.session(session);
+    }
+
+    fn next_due(&mut self, now: i64) -> Option<(FlowRef, i64)> {
+        let Every::Within(ns) = self.every else { return None };
+        self.now = now;
+        // If the clock was set back, nothing waits longer for that.
+        let is_due = |since: i64| now < since || now.saturating_sub(since) as u64 >= ns;
+        while let Some((since, flow)) = self.reports.pop_front_if(|(since, _)| is_due(*since)) {
+            // The connection may have ended, and another one may have its place.
+            let state = self.states.get_mut(&flow).filter(|state| state.waits_since == Some(since));
+            if let Some(state) = state {
+                state.waits_since = None;
+                return Some((flow, since.saturating_add_unsigned(ns)));
+            }
+        }
+        None
+    }
+
+    fn report(&self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>> {
+        let tracked = self.states.get(&flow)?.tracked.clone();
+        Some(Arc::new(Tracked { state: tracked }))
     }
 
     fn end(&mut self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>> {
@@ -152,7 +217,7 @@ impl<T> State<T> {
     fn is_due(&mut self, every: Every, packet: &PacketMeta) -> bool {
         let since = self.since.get_or_insert(0);
         let (step, limit) = match every {
-            Every::Connection => return false,
+            Every::Connection | Every::Within(_) => return false,
             Every::Packets(packets) => (1, packets),
             Every::Bytes(bytes) => (u64::from(packet.wire_bytes), bytes),
             Every::Nanoseconds(ns) => {
