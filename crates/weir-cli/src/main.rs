@@ -68,6 +68,7 @@ mod summary;
 mod summary_question;
 mod tagged_sink;
 mod terminal;
+mod top;
 mod totals;
 mod view;
 mod words;

@@ -197,7 +197,13 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// Delivers a report of a connection that is due, if the connection matches the question as far as is known now.
-    pub fn tracked_due(&mut self, question: usize, terms: Terms<'_>, verdict: &SessionVerdict, flow: &FlowView<'_>) {
+    pub fn tracked_due(
+        &mut self,
+        question: usize,
+        terms: Terms<'_>,
+        verdict: &SessionVerdict,
+        flow: &FlowView<'_>,
+    ) {
         let held = self.matcher.record(flow);
         if self.matcher.connection(terms, verdict, &held).contains(question) {
             self.subscriber.tracked_due(self.order, question, flow);

@@ -90,7 +90,9 @@ fn write_family(text: &mut String, family: &Family, format: Exposition) -> std::
     }
     for (label, value) in samples {
         match label {
-            Some((label, of)) => writeln!(text, "{name}{ending}{{{label}=\"{}\"}} {value}", escaped(of, true))?,
+            Some((label, of)) => {
+                writeln!(text, "{name}{ending}{{{label}=\"{}\"}} {value}", escaped(of, true))?
+            }
             None => writeln!(text, "{name}{ending} {value}")?,
         }
     }

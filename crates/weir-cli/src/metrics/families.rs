@@ -48,8 +48,9 @@ fn packets(glance: &Glance) -> Vec<Family> {
     let received = counters.packet.packets + source.dropped();
     let drops = DropReason::ALL.iter().map(|&reason| (reason.label().to_string(), counters.drops.of(reason)));
     let drops = drops.chain(lost(source).map(|(reason, count)| (reason.to_string(), count)));
-    let stopped =
-        DropReason::ALL.iter().map(|&reason| ("reason", reason.label().to_string(), counters.met.of(reason) as f64));
+    let stopped = DropReason::ALL
+        .iter()
+        .map(|&reason| ("reason", reason.label().to_string(), counters.met.of(reason) as f64));
     let received = one(
         "weir_packets_received",
         Kind::Counter,
@@ -103,7 +104,8 @@ fn engine(glance: &Glance) -> Vec<Family> {
         one("weir_flows_active", Kind::Gauge, "Flows that have not ended.", *flows as f64),
         labelled("weir_memory_bytes", Kind::Gauge, "Memory in use, by owner.", memory),
     ];
-    let sequence = counters.sequence.iter().map(|(name, value, help)| (format!("sequence_{name}"), value, help));
+    let sequence =
+        counters.sequence.iter().map(|(name, value, help)| (format!("sequence_{name}"), value, help));
     let others = counters.flow.iter().chain(counters.session.iter()).chain(counters.stream.iter());
     let others = others.chain(counters.message.iter()).chain(counters.event.iter());
     let others = others.map(|(name, value, help)| (name.to_string(), value, help));

@@ -1,0 +1,150 @@
+//! `weir top`: a screen that shows the traffic while it comes.
+//!
+//! - `questions.rs`: the questions to the engine; their answers are added to the `Traffic`, `traffic.rs`
+//! - `app.rs`: the state of the screen, and what keys do; `keys.rs`: keys of the terminal
+//! - `panes.rs`: the tables; `sheet.rs`: the sorted part that is shown; `history.rs`: rates
+//! - `view.rs`: draws all this
+//! - `recording.rs`: the packets of a connection as a file
+//! - `live.rs`: what the screen asks of the run
+//!
+//! The engine runs on the main thread, the screen on one of its own.
+
+mod app;
+mod history;
+mod keys;
+mod live;
+mod panes;
+mod questions;
+mod recording;
+mod sheet;
+mod traffic;
+mod view;
+
+use crate::args::Input;
+use crate::captures::Ender;
+use crate::control::Service;
+use crate::failure::Failure;
+use crate::question_set::QuestionSet;
+use crate::report;
+use crate::runner::{self, Runner};
+use crate::spec::Stdout;
+use crate::subcommand::Subcommand;
+use crate::{input, metrics, terminal};
+use app::App;
+use live::Live;
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use traffic::Traffic;
+use weir::{Engine, Watch};
+
+/// Time between two drawings without a key.
+const DRAW_PERIOD: Duration = Duration::from_millis(250);
+
+/// Shows the traffic that matches the filter, until `q` is pressed or a signal comes.
+///
+/// # Errors
+/// Standard output is no terminal; mistakes in the filter; the captures cannot be opened.
+pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitCode, Failure> {
+    if !io::stdout().is_terminal() {
+        return Err(Failure::new(
+            "weir top draws on a terminal, and standard output is none: `weir stats` prints a report, and --monitor (with \
+             any other command) a line each second",
+        ));
+    }
+    if input.read.is_empty() && input.interface.is_empty() {
+        return Err(Failure::new(
+            "no input: name an interface, as in `weir top -i eth0`, or a capture file, as in `weir top FILE`",
+        ));
+    }
+    if input.monitor {
+        return Err(Failure::new(
+            "--monitor prints lines where weir top draws: its first line says the same",
+        ));
+    }
+    let first_time =
+        if filter.contains("frame.time_relative") { weir::io::first_time(&input.read) } else { None };
+    let watch = Watch::default();
+    let options = input::options(&input.program, Some(input))?;
+    let options = weir::Options { first_time, watch: Some(watch.clone()), ..options };
+    let compiler = input::compiler(&input.program.stack)?;
+    input::check_files(input, &compiler)?;
+    let set = Arc::new(QuestionSet::new(input.clone(), compiler, commands, Stdout::Shared));
+    let mut engine = Engine::with(set.compiler.clone(), options);
+    let traffic = Arc::<Mutex<Traffic>>::default();
+    let receiver = questions::Receiver::new(&set.compiler, Arc::clone(&traffic));
+    let shown = engine.subscribe_questions(questions::questions(&set.compiler, filter), receiver)?;
+    let compiled = engine.compile()?;
+    runner::warn(&compiled);
+    if let Some(address) = &input.metrics {
+        metrics::serve(address, watch.clone(), set.totals.clone())?;
+    }
+    // With a control, requests and signals do not wait for packets, and a signal is the normal end.
+    let runner = Runner {
+        input,
+        findings: &set.findings,
+        has_control: true,
+        lost_bytes: false,
+        stats: terminal::is_verbose(),
+        notes: &[],
+    };
+    let captures = runner.open()?;
+    let ender = captures.ender();
+    let service = Service { control: engine.control(), set: Arc::clone(&set) };
+    let live = Live::new(service, shown, Arc::clone(&traffic));
+    let mut app = App::new(live, Arc::clone(&traffic), watch, source(input), filter.to_string());
+    app.is_colored = terminal::stdout_color();
+    terminal::hold();
+    let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &ender));
+    let screen = screen.map_err(Failure::new)?;
+    let outcome = runner.run_over(captures, Instant::now(), &mut engine, &compiled);
+    traffic.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+    let shown = screen.join();
+    terminal::release();
+    let blocked = set.outlets.wait();
+    let ran = runner.report(&compiled, outcome);
+    let is_lost = report::lost_rows(&set.totals.losses(), &blocked, false);
+    match (shown, set.totals.take_fault()) {
+        (Err(panic), _) => std::panic::resume_unwind(panic),
+        (Ok(Err(error)), _) => Err(Failure::new(format!("the terminal: {error}"))),
+        (_, Some(fault)) => Err(fault),
+        _ => Ok(if is_lost { ExitCode::from(2) } else { ran.status }),
+    }
+}
+
+/// The names of the captures.
+fn source(input: &Input) -> String {
+    let files = input.read.iter().map(|file| file.to_string_lossy().into_owned());
+    input.interface.iter().cloned().chain(files).collect::<Vec<_>>().join(" ")
+}
+
+/// Ends the run when the screen ends, whatever the reason.
+struct EndRun<'a>(&'a Ender);
+
+impl Drop for EndRun<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Draws the screen until it is left.
+fn show(mut app: App<Live>, ender: &Ender) -> io::Result<()> {
+    let _end = EndRun(ender);
+    // Panics of any thread restore the terminal, too.
+    let mut terminal = ratatui::try_init()?;
+    let mut draw = || -> io::Result<()> {
+        while !ender.has_ended() {
+            let height = terminal.size()?.height;
+            app.refresh(Instant::now(), view::table_lines(height));
+            terminal.draw(|frame| view::draw(&app, frame))?;
+            if !keys::wait(DRAW_PERIOD)?.into_iter().all(|key| app.press(key)) {
+                break;
+            }
+        }
+        app.finish().map_err(io::Error::other)
+    };
+    let shown = draw();
+    ratatui::try_restore()?;
+    shown
+}

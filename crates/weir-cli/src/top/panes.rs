@@ -1,0 +1,179 @@
+//! The tables of `weir top`: their columns, and the values of their rows.
+
+use super::sheet::{Cell, Column, Selection, Sheet, Sort};
+use super::traffic::{Known, Sum, Traffic};
+use std::net::{IpAddr, SocketAddr};
+use weir::packet::DropReason;
+use weir::{Connection, Glance, Hosts};
+
+/// A table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pane {
+    Connections,
+    Hosts,
+    Names,
+    Protocols,
+    Drops,
+}
+
+const fn column(name: &'static str, width: u16) -> Column {
+    Column { name, width }
+}
+
+/// The columns of sums.
+const SUMS: [Column; 3] = [column("bytes", 8), column("packets", 9), column("conns", 7)];
+
+impl Pane {
+    /// The tables, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Connections, Self::Hosts, Self::Names, Self::Protocols, Self::Drops];
+
+    /// The heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::Hosts => "hosts",
+            Self::Names => "names",
+            Self::Protocols => "protocols",
+            Self::Drops => "drops",
+        }
+    }
+
+    /// The columns.
+    pub fn columns(self) -> &'static [Column] {
+        const CONNECTIONS: &[Column] = &[
+            column("bytes", 8),
+            column("bit/s", 7),
+            column("packets", 8),
+            column("secs", 7),
+            column("state", 6),
+            column("proto", 5),
+            column("service", 8),
+            column("client", 21),
+            column("server", 21),
+            column("uid", 18),
+        ];
+        const HOSTS: &[Column] = &[SUMS[0], SUMS[1], SUMS[2], column("host", 0)];
+        const NAMES: &[Column] = &[column("sessions", 9), column("protocol", 9), column("name", 0)];
+        const PROTOCOLS: &[Column] = &[SUMS[0], SUMS[1], SUMS[2], column("protocol", 0)];
+        const DROPS: &[Column] = &[column("packets", 12), column("reason", 18), column("meaning", 0)];
+        match self {
+            Self::Connections => CONNECTIONS,
+            Self::Hosts => HOSTS,
+            Self::Names => NAMES,
+            Self::Protocols => PROTOCOLS,
+            Self::Drops => DROPS,
+        }
+    }
+
+    /// The part of the table that fits into so many lines.
+    pub fn sheet(
+        self,
+        traffic: &Traffic,
+        glance: &Glance,
+        sort: Sort,
+        (selection, height): (&Selection, usize),
+    ) -> Sheet {
+        let (view, page) = ((self.columns().len(), sort), (selection, height));
+        match self {
+            Self::Connections => {
+                let of = |known: &&Known, column| connection(known, traffic.now, column);
+                let id = |known: &&Known| known.record.uid.clone();
+                Sheet::of(traffic.connections.values().collect(), view, of, id, page)
+            }
+            Self::Hosts => {
+                let all = traffic.hosts.top(usize::MAX, |sum: &Sum| sum.bytes);
+                let mut all: Vec<_> = all.into_iter().map(|(host, sum)| (host.to_string(), sum)).collect();
+                all.extend(beyond(traffic.hosts.beyond));
+                Sheet::of(all, view, sum, |(host, _)| host.clone(), page)
+            }
+            Self::Names => {
+                let mut all = traffic.names.top(usize::MAX, |sum: &Sum| sum.count);
+                let (beyond, more) =
+                    (beyond(traffic.names.beyond), |(name, sum)| ((String::new(), name), sum));
+                all.extend(beyond.map(more));
+                let of = |((protocol, name), sum): &((String, String), Sum), column| match column {
+                    0 => Cell::Number(sum.count),
+                    1 => Cell::Text(protocol.clone()),
+                    _ => Cell::Text(name.clone()),
+                };
+                Sheet::of(all, view, of, |((protocol, name), _)| format!("{protocol} {name}"), page)
+            }
+            Self::Protocols => {
+                let mut all = traffic.protocols.top(usize::MAX, |sum: &Sum| sum.bytes);
+                all.retain(|(_, sum)| *sum != Sum::default());
+                all.extend(beyond(traffic.protocols.beyond));
+                Sheet::of(all, view, sum, |(protocol, _)| protocol.clone(), page)
+            }
+            Self::Drops => {
+                let of = |&(reason, packets, meaning): &(&str, u64, &str), column| match column {
+                    0 => Cell::Number(packets),
+                    1 => Cell::Text(reason.to_string()),
+                    _ => Cell::Text(meaning.to_string()),
+                };
+                Sheet::of(drops(glance), view, of, |(reason, ..)| reason.to_string(), page)
+            }
+        }
+    }
+}
+
+/// The row of what is beyond the bound of a table, if there is anything.
+fn beyond(sum: Sum) -> Option<(String, Sum)> {
+    (sum != Sum::default()).then(|| ("(beyond the bound)".to_string(), sum))
+}
+
+fn sum((name, sum): &(String, Sum), column: usize) -> Cell {
+    match column {
+        0 => Cell::Bytes(sum.bytes),
+        1 => Cell::Number(sum.packets),
+        2 => Cell::Number(sum.count),
+        _ => Cell::Text(name.clone()),
+    }
+}
+
+fn connection(known: &Known, now: i64, column: usize) -> Cell {
+    let record = &known.record;
+    match column {
+        0 => Cell::Bytes(known.bytes()),
+        1 => Cell::BitsPerSecond(known.rate(now)),
+        2 => Cell::Number(known.packets()),
+        3 => Cell::Seconds(record.duration_ns.unwrap_or(0) as f64 / 1e9),
+        // Zeek's state is what the connection looks like so far.
+        4 if known.is_over => Cell::Text(record.conn_state.to_string()),
+        4 => Cell::Text("open".to_string()),
+        5 => Cell::Text(record.proto.to_string()),
+        6 => Cell::Text(record.service.as_deref().unwrap_or("-").to_string()),
+        7 => Cell::Text(end(record, record.orig_h, record.orig_p)),
+        8 => Cell::Text(end(record, record.resp_h, record.resp_p)),
+        _ => Cell::Text(record.uid.clone()),
+    }
+}
+
+/// Address and port.
+fn end(record: &Connection, address: IpAddr, port: u32) -> String {
+    match (record.hosts, u16::try_from(port)) {
+        (Hosts::Addresses, Ok(port)) if record.proto != "icmp" => SocketAddr::new(address, port).to_string(),
+        (Hosts::Addresses, _) => address.to_string(),
+        _ => format!("{port}"),
+    }
+}
+
+/// Packets that no question received, by reason, and those that the source lost.
+fn drops(glance: &Glance) -> Vec<(&'static str, u64, &'static str)> {
+    let dropped = DropReason::ALL
+        .iter()
+        .map(|&reason| (reason.label(), glance.counters.drops.of(reason), reason.doc()));
+    let source = &glance.source;
+    let lost = [
+        ("source_ring_full", source.ring_full, "The ring between the kernel and Weir was full."),
+        ("source_no_buffer", source.no_buffer, "There was no free memory to receive into."),
+        (
+            "source_refused",
+            source.refused,
+            "The kernel could not pass the packet, for instance because of its length.",
+        ),
+        ("source_invalid", source.invalid, "The kernel's description of the packet was invalid."),
+    ];
+    let filtered =
+        ("(filtered)", glance.counters.packet.filtered, "Processed to the end; the filter does not match.");
+    dropped.chain(lost).chain([filtered]).collect()
+}
