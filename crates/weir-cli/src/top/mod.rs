@@ -32,7 +32,9 @@ use crate::subcommand::Subcommand;
 use crate::{input, metrics, terminal};
 use app::App;
 use live::Live;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -113,9 +115,10 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
     }
 }
 
-/// The names of the captures.
+/// The names of the captures, without the folders of files.
 fn source(input: &Input) -> String {
-    let files = input.read.iter().map(|file| file.to_string_lossy().into_owned());
+    let name = |file: &OsString| Path::new(file).file_name().unwrap_or(file).to_string_lossy().into_owned();
+    let files = input.read.iter().map(name);
     input.interface.iter().cloned().chain(files).collect::<Vec<_>>().join(" ")
 }
 

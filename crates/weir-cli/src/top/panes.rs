@@ -16,12 +16,20 @@ pub enum Pane {
     Drops,
 }
 
-const fn column(name: &'static str, width: u16) -> Column {
-    Column { name, width }
+const fn number(name: &'static str, width: u16) -> Column {
+    Column { name, width, is_right: true, grows: false }
+}
+
+const fn text(name: &'static str, width: u16) -> Column {
+    Column { name, width, is_right: false, grows: false }
+}
+
+const fn long_text(name: &'static str, width: u16) -> Column {
+    Column { grows: true, ..text(name, width) }
 }
 
 /// The columns of sums.
-const SUMS: [Column; 3] = [column("bytes", 8), column("packets", 9), column("conns", 7)];
+const SUMS: [Column; 3] = [number("bytes", 8), number("packets", 9), number("conns", 7)];
 
 impl Pane {
     /// The tables, in the order of their numbers.
@@ -40,22 +48,23 @@ impl Pane {
 
     /// The columns.
     pub fn columns(self) -> &'static [Column] {
+        // On a narrow terminal the last ones are left out.
         const CONNECTIONS: &[Column] = &[
-            column("bytes", 8),
-            column("bit/s", 7),
-            column("packets", 8),
-            column("secs", 7),
-            column("state", 6),
-            column("proto", 5),
-            column("service", 8),
-            column("client", 21),
-            column("server", 21),
-            column("uid", 18),
+            number("bytes", 8),
+            number("bit/s", 7),
+            long_text("client", 21),
+            long_text("server", 21),
+            text("service", 8),
+            text("state", 6),
+            text("proto", 6),
+            number("packets", 8),
+            number("secs", 7),
+            text("uid", 18),
         ];
-        const HOSTS: &[Column] = &[SUMS[0], SUMS[1], SUMS[2], column("host", 0)];
-        const NAMES: &[Column] = &[column("sessions", 9), column("protocol", 9), column("name", 0)];
-        const PROTOCOLS: &[Column] = &[SUMS[0], SUMS[1], SUMS[2], column("protocol", 0)];
-        const DROPS: &[Column] = &[column("packets", 12), column("reason", 18), column("meaning", 0)];
+        const HOSTS: &[Column] = &[SUMS[0], SUMS[1], SUMS[2], long_text("host", 15)];
+        const NAMES: &[Column] = &[number("sessions", 9), text("protocol", 9), long_text("name", 10)];
+        const PROTOCOLS: &[Column] = &[SUMS[0], SUMS[1], SUMS[2], long_text("protocol", 12)];
+        const DROPS: &[Column] = &[number("packets", 12), text("reason", 18), long_text("meaning", 20)];
         match self {
             Self::Connections => CONNECTIONS,
             Self::Hosts => HOSTS,
@@ -135,15 +144,15 @@ fn connection(known: &Known, now: i64, column: usize) -> Cell {
     match column {
         0 => Cell::Bytes(known.bytes()),
         1 => Cell::BitsPerSecond(known.rate(now)),
-        2 => Cell::Number(known.packets()),
-        3 => Cell::Seconds(record.duration_ns.unwrap_or(0) as f64 / 1e9),
-        // Zeek's state is what the connection looks like so far.
-        4 if known.is_over => Cell::Text(record.conn_state.to_string()),
-        4 => Cell::Text("open".to_string()),
-        5 => Cell::Text(record.proto.to_string()),
-        6 => Cell::Text(record.service.as_deref().unwrap_or("-").to_string()),
-        7 => Cell::Text(end(record, record.orig_h, record.orig_p)),
-        8 => Cell::Text(end(record, record.resp_h, record.resp_p)),
+        2 => Cell::Text(end(record, record.orig_h, record.orig_p)),
+        3 => Cell::Text(end(record, record.resp_h, record.resp_p)),
+        4 => Cell::Text(record.service.as_deref().unwrap_or("-").to_string()),
+        // Zeek's state of a connection that goes on says how it would end.
+        5 if known.is_over => Cell::Text(record.conn_state.to_string()),
+        5 => Cell::Text("open".to_string()),
+        6 => Cell::Text(record.proto.to_string()),
+        7 => Cell::Number(known.packets()),
+        8 => Cell::Seconds(record.duration_ns.unwrap_or(0) as f64 / 1e9),
         _ => Cell::Text(record.uid.clone()),
     }
 }

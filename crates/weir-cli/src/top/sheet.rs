@@ -8,8 +8,23 @@ use std::ops::Range;
 pub struct Column {
     /// The heading.
     pub name: &'static str,
-    /// Characters that the column needs. The last column takes the rest of the line.
+    /// Characters that the column needs.
     pub width: u16,
+    /// Whether the values are at the right edge.
+    pub is_right: bool,
+    /// Whether the column takes more characters if there are more.
+    pub grows: bool,
+}
+
+/// As many columns as fit into a line of this width, the first one in any case. Between two columns is a blank.
+pub fn fitting(columns: &[Column], width: u16) -> &[Column] {
+    let mut used = 0;
+    let fits = |column: &&Column| {
+        used += column.width + 1;
+        used <= width + 1
+    };
+    let count = columns.iter().take_while(fits).count();
+    &columns[..count.max(1)]
 }
 
 /// A value, with its unit.
@@ -33,11 +48,6 @@ impl Cell {
             Self::BitsPerSecond(rate) => scaled(*rate),
             Self::Seconds(seconds) => format!("{seconds:.1}"),
         }
-    }
-
-    /// Whether the value is written at the right edge of its column.
-    pub fn is_number(&self) -> bool {
-        !matches!(self, Self::Text(_))
     }
 
     fn number(&self) -> f64 {

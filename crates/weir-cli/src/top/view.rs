@@ -3,7 +3,7 @@
 use super::app::{App, Mode, Run};
 use super::history::Rates;
 use super::panes::Pane;
-use super::sheet::scaled;
+use super::sheet::{Column, fitting, scaled};
 use crate::terminal;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -19,6 +19,9 @@ const LINES_MIN: u16 = 16;
 
 /// Lines beside the rows of the table: status, filter, names of the tables, heading, last line.
 const OTHER_LINES: u16 = 5;
+
+/// Characters for the names of the captures in the first line.
+const SOURCE_MAX: usize = 16;
 
 const HELP: &str = "\
 1-5 tab    another table              up down page  select a row
@@ -75,19 +78,27 @@ fn status_line<R: Run>(app: &App<R>) -> String {
     let share = source.dropped() as f64 * 100.0 / source.received.max(1) as f64;
     let memory: u64 = app.glance.memory.iter().map(|(_, bytes, _)| bytes).sum();
     let state = match (app.is_paused(), app.is_over) {
-        (true, _) => "  PAUSED",
-        (_, true) => "  END",
+        (true, _) => "PAUSED  ",
+        (_, true) => "END  ",
         _ => "",
     };
     format!(
-        "{}  {}pps  {}bit/s  lost {} ({share:.2} %)  flows {}  memory {}B{state}",
-        weir::packet::printable(&app.source, &[]),
+        "{state}{}  {}pps  {}bit/s  lost {} ({share:.2} %)  flows {}  memory {}B",
+        cut(&weir::packet::printable(&app.source, &[])),
         scaled(packets),
         scaled(bits),
         source.dropped(),
         app.glance.flows,
         scaled(memory as f64),
     )
+}
+
+/// The names of the captures, if they are not too long.
+fn cut(names: &str) -> String {
+    match names.chars().count() > SOURCE_MAX {
+        true => names.chars().take(SOURCE_MAX - 1).chain(['…']).collect(),
+        false => names.to_string(),
+    }
 }
 
 const PROMPT: &str = "filter: ";
@@ -124,30 +135,32 @@ fn tabs_line<R: Run>(app: &App<R>) -> Line<'static> {
 
 fn draw_table<R: Run>(app: &App<R>, frame: &mut Frame<'_>, area: Rect) {
     let Some(sheet) = &app.sheet else { return };
-    let (columns, sort) = (app.pane.columns(), app.sort());
-    let heading = |(index, column): (usize, &super::sheet::Column)| {
+    let (columns, sort) = (fitting(app.pane.columns(), area.width), app.sort());
+    let heading = |(index, column): (usize, &Column)| {
         let mark = match (index == sort.column, sort.is_descending) {
             (false, _) => "",
             (true, true) => "↓",
             (true, false) => "↑",
         };
         let style = if index == sort.column { strong().add_modifier(Modifier::UNDERLINED) } else { strong() };
-        Cell::new(format!("{}{mark}", column.name)).style(style)
+        Cell::new(aligned(column, format!("{}{mark}", column.name))).style(style)
     };
     let header = Row::new(columns.iter().enumerate().map(heading));
     let rows = sheet.rows.iter().enumerate().map(|(index, (_, cells))| {
-        let cells = cells.iter().map(|cell| {
-            let text = Line::raw(cell.text());
-            Cell::new(if cell.is_number() { text.right_aligned() } else { text })
-        });
+        let cells = columns.iter().zip(cells).map(|(column, cell)| Cell::new(aligned(column, cell.text())));
         let is_selected = sheet.first + index == sheet.selected;
         Row::new(cells).style(if is_selected { reversed() } else { Style::new() })
     });
-    let widths = columns.iter().map(|column| match column.width {
-        0 => Constraint::Fill(1),
-        width => Constraint::Length(width),
+    let widths = columns.iter().map(|column| match column.grows {
+        true => Constraint::Min(column.width),
+        false => Constraint::Length(column.width),
     });
     frame.render_widget(Table::new(rows, widths).header(header), area);
+}
+
+fn aligned(column: &Column, text: String) -> Line<'static> {
+    let line = Line::raw(text);
+    if column.is_right { line.right_aligned() } else { line }
 }
 
 fn last_line<R: Run>(app: &App<R>) -> Line<'static> {
