@@ -147,9 +147,9 @@ fn connection(known: &Known, now: i64, column: usize) -> Cell {
         2 => Cell::Text(end(record, record.orig_h, record.orig_p)),
         3 => Cell::Text(end(record, record.resp_h, record.resp_p)),
         4 => Cell::Text(record.service.as_deref().unwrap_or("-").to_string()),
-        // Zeek's state of a connection that goes on says how it would end.
-        5 if known.is_over => Cell::Text(record.conn_state.to_string()),
-        5 => Cell::Text("open".to_string()),
+        // An open connection of TCP is S1; of one that has ended, the state has a mark.
+        5 if known.is_over => Cell::Text(format!("{}.", record.conn_state)),
+        5 => Cell::Text(record.conn_state.to_string()),
         6 => Cell::Text(record.proto.to_string()),
         7 => Cell::Number(known.packets()),
         8 => Cell::Seconds(record.duration_ns.unwrap_or(0) as f64 / 1e9),

@@ -1,13 +1,10 @@
 //! The questions behind `weir top`, and the receiver of their answers.
 
-use super::traffic::Traffic;
+use super::traffic::{REPORT_NS, Traffic};
 use crate::summary::{SERVER_NAMES, ServerNames};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir::sessions::SessionRegistry;
 use weir::{Compiler, Every, Item, Need, Next, Question, Shape, TakeItems, Want};
-
-/// A connection is reported within this time after each packet, nanoseconds.
-const WITHIN_NS: u64 = 1_000_000_000;
 
 /// The columns that hold names of servers: those of sessions with the server, and those that DNS asks for.
 fn names(registry: &SessionRegistry) -> ServerNames {
@@ -20,7 +17,7 @@ pub fn questions(compiler: &Compiler, filter: &str) -> Vec<Question> {
     let want = Want::Sessions(protocols);
     let ask = weir::Ask { filter: filter.to_string(), need: Need::default(), want };
     let sessions = Question::new(ask, Shape { rows: Some(protocols), ..Shape::default() });
-    vec![Question::of_records(filter, Every::Within(WITHIN_NS)), sessions]
+    vec![Question::of_records(filter, Every::Within(REPORT_NS as u64)), sessions]
 }
 
 /// Adds answers to the traffic, as long as its filter is that of the questions.

@@ -11,6 +11,9 @@ const ENTRIES_MAX: usize = 1 << 16;
 /// Bytes of a name.
 const NAME_BYTES_MAX: usize = 255;
 
+/// A connection is reported within this time after each packet, nanoseconds.
+pub const REPORT_NS: i64 = 1_000_000_000;
+
 /// A connection without a packet for this time has the rate 0, nanoseconds.
 const STALE_NS: i64 = 3_000_000_000;
 
@@ -129,10 +132,10 @@ impl Traffic {
             return;
         }
         let before = self.connections.get(&record.uid).filter(|_| is_known);
-        let none = ([0; 2], [0; 2], 0.0, record.ts.0);
-        let (packets, bytes, rate, since) = before.map_or(none, |known| {
-            let Known { record, rate, .. } = known;
-            (record.packets, record.ip_bytes, *rate, last_time(record))
+        let none = ([0; 2], [0; 2], record.ts.0);
+        let (packets, bytes, since) = before.map_or(none, |known| {
+            let record = &known.record;
+            (record.packets, record.ip_bytes, last_time(record))
         });
         let grown =
             |now: [u64; 2], before: [u64; 2]| [0, 1].map(|side| now[side].saturating_sub(before[side]));
@@ -151,9 +154,10 @@ impl Traffic {
             self.protocols.of(protocol(&record)).add(sum);
         }
         self.count(&record, packets, bytes, u64::from(!is_known));
-        let passed = last - since;
+        // A report may stand for a burst of a millisecond: the rate is that of the time between two reports.
+        let passed = (last - since).max(REPORT_NS);
         let bits = bytes.iter().sum::<u64>() as f64 * 8.0;
-        let rate = if passed > 0 { bits * 1e9 / passed as f64 } else { rate };
+        let rate = bits * 1e9 / passed as f64;
         if is_over {
             self.ended.push_back(record.uid.clone());
         }

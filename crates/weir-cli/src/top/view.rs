@@ -31,7 +31,8 @@ w          record the selected connection to a file; again: end the recording
 q          quit                       ?             this help
 
 Rates are those of all packets that are read; tables have the connections that
-match the filter, about a second late. `state` is that of Zeek's conn.log.";
+match the filter, about a second late. The state is that of Zeek's conn.log:
+S1 is open, SF closed, S0 without an answer; `.` means that it has ended.";
 
 /// The lines that a terminal of this height has for the rows of the table.
 pub fn table_lines(height: u16) -> usize {

@@ -460,6 +460,44 @@ fn a_connection_that_goes_on_is_reported_in_time() {
     );
 }
 
+/// Takes reports: identifier, service, and whether the connection is over.
+struct Reports<'a>(&'a mut Vec<(String, Option<String>, bool)>);
+
+impl TakeItems for Reports<'_> {
+    fn take(&mut self, _: usize, item: Item) -> Next {
+        if let Item::Tracked { connection, is_over, .. } = item {
+            self.0.push((connection.uid.clone(), connection.service.map(|name| name.to_string()), is_over));
+        }
+        Next::Go
+    }
+}
+
+#[test]
+fn reports_name_the_protocol_and_match_the_whole_filter() {
+    let reports = |filter: &str| {
+        let mut all = vec![];
+        let mut engine = Engine::new();
+        let question = Question::of_records(filter, Every::Within(1));
+        engine.subscribe_questions(vec![question], Reports(&mut all)).unwrap();
+        engine.run(&mut slow(64, || ()), 1).unwrap();
+        drop(engine);
+        all
+    };
+    let of_tls = |reports: &[(String, Option<String>, bool)], is_over: bool| {
+        let is_tls = |service: &Option<String>| service.as_deref() == Some("ssl");
+        let all = reports.iter().filter(|(_, service, over)| *over == is_over && is_tls(service));
+        all.map(|(uid, ..)| uid.clone()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let all = reports("");
+    let ended = of_tls(&all, true);
+    assert!(!ended.is_empty() && of_tls(&all, false).is_subset(&ended));
+    assert!(!of_tls(&all, false).is_empty(), "known before the end");
+    let tls = reports("tls");
+    assert_eq!(of_tls(&tls, true), ended);
+    assert!(tls.iter().all(|(uid, ..)| ended.contains(uid)), "others are never reported");
+    assert!(tls.iter().any(|(_, _, is_over)| !is_over));
+}
+
 #[test]
 fn a_callback_ends_its_subscription_or_one_connection() {
     let (mut first, mut each) = (0, 0);
