@@ -1,12 +1,13 @@
 //! The state of the screen of `weir top`, and what keys do to it.
 
 use super::history::History;
+use super::lock;
 use super::panes::Pane;
 use super::recording;
 use super::sheet::{Selection, Sheet, Sort};
 use super::traffic::Traffic;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use weir::Connection;
 use weir::{Glance, Watch};
@@ -169,7 +170,7 @@ impl<R: Run> App<R> {
                 self.pane.sheet(traffic, glance, sort, page)
             }
             None => {
-                let traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+                let traffic = lock(&self.traffic);
                 (self.is_over, self.unlisted) = (traffic.is_over, traffic.unlisted);
                 self.glance = live;
                 self.pane.sheet(&traffic, &live, sort, page)
@@ -229,7 +230,7 @@ impl<R: Run> App<R> {
         self.paused = match self.paused.take() {
             Some(_) => None,
             None => {
-                let traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+                let traffic = lock(&self.traffic);
                 Some(Box::new((traffic.clone(), self.watch.glance())))
             }
         };
@@ -267,9 +268,8 @@ impl<R: Run> App<R> {
     }
 
     fn change_filter(&mut self, filter: &str) -> Result<(), String> {
-        if self.is_over {
-            return Err("the captures have ended: start weir top again with this filter".to_string());
-        }
+        // The end of the captures has completed the recording.
+        self.recording = self.recording.take().filter(|_| !self.is_over);
         self.run.select(filter)?;
         self.filter = filter.to_string();
         self.paused = None;
@@ -300,7 +300,7 @@ impl<R: Run> App<R> {
     }
 
     fn known(&self, uid: &str) -> Option<Connection> {
-        let traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        let traffic = lock(&self.traffic);
         traffic.connections.get(uid).map(|known| known.record.clone())
     }
 

@@ -36,7 +36,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use traffic::Traffic;
 use weir::{Engine, Watch};
@@ -49,35 +49,18 @@ const DRAW_PERIOD: Duration = Duration::from_millis(250);
 /// # Errors
 /// Standard output is no terminal; mistakes in the filter; the captures cannot be opened.
 pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitCode, Failure> {
-    if !io::stdout().is_terminal() {
-        return Err(Failure::new(
-            "weir top draws on a terminal, and standard output is none: `weir stats` prints a report, and --monitor (with \
-             any other command) a line each second",
-        ));
-    }
-    if input.read.is_empty() && input.interface.is_empty() {
-        return Err(Failure::new(
-            "no input: name an interface, as in `weir top -i eth0`, or a capture file, as in `weir top FILE`",
-        ));
-    }
-    if input.monitor {
-        return Err(Failure::new(
-            "--monitor prints lines where weir top draws: its first line says the same",
-        ));
-    }
-    let first_time =
-        if filter.contains("frame.time_relative") { weir::io::first_time(&input.read) } else { None };
+    check(input)?;
     let watch = Watch::default();
-    let options = input::options(&input.program, Some(input))?;
+    let (options, first_time) =
+        (input::options(&input.program, Some(input))?, weir::io::first_time(&input.read));
     let options = weir::Options { first_time, watch: Some(watch.clone()), ..options };
     let compiler = input::compiler(&input.program.stack)?;
     input::check_files(input, &compiler)?;
     let set = Arc::new(QuestionSet::new(input.clone(), compiler, commands, Stdout::Shared));
     let mut engine = Engine::with(set.compiler.clone(), options);
     let traffic = Arc::<Mutex<Traffic>>::default();
-    let receiver = questions::Receiver::new(&set.compiler, Arc::clone(&traffic));
-    let shown = engine.subscribe_questions(questions::questions(&set.compiler, filter), receiver)?;
-    let compiled = engine.compile()?;
+    let shown = live::subscribe(&mut engine, filter, &traffic)?;
+    let mut compiled = engine.compile()?;
     runner::warn(&compiled);
     if let Some(address) = &input.metrics {
         metrics::serve(address, watch.clone(), set.totals.clone())?;
@@ -91,17 +74,31 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
         stats: terminal::is_verbose(),
         notes: &[],
     };
-    let captures = runner.open()?;
-    let ender = captures.ender();
+    let mut captures = runner.open()?;
+    let leaving = Leaving::of(captures.ender());
     let service = Service { control: engine.control(), set: Arc::clone(&set) };
-    let live = Live::new(service, shown, Arc::clone(&traffic));
+    let (live, again) = Live::new(service, shown, Arc::clone(&traffic));
+    let shown = live.shown();
     let mut app = App::new(live, Arc::clone(&traffic), watch, source(input), filter.to_string());
     app.is_colored = terminal::stdout_color();
     terminal::hold();
-    let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &ender));
+    let left = leaving.clone();
+    let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &left));
     let screen = screen.map_err(Failure::new)?;
-    let outcome = runner.run_over(captures, Instant::now(), &mut engine, &compiled);
-    traffic.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+    let outcome = loop {
+        let outcome = runner.run_over(captures, Instant::now(), &mut engine, &compiled);
+        lock(&traffic).is_over = true;
+        // The screen stays at the end of files. If it asks for another filter then, they are read again.
+        let Ok(filter) = again.recv() else { break outcome };
+        for (_, recording) in lock(&set.names).drain() {
+            engine.unsubscribe(recording.subscription);
+        }
+        engine.unsubscribe(*lock(&shown));
+        *lock(&shown) = live::subscribe(&mut engine, &filter, &traffic)?;
+        compiled = engine.compile()?;
+        captures = runner.open()?;
+        leaving.renew(captures.ender());
+    };
     let shown = screen.join();
     terminal::release();
     let blocked = set.outlets.wait();
@@ -115,6 +112,31 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
     }
 }
 
+/// Checks that there is a terminal, and something to show.
+fn check(input: &Input) -> Result<(), Failure> {
+    if !io::stdout().is_terminal() {
+        return Err(Failure::new(
+            "weir top draws on a terminal, and standard output is none: `weir stats` prints a report, and --monitor (with \
+             any other command) a line each second",
+        ));
+    }
+    if input.read.is_empty() && input.interface.is_empty() {
+        return Err(Failure::new(
+            "no input: name an interface, as in `weir top -i eth0`, or a capture file, as in `weir top FILE`",
+        ));
+    }
+    match input.monitor {
+        true => {
+            Err(Failure::new("--monitor prints lines where weir top draws: its first line says the same"))
+        }
+        false => Ok(()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The names of the captures, without the folders of files.
 fn source(input: &Input) -> String {
     let name = |file: &OsString| Path::new(file).file_name().unwrap_or(file).to_string_lossy().into_owned();
@@ -122,22 +144,53 @@ fn source(input: &Input) -> String {
     input.interface.iter().cloned().chain(files).collect::<Vec<_>>().join(" ")
 }
 
-/// Ends the run when the screen ends, whatever the reason.
-struct EndRun<'a>(&'a Ender);
+/// Ends the run when the screen is left, and the screen when a signal ends the run.
+#[derive(Clone)]
+struct Leaving(Arc<Mutex<(Ender, bool)>>);
 
-impl Drop for EndRun<'_> {
+impl Leaving {
+    fn of(ender: Ender) -> Self {
+        Self(Arc::new(Mutex::new((ender, false))))
+    }
+
+    /// Other captures are read from now on.
+    fn renew(&self, ender: Ender) {
+        let (current, is_left) = &mut *lock(&self.0);
+        *current = ender;
+        if *is_left {
+            current.end();
+        }
+    }
+
+    /// The screen is left.
+    fn leave(&self) {
+        let (current, is_left) = &mut *lock(&self.0);
+        *is_left = true;
+        current.end();
+    }
+
+    /// Whether a signal came.
+    fn has_ended(&self) -> bool {
+        lock(&self.0).0.has_ended()
+    }
+}
+
+/// Leaves the screen, whatever the reason.
+struct LeaveAtEnd<'a>(&'a Leaving);
+
+impl Drop for LeaveAtEnd<'_> {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.leave();
     }
 }
 
 /// Draws the screen until it is left.
-fn show(mut app: App<Live>, ender: &Ender) -> io::Result<()> {
-    let _end = EndRun(ender);
+fn show(mut app: App<Live>, leaving: &Leaving) -> io::Result<()> {
+    let _leave = LeaveAtEnd(leaving);
     // Panics of any thread restore the terminal, too.
     let mut terminal = ratatui::try_init()?;
     let mut draw = || -> io::Result<()> {
-        while !ender.has_ended() {
+        while !leaving.has_ended() {
             let height = terminal.size()?.height;
             app.refresh(Instant::now(), view::table_lines(height));
             terminal.draw(|frame| view::draw(&app, frame))?;

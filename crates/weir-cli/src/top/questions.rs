@@ -1,8 +1,9 @@
 //! The questions behind `weir top`, and the receiver of their answers.
 
+use super::lock;
 use super::traffic::{REPORT_NS, Traffic};
 use crate::summary::{SERVER_NAMES, ServerNames};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use weir::sessions::SessionRegistry;
 use weir::{Compiler, Every, Item, Need, Next, Question, Shape, TakeItems, Want};
 
@@ -32,7 +33,7 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver of the answers to the [`questions`] about the traffic's current filter.
     pub fn new(compiler: &Compiler, traffic: Arc<Mutex<Traffic>>) -> Self {
-        let filter_number = traffic.lock().unwrap_or_else(PoisonError::into_inner).filter_number;
+        let filter_number = lock(&traffic).filter_number;
         let registry = compiler.sessions();
         let protocols = registry.protocols().iter().map(|protocol| protocol.name).collect();
         Self { traffic, filter_number, names: names(registry), protocols }
@@ -41,7 +42,7 @@ impl Receiver {
 
 impl TakeItems for Receiver {
     fn take(&mut self, _: usize, item: Item) -> Next {
-        let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut traffic = lock(&self.traffic);
         if traffic.filter_number != self.filter_number {
             return Next::Go;
         }

@@ -35,6 +35,10 @@ fn the_screen_of_a_file_stays_until_q() {
     screen.wait_for("help", |text| text.contains("record the selected connection"));
     screen.type_text(" /tcp.prt\r");
     screen.wait_for("a mistake", |text| text.contains("^^^^^^^") && text.contains("help: "));
+    screen.type_text("\x15http.host contains \"chunked\" or tcp.port == 22\r1");
+    screen.wait_for("the file, read again", |text| {
+        text.contains("END") && text.contains("ssh") && !text.contains(" ftp")
+    });
     assert!(!screen.written().contains(LEAVE));
     screen.type_text("\x03");
     assert_eq!(screen.wait().code(), Some(0), "{}", screen.text());
