@@ -172,7 +172,10 @@ fn last_line<R: Run>(app: &App<R>) -> Line<'static> {
     }
     let sheet = app.sheet.as_ref();
     let place = sheet.map(|sheet| format!("{}/{}", sheet.total.min(sheet.selected + 1), sheet.total));
-    let unlisted = (app.unlisted > 0).then(|| format!(" ({} not listed)", app.unlisted)).unwrap_or_default();
+    let unlisted = match app.unlisted {
+        0 => String::new(),
+        count => format!(" ({count} not listed)"),
+    };
     let recording = app.recording.as_ref().map(|recording| format!("REC {}  ", recording.file));
     let keys = "/ filter  s sort  r reverse  p pause  w record  ? help  q quit";
     Line::raw(format!("{}{}{unlisted}  {keys}", recording.unwrap_or_default(), place.unwrap_or_default()))
