@@ -197,7 +197,7 @@ impl<S: Subscriber> Delivery<S> {
     }
 
     /// Delivers a report of a connection that is due, if the connection matches the question as far as is known now.
-    pub fn tracked_due(
+    pub fn report(
         &mut self,
         question: usize,
         terms: Terms<'_>,
@@ -206,7 +206,7 @@ impl<S: Subscriber> Delivery<S> {
     ) {
         let held = self.matcher.record(flow);
         if self.matcher.connection(terms, verdict, &held).contains(question) {
-            self.subscriber.tracked_due(self.order, question, flow);
+            self.subscriber.report(self.order, question, flow);
         }
     }
 

@@ -176,6 +176,12 @@ impl<R: Run> App<R> {
                 self.pane.sheet(&traffic, &live, sort, page)
             }
         });
+        // A row of another page has a name once the page is there. Without a choice, the first row is selected.
+        let selection = &mut self.selections[place];
+        if selection.id.is_none() && selection.position > 0 {
+            let selected = self.sheet.as_ref().and_then(Sheet::selected_id);
+            selection.id = selected.map(str::to_string);
+        }
     }
 
     /// Does what the key says. Returns whether the program goes on.

@@ -21,12 +21,12 @@ mod traffic;
 mod view;
 
 use crate::args::Input;
-use crate::captures::Ender;
+use crate::captures::{Captures, Ender};
 use crate::control::Service;
 use crate::failure::Failure;
 use crate::question_set::QuestionSet;
 use crate::report;
-use crate::runner::{self, Runner};
+use crate::runner::{self, Runner, Unreported};
 use crate::spec::Stdout;
 use crate::subcommand::Subcommand;
 use crate::{input, metrics, terminal};
@@ -36,10 +36,11 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use traffic::Traffic;
-use weir::{Engine, Watch};
+use weir::{Compiled, Engine, Subscription, Watch};
 
 /// Time between two drawings without a key.
 const DRAW_PERIOD: Duration = Duration::from_millis(250);
@@ -74,7 +75,7 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
         stats: terminal::is_verbose(),
         notes: &[],
     };
-    let mut captures = runner.open()?;
+    let captures = runner.open()?;
     let leaving = Leaving::of(captures.ender());
     let service = Service { control: engine.control(), set: Arc::clone(&set) };
     let (live, again) = Live::new(service, shown, Arc::clone(&traffic));
@@ -85,30 +86,59 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
     let left = leaving.clone();
     let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &left));
     let screen = screen.map_err(Failure::new)?;
-    let outcome = loop {
-        let outcome = runner.run_over(captures, Instant::now(), &mut engine, &compiled);
-        lock(&traffic).is_over = true;
-        // The screen stays at the end of files. If it asks for another filter then, they are read again.
-        let Ok(filter) = again.recv() else { break outcome };
-        for (_, recording) in lock(&set.names).drain() {
-            engine.unsubscribe(recording.subscription);
-        }
-        engine.unsubscribe(*lock(&shown));
-        *lock(&shown) = live::subscribe(&mut engine, &filter, &traffic)?;
-        compiled = engine.compile()?;
-        captures = runner.open()?;
-        leaving.renew(captures.ender());
-    };
+    let ended =
+        Rounds { runner: &runner, set: &set, leaving: &leaving, traffic: &traffic, shown: &shown, again }
+            .run(captures, &mut engine, &mut compiled);
+    if ended.is_err() {
+        leaving.leave();
+    }
     let shown = screen.join();
     terminal::release();
     let blocked = set.outlets.wait();
-    let ran = runner.report(&compiled, outcome);
+    if let Err(panic) = shown {
+        std::panic::resume_unwind(panic);
+    }
+    let ran = runner.report(&compiled, ended?);
     let is_lost = report::lost_rows(&set.totals.losses(), &blocked, false);
     match (shown, set.totals.take_fault()) {
-        (Err(panic), _) => std::panic::resume_unwind(panic),
         (Ok(Err(error)), _) => Err(Failure::new(format!("the terminal: {error}"))),
         (_, Some(fault)) => Err(fault),
         _ => Ok(if is_lost { ExitCode::from(2) } else { ran.status }),
+    }
+}
+
+/// The runs over the captures: files are read again if the screen asks for another filter at their end.
+struct Rounds<'a> {
+    runner: &'a Runner<'a>,
+    set: &'a QuestionSet,
+    leaving: &'a Leaving,
+    traffic: &'a Arc<Mutex<Traffic>>,
+    /// The questions whose answers are shown.
+    shown: &'a Mutex<Subscription>,
+    again: Receiver<String>,
+}
+
+impl Rounds<'_> {
+    /// Runs until the screen is left; returns the last run.
+    fn run(
+        self,
+        mut captures: Captures,
+        engine: &mut Engine<'_>,
+        compiled: &mut Compiled,
+    ) -> Result<Unreported, Failure> {
+        loop {
+            let ended = self.runner.run_over(captures, Instant::now(), engine, compiled);
+            lock(self.traffic).is_over = true;
+            let Ok(filter) = self.again.recv() else { return Ok(ended) };
+            for (_, recording) in lock(&self.set.names).drain() {
+                engine.unsubscribe(recording.subscription);
+            }
+            engine.unsubscribe(*lock(self.shown));
+            *lock(self.shown) = live::subscribe(engine, &filter, self.traffic)?;
+            *compiled = engine.compile()?;
+            captures = self.runner.open()?;
+            self.leaving.renew(captures.ender());
+        }
     }
 }
 

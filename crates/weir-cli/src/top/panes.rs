@@ -86,14 +86,19 @@ impl Pane {
         match self {
             Self::Connections => {
                 let of = |known: &&Known, column| connection(known, traffic.now, column);
-                let id = |known: &&Known| known.record.uid.clone();
-                Sheet::of(traffic.connections.values().collect(), view, of, id, page)
+                Sheet::of(
+                    traffic.connections.values().collect(),
+                    view,
+                    of,
+                    |known| known.record.uid.as_str().into(),
+                    page,
+                )
             }
             Self::Hosts => {
                 let all = traffic.hosts.top(usize::MAX, |sum: &Sum| sum.bytes);
                 let mut all: Vec<_> = all.into_iter().map(|(host, sum)| (host.to_string(), sum)).collect();
                 all.extend(beyond(traffic.hosts.beyond));
-                Sheet::of(all, view, sum, |(host, _)| host.clone(), page)
+                Sheet::of(all, view, sum, |(host, _)| host.as_str().into(), page)
             }
             Self::Names => {
                 let mut all = traffic.names.top(usize::MAX, |sum: &Sum| sum.count);
@@ -105,13 +110,13 @@ impl Pane {
                     1 => Cell::Text(protocol.clone()),
                     _ => Cell::Text(name.clone()),
                 };
-                Sheet::of(all, view, of, |((protocol, name), _)| format!("{protocol} {name}"), page)
+                Sheet::of(all, view, of, |((protocol, name), _)| format!("{protocol} {name}").into(), page)
             }
             Self::Protocols => {
                 let mut all = traffic.protocols.top(usize::MAX, |sum: &Sum| sum.bytes);
                 all.retain(|(_, sum)| *sum != Sum::default());
                 all.extend(beyond(traffic.protocols.beyond));
-                Sheet::of(all, view, sum, |(protocol, _)| protocol.clone(), page)
+                Sheet::of(all, view, sum, |(protocol, _)| protocol.as_str().into(), page)
             }
             Self::Drops => {
                 let of = |&(reason, packets, meaning): &(&str, u64, &str), column| match column {
@@ -119,7 +124,7 @@ impl Pane {
                     1 => Cell::Text(reason.to_string()),
                     _ => Cell::Text(meaning.to_string()),
                 };
-                Sheet::of(drops(glance), view, of, |(reason, ..)| reason.to_string(), page)
+                Sheet::of(drops(glance), view, of, |(reason, ..)| (*reason).into(), page)
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A sorted table of which a part is shown. Values are turned into text only where they are shown.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -103,20 +104,18 @@ pub struct Selection {
 impl Sheet {
     /// The part of the items that fits into `height` lines and shows the selected row.
     pub fn of<T>(
-        mut items: Vec<T>,
+        items: Vec<T>,
         (columns, sort): (usize, Sort),
         cell: impl Fn(&T, usize) -> Cell,
-        id: impl Fn(&T) -> String,
+        id: impl Fn(&T) -> Cow<'_, str>,
         (selection, height): (&Selection, usize),
     ) -> Self {
-        items.sort_by_cached_key(|item| id(item));
         let mut keyed: Vec<(Cell, T)> =
             items.into_iter().map(|item| (cell(&item, sort.column), item)).collect();
-        keyed.sort_by(
-            |(one, _), (other, _)| {
-                if sort.is_descending { other.order(one) } else { one.order(other) }
-            },
-        );
+        keyed.sort_unstable_by(|(one, of_one), (other, of_other)| {
+            let order = if sort.is_descending { other.order(one) } else { one.order(other) };
+            order.then_with(|| id(of_one).cmp(&id(of_other)))
+        });
         let place =
             selection.id.as_ref().and_then(|wanted| keyed.iter().position(|(_, item)| id(item) == *wanted));
         let last = keyed.len().saturating_sub(1);
@@ -124,7 +123,7 @@ impl Sheet {
         let shown = window(selected, keyed.len(), height);
         let rows = keyed[shown.clone()]
             .iter()
-            .map(|(_, item)| (id(item), (0..columns).map(|column| cell(item, column)).collect()))
+            .map(|(_, item)| (id(item).into_owned(), (0..columns).map(|column| cell(item, column)).collect()))
             .collect();
         Self { rows, first: shown.start, selected, total: keyed.len() }
     }
@@ -151,7 +150,7 @@ mod tests {
             _ => Cell::Number(*item),
         };
         let sort = Sort { column: 1, is_descending: true };
-        Sheet::of((0..10).collect(), (2, sort), cell, |item| item.to_string(), (selection, 4))
+        Sheet::of((0..10).collect(), (2, sort), cell, |item| item.to_string().into(), (selection, 4))
     }
 
     #[test]

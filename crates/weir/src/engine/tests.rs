@@ -460,6 +460,28 @@ fn a_connection_that_goes_on_is_reported_in_time() {
     );
 }
 
+/// Reports of several questions come in one order, whatever the number of workers is.
+#[test]
+fn reports_have_one_order() {
+    const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");
+    let reports = |workers: usize| {
+        let mut all = vec![];
+        let mut engine = Engine::new();
+        let questions = [("", 200), ("tcp", 1), ("udp", 30_000)];
+        let questions =
+            questions.map(|(filter, ms)| Question::of_records(filter, Every::Within(ms * 1_000_000)));
+        engine.subscribe_questions(questions.to_vec(), Reports(&mut all)).unwrap();
+        engine.run(&mut CaptureReader::open(&[SESSIONS]), workers).unwrap();
+        drop(engine);
+        all
+    };
+    let one = reports(1);
+    assert!(one.iter().filter(|(_, _, is_over)| !is_over).count() > 100);
+    for workers in 2..5 {
+        assert!(reports(workers) == one, "{workers} workers");
+    }
+}
+
 /// Takes reports: identifier, service, and whether the connection is over.
 struct Reports<'a>(&'a mut Vec<(String, Option<String>, bool)>);
 

@@ -108,8 +108,10 @@ pub(crate) trait TrackStore: Send {
     /// Processes a packet. Returns a state to deliver now, if one is due.
     fn packet(&mut self, packet: &TrackedPacket<'_>) -> Option<Arc<dyn Any + Send + Sync>>;
     fn session(&mut self, flow: FlowRef, session: &dyn Session);
-    /// Removes and returns the next connection of which a report is due at `now`, and since when.
-    fn next_due(&mut self, now: i64) -> Option<(FlowRef, i64)>;
+    /// The first report that is due at `now`: the packet that asked for it, and its connection.
+    fn first_report(&mut self, now: i64) -> Option<(u64, FlowRef)>;
+    /// The first report is made: later packets of its connection ask for another one.
+    fn begin_report(&mut self, flow: FlowRef);
     /// The state of a connection, for a report.
     fn report(&self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>>;
     /// Removes and returns the state of a connection that has ended.
@@ -120,23 +122,31 @@ struct State<T> {
     tracked: T,
     /// The last delivery, as a number of packets or bytes, or as a time. `None` before the first packet.
     since: Option<u64>,
-    /// Since when a report is to come, nanoseconds since 1970, if the connection had packets after the last one.
-    waits_since: Option<i64>,
+    /// The number of the packet that asked for the report to come, if the connection had packets after the last one.
+    asked_by: Option<u64>,
 }
 
 impl<T: Default> Default for State<T> {
     fn default() -> Self {
-        Self { tracked: T::default(), since: None, waits_since: None }
+        Self { tracked: T::default(), since: None, asked_by: None }
     }
 }
 
 struct Typed<T> {
     states: HashMap<FlowRef, State<T>>,
     every: Every,
-    /// The reports that are to come, in the order in which packets asked for them, and since when.
-    reports: VecDeque<(i64, FlowRef)>,
+    /// The reports that are to come, in the order in which packets asked for them.
+    reports: VecDeque<Asked>,
     /// The run's clock, nanoseconds since 1970. The times of packets may be wrong.
     now: i64,
+}
+
+/// A report that is to come.
+struct Asked {
+    /// When the packet asked for it, by the run's clock.
+    since: i64,
+    packet: u64,
+    flow: FlowRef,
 }
 
 /// Reports of connections that have ended are removed from the queue if there are this many, and as many as others.
@@ -144,19 +154,24 @@ const STALE_REPORTS_MAX: usize = 1024;
 
 impl<T: Track> Typed<T> {
     /// Adds a report to come, unless the connection has one.
-    fn ask_for_report(&mut self, flow: FlowRef) {
+    fn ask_for_report(&mut self, packet: u64, flow: FlowRef) {
         let state = self.states.entry(flow).or_default();
-        if state.waits_since.is_some() {
+        if state.asked_by.is_some() {
             return;
         }
-        state.waits_since = Some(self.now);
-        self.reports.push_back((self.now, flow));
+        state.asked_by = Some(packet);
+        self.reports.push_back(Asked { since: self.now, packet, flow });
         if self.reports.len() > 2 * self.states.len() + STALE_REPORTS_MAX {
-            let states = &self.states;
-            self.reports.retain(|(since, flow)| {
-                states.get(flow).is_some_and(|state| state.waits_since == Some(*since))
-            });
+            let Self { states, reports, .. } = self;
+            reports.retain(|asked| asked.is_of(states));
         }
+    }
+}
+
+impl Asked {
+    /// Whether the connection has not ended. (Another one may have its place.)
+    fn is_of<T>(&self, states: &HashMap<FlowRef, State<T>>) -> bool {
+        states.get(&self.flow).is_some_and(|state| state.asked_by == Some(self.packet))
     }
 }
 
@@ -171,7 +186,7 @@ impl<T: Track> TrackStore for Typed<T> {
         let since = if matches!(every, Every::Nanoseconds(_)) { first as u64 } else { 0 };
         let flow = packet.flow.flow_ref();
         if matches!(every, Every::Within(_)) {
-            self.ask_for_report(flow);
+            self.ask_for_report(packet.packet.number, flow);
         }
         let state = self.states.entry(flow).or_default();
         state.since.get_or_insert(since);
@@ -187,20 +202,28 @@ impl<T: Track> TrackStore for Typed<T> {
         self.states.entry(flow).or_default().tracked.session(session);
     }
 
-    fn next_due(&mut self, now: i64) -> Option<(FlowRef, i64)> {
+    fn first_report(&mut self, now: i64) -> Option<(u64, FlowRef)> {
         let Every::Within(ns) = self.every else { return None };
         self.now = now;
-        // If the clock was set back, nothing waits longer for that.
-        let is_due = |since: i64| now < since || now.saturating_sub(since) as u64 >= ns;
-        while let Some((since, flow)) = self.reports.pop_front_if(|(since, _)| is_due(*since)) {
-            // The connection may have ended, and another one may have its place.
-            let state = self.states.get_mut(&flow).filter(|state| state.waits_since == Some(since));
-            if let Some(state) = state {
-                state.waits_since = None;
-                return Some((flow, since.saturating_add_unsigned(ns)));
+        loop {
+            let first = self.reports.front()?;
+            // If the clock was set back, nothing waits longer for that.
+            let is_due = now < first.since || now.saturating_sub(first.since) as u64 >= ns;
+            if !is_due {
+                return None;
             }
+            if first.is_of(&self.states) {
+                return Some((first.packet, first.flow));
+            }
+            self.reports.pop_front();
         }
-        None
+    }
+
+    fn begin_report(&mut self, flow: FlowRef) {
+        self.reports.pop_front();
+        if let Some(state) = self.states.get_mut(&flow) {
+            state.asked_by = None;
+        }
     }
 
     fn report(&self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>> {
