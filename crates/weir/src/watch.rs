@@ -1,6 +1,6 @@
 //! The counters of a run while it goes on. Workers post them a few times a second; anybody may read them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_engine::counters::Counters;
 use weir_engine::memory::Memory;
@@ -34,34 +34,57 @@ impl Glance {
 /// Shows the counters of a run while it goes on; clones show the same run. They are at most 100 ms old while packets or
 /// idle times come.
 #[derive(Debug, Clone, Default)]
-pub struct Watch(Arc<Mutex<Vec<Glance>>>);
+pub struct Watch(Arc<Mutex<Posted>>);
+
+/// What was posted last.
+#[derive(Debug, Default)]
+struct Posted {
+    workers: Vec<Glance>,
+    /// Of the thread that reads for all workers, if there is one.
+    reader: Glance,
+}
 
 impl Watch {
     /// The sum over all workers.
     pub fn glance(&self) -> Glance {
-        let mut sum = Glance::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|glance| sum.add(glance));
+        let posted = self.lock();
+        let mut sum = posted.reader;
+        posted.workers.iter().for_each(|glance| sum.add(glance));
         sum
     }
 
-    fn post(&self, worker: usize, glance: Glance) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() <= worker {
-            all.resize(worker + 1, Glance::default());
+    /// Each worker. If one thread reads for all, the counters of the source are not among them.
+    pub fn workers(&self) -> Vec<Glance> {
+        self.lock().workers.clone()
+    }
+
+    fn post(&self, worker: Option<usize>, glance: Glance) {
+        let mut posted = self.lock();
+        let Some(worker) = worker else {
+            posted.reader = glance;
+            return;
+        };
+        if posted.workers.len() <= worker {
+            posted.workers.resize(worker + 1, Glance::default());
         }
-        all[worker] = glance;
+        posted.workers[worker] = glance;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Posted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Posts the state of one worker.
+/// Posts the state of one worker, or of the thread that reads for all.
 pub(crate) struct Posting {
     watch: Option<Watch>,
-    worker: usize,
+    worker: Option<usize>,
     due: Instant,
 }
 
 impl Posting {
-    pub fn new(watch: Option<&Watch>, worker: usize) -> Self {
+    /// Posts for the worker of this number; `None`: for the thread that reads.
+    pub fn new(watch: Option<&Watch>, worker: Option<usize>) -> Self {
         Self { watch: watch.cloned(), worker, due: Instant::now() }
     }
 
@@ -85,13 +108,15 @@ mod tests {
     fn a_glance_is_the_sum_of_the_last_postings() {
         let watch = Watch::default();
         let of = |flows| Glance { flows, ..Glance::default() };
-        watch.post(2, of(5));
-        watch.post(0, of(1));
-        watch.post(2, of(7));
-        assert_eq!(watch.glance().flows, 8);
-        let mut posting = Posting::new(Some(&watch), 1);
+        watch.post(Some(2), of(5));
+        watch.post(Some(0), of(1));
+        watch.post(Some(2), of(7));
+        watch.post(None, of(20));
+        assert_eq!(watch.glance().flows, 28);
+        assert_eq!(watch.workers().iter().map(|worker| worker.flows).collect::<Vec<_>>(), [1, 0, 7]);
+        let mut posting = Posting::new(Some(&watch), Some(1));
         posting.post(|| of(100));
         posting.post(|| unreachable!("the last posting is new"));
-        assert_eq!(watch.glance().flows, 108);
+        assert_eq!(watch.glance().flows, 128);
     }
 }

@@ -41,7 +41,7 @@ impl WorkerLoop {
             number: 0,
             burst: Burst::default(),
             stages: Stages::new(compiled.plan.timed),
-            posting: Posting::new(compiled.options.watch.as_ref(), number),
+            posting: Posting::new(compiled.options.watch.as_ref(), Some(number)),
         }
     }
 

@@ -247,7 +247,7 @@ pub(crate) fn run_many(
     let shared = SharedTables::of(&compiled.plan, workers);
     let new = |number| {
         let worker = Worker::new(Arc::clone(&compiled.plan), parts.collector());
-        let posting = Posting::new(compiled.options.watch.as_ref(), number);
+        let posting = Posting::new(compiled.options.watch.as_ref(), Some(number));
         CountedWorker::new(worker.with_shared(shared.as_ref(), number), posting)
     };
     let queues = WorkQueues::new((0..workers).map(new));
@@ -264,7 +264,7 @@ pub(crate) fn run_many(
         let threads: Vec<_> = (1..workers).map(|first| scope.spawn(move || work(first))).collect();
         let end = EndAll(queues);
         let (mut sent, mut merged) = (0, 0);
-        let mut posting = Posting::new(compiled.options.watch.as_ref(), workers);
+        let mut posting = Posting::new(compiled.options.watch.as_ref(), None);
         let mut filled = Filled::More;
         while filled != Filled::End {
             let mut shares: Vec<Batch> = vec![vec![]; workers];

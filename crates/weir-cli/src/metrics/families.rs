@@ -8,9 +8,20 @@ use std::time::Duration;
 use weir::Glance;
 use weir::packet::{DropReason, SourceStats};
 
-/// All metrics of a run that has come this far; `begun` is its start, as time since 1970.
-pub fn of(glance: &Glance, questions: &[(String, QuestionTotals)], begun: Duration) -> Vec<Family> {
+/// All metrics of a run that has come this far, together and by worker; `begun` is its start, as time since 1970.
+pub fn of(
+    (glance, workers): (&Glance, &[Glance]),
+    questions: &[(String, QuestionTotals)],
+    begun: Duration,
+) -> Vec<Family> {
     let mut families = packets(glance);
+    let of_workers = workers.iter().enumerate();
+    families.push(labelled(
+        "weir_worker_packets",
+        Kind::Counter,
+        "Packets that the worker of this number has processed.",
+        of_workers.map(|(number, of)| ("worker", number.to_string(), of.counters.packet.packets as f64)),
+    ));
     families.extend(engine(glance));
     families.extend(of_questions(questions));
     families.push(one(
@@ -149,7 +160,7 @@ mod tests {
         glance.counters.packet.packets = 7;
         glance.source.ring_full = 2;
         let questions = [("slow".to_string(), QuestionTotals { answers: 5, lost: 1 })];
-        let families = of(&glance, &questions, Duration::from_millis(1500));
+        let families = of((&glance, &[glance]), &questions, Duration::from_millis(1500));
         let names: HashSet<_> = families.iter().map(|family| family.name.clone()).collect();
         assert_eq!(names.len(), families.len());
         let text = text(&families, Exposition::Plain);
@@ -158,6 +169,7 @@ mod tests {
             "weir_drops_total{reason=\"source_ring_full\"} 2\n",
             "weir_drops_total{reason=\"malformed\"} 0\n",
             "weir_question_lost_answers_total{question=\"slow\"} 1\n",
+            "weir_worker_packets_total{worker=\"0\"} 7\n",
             "weir_memory_bytes{owner=\"tables\"} 0\n",
             "weir_flows_peak 0\n",
             "process_start_time_seconds 1.5\n",

@@ -21,7 +21,7 @@ pub fn serve(address: &str, watch: Watch, totals: RunTotals) -> Result<(), Failu
     let begun = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let bound = server::listen(address, move |format| {
         let questions = totals.questions();
-        exposition::text(&families::of(&watch.glance(), &questions, begun), format)
+        exposition::text(&families::of((&watch.glance(), &watch.workers()), &questions, begun), format)
     })?;
     note!("weir: metrics are at http://{bound}/metrics");
     Ok(())

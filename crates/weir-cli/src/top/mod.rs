@@ -27,10 +27,12 @@ use crate::failure::Failure;
 use crate::question_set::QuestionSet;
 use crate::report;
 use crate::runner::{self, Runner, Unreported};
+use crate::shutdown::Shutdown;
 use crate::spec::Stdout;
 use crate::subcommand::Subcommand;
 use crate::{input, metrics, terminal};
 use app::App;
+use keys::Keys;
 use live::Live;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -82,6 +84,8 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
     let shown = live.shown();
     let mut app = App::new(live, Arc::clone(&traffic), watch, source(input), filter.to_string());
     app.is_colored = terminal::stdout_color();
+    // The process ends within a second of SIGTERM or SIGHUP, also if the terminal or an output is blocked.
+    let _shutdown = Shutdown::watch(Arc::clone(&set.outlets), None)?;
     terminal::hold();
     let left = leaving.clone();
     let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &left));
@@ -219,12 +223,14 @@ fn show(mut app: App<Live>, leaving: &Leaving) -> io::Result<()> {
     let _leave = LeaveAtEnd(leaving);
     // Panics of any thread restore the terminal, too.
     let mut terminal = ratatui::try_init()?;
-    let mut draw = || -> io::Result<()> {
+    let keys = Keys::open();
+    let draw = || -> io::Result<()> {
+        let keys = keys?;
         while !leaving.has_ended() {
             let height = terminal.size()?.height;
             app.refresh(Instant::now(), view::table_lines(height));
             terminal.draw(|frame| view::draw(&app, frame))?;
-            if !keys::wait(DRAW_PERIOD)?.into_iter().all(|key| app.press(key)) {
+            if !keys.wait(DRAW_PERIOD)?.into_iter().all(|key| app.press(key)) {
                 break;
             }
         }

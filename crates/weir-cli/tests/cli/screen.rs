@@ -69,11 +69,23 @@ impl Screen {
         }
     }
 
+    /// The number of the program's process.
+    pub fn process(&self) -> String {
+        let parent = self.child.id().to_string();
+        let found = Command::new("pgrep").args(["-P", &parent]).output().expect("pgrep runs");
+        String::from_utf8_lossy(&found.stdout).trim().to_string()
+    }
+
+    /// Takes the terminal away.
+    pub fn hang_up(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Sends a signal to the program.
     pub fn signal(&self, name: &str) {
-        let parent = self.child.id().to_string();
-        let sent = Command::new("pkill").args([&format!("-{name}"), "-P", &parent]).status();
-        assert!(sent.expect("pkill runs").success());
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.process()]).status();
+        assert!(sent.expect("kill runs").success());
     }
 
     /// Waits for the end.
@@ -93,7 +105,6 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.hang_up();
     }
 }

@@ -3,6 +3,7 @@
 use crate::screen::Screen;
 use crate::weir;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Leaves the screen of the program.
 const LEAVE: &str = "\x1b[?1049l";
@@ -53,6 +54,23 @@ fn a_signal_restores_the_terminal() {
     screen.signal("TERM");
     screen.wait();
     assert!(screen.written().contains(LEAVE));
+}
+
+#[test]
+fn the_program_ends_if_its_terminal_is_gone() {
+    let folder = directory("top-gone");
+    let mut screen = Screen::start(&format!("top {}", capture("first-light.pcap")), &folder);
+    screen.wait_for("the end of the file", |text| text.contains("END"));
+    let process = PathBuf::from("/proc").join(screen.process());
+    assert!(process.join("stat").exists());
+    screen.hang_up();
+    let began = Instant::now();
+    // A process that nobody waits for is still listed.
+    let runs = || std::fs::read_to_string(process.join("stat")).is_ok_and(|text| !text.contains(") Z "));
+    while runs() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it still runs");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

@@ -95,6 +95,11 @@ fn metrics_add_up() {
             let value = value.map_or_else(|| sum(&all, metric), |value| value as u64);
             assert!(value >= least, "{metric} {value}\n{all}");
         }
+        let of_workers = all.lines().filter(|line| line.starts_with("weir_worker_packets_total{")).count();
+        assert_eq!(of_workers.to_string(), workers, "{all}");
+        let lost = all.lines().filter(|line| line.starts_with("weir_drops_total{reason=\"source_"));
+        let lost: u64 = lost.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum();
+        assert_eq!(sum(&all, "weir_worker_packets_total") + lost, sent, "{all}");
         assert!(!all.contains("10.0.0.1"), "nothing of the traffic is a label: {all}");
         let taken = Command::new(env!("CARGO_BIN_EXE_weir")).args(run).output().expect("it runs");
         let said = super::text(&taken.stderr);
