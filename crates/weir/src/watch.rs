@@ -1,5 +1,6 @@
 //! The counters of a run while it goes on. Workers post them a few times a second; anybody may read them.
 
+use crate::outcome::Outcome;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_engine::counters::Counters;
@@ -42,15 +43,33 @@ struct Posted {
     workers: Vec<Glance>,
     /// Of the thread that reads for all workers, if there is one.
     reader: Glance,
+    /// Of the packets that waited for their connection.
+    merger: Glance,
+    /// Of the whole run, once it is over.
+    whole: Option<Glance>,
+}
+
+/// A part of a run that posts its state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Poster {
+    /// The worker of this number.
+    Worker(usize),
+    /// The thread that reads for all workers.
+    Reader,
+    /// The merger of their results.
+    Merger,
 }
 
 impl Watch {
     /// The sum over all workers.
     pub fn glance(&self) -> Glance {
         let posted = self.lock();
-        let mut sum = posted.reader;
-        posted.workers.iter().for_each(|glance| sum.add(glance));
-        sum
+        posted.whole.unwrap_or_else(|| {
+            let mut sum = posted.reader;
+            sum.add(&posted.merger);
+            posted.workers.iter().for_each(|glance| sum.add(glance));
+            sum
+        })
     }
 
     /// Each worker. If one thread reads for all, the counters of the source are not among them.
@@ -58,16 +77,29 @@ impl Watch {
         self.lock().workers.clone()
     }
 
-    fn post(&self, worker: Option<usize>, glance: Glance) {
-        let mut posted = self.lock();
-        let Some(worker) = worker else {
-            posted.reader = glance;
-            return;
-        };
-        if posted.workers.len() <= worker {
-            posted.workers.resize(worker + 1, Glance::default());
+    /// A run begins: nothing is left of the one before.
+    pub(crate) fn begin(&self) {
+        *self.lock() = Posted::default();
+    }
+
+    /// The run is over, with this outcome.
+    pub(crate) fn complete(&self, outcome: &Outcome) {
+        let Outcome { counters, source, .. } = outcome;
+        self.lock().whole = Some(Glance { counters: *counters, source: *source, ..Glance::default() });
+    }
+
+    fn post(&self, poster: Poster, glance: Glance) {
+        let posted = &mut *self.lock();
+        match poster {
+            Poster::Reader => posted.reader = glance,
+            Poster::Merger => posted.merger = glance,
+            Poster::Worker(number) => {
+                if posted.workers.len() <= number {
+                    posted.workers.resize(number + 1, Glance::default());
+                }
+                posted.workers[number] = glance;
+            }
         }
-        posted.workers[worker] = glance;
     }
 
     fn lock(&self) -> MutexGuard<'_, Posted> {
@@ -75,17 +107,16 @@ impl Watch {
     }
 }
 
-/// Posts the state of one worker, or of the thread that reads for all.
+/// Posts the state of a part of a run.
 pub(crate) struct Posting {
     watch: Option<Watch>,
-    worker: Option<usize>,
+    poster: Poster,
     due: Instant,
 }
 
 impl Posting {
-    /// Posts for the worker of this number; `None`: for the thread that reads.
-    pub fn new(watch: Option<&Watch>, worker: Option<usize>) -> Self {
-        Self { watch: watch.cloned(), worker, due: Instant::now() }
+    pub fn new(watch: Option<&Watch>, poster: Poster) -> Self {
+        Self { watch: watch.cloned(), poster, due: Instant::now() }
     }
 
     /// Posts the state, if somebody watches and the last posting is old.
@@ -95,7 +126,7 @@ impl Posting {
         let now = Instant::now();
         if now >= self.due {
             self.due = now + PERIOD;
-            watch.post(self.worker, glance());
+            watch.post(self.poster, glance());
         }
     }
 }
@@ -108,15 +139,19 @@ mod tests {
     fn a_glance_is_the_sum_of_the_last_postings() {
         let watch = Watch::default();
         let of = |flows| Glance { flows, ..Glance::default() };
-        watch.post(Some(2), of(5));
-        watch.post(Some(0), of(1));
-        watch.post(Some(2), of(7));
-        watch.post(None, of(20));
+        watch.post(Poster::Worker(2), of(5));
+        watch.post(Poster::Worker(0), of(1));
+        watch.post(Poster::Worker(2), of(7));
+        watch.post(Poster::Reader, of(20));
         assert_eq!(watch.glance().flows, 28);
         assert_eq!(watch.workers().iter().map(|worker| worker.flows).collect::<Vec<_>>(), [1, 0, 7]);
-        let mut posting = Posting::new(Some(&watch), Some(1));
+        let mut posting = Posting::new(Some(&watch), Poster::Worker(1));
         posting.post(|| of(100));
         posting.post(|| unreachable!("the last posting is new"));
         assert_eq!(watch.glance().flows, 128);
+        watch.complete(&Outcome::default());
+        assert_eq!((watch.glance().flows, watch.workers().len()), (0, 3));
+        watch.begin();
+        assert!(watch.workers().is_empty());
     }
 }

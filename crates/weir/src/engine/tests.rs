@@ -460,6 +460,30 @@ fn a_connection_that_goes_on_is_reported_in_time() {
     );
 }
 
+/// Whoever watches a run also sees packets that waited for their connection, and at the end exact accounts.
+#[test]
+fn a_watch_sees_packets_that_waited() {
+    for workers in [1, 2] {
+        let watch = crate::Watch::default();
+        let options = Options { watch: Some(watch.clone()), ..Options::default() };
+        let (mut polls, mut seen) = (0, 0);
+        let mut engine = Engine::with(Compiler::default(), options);
+        engine.subscribe("tls", |_: &Frame| ()).unwrap();
+        let before = || {
+            polls += 1;
+            if polls % 4 == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(60));
+            }
+            seen = watch.glance().counters.packet.delivered;
+        };
+        let outcome = engine.run(&mut slow(32, before), workers).unwrap();
+        drop(engine);
+        assert!(seen > 0, "{workers} workers");
+        assert_eq!(watch.glance().counters, outcome.counters);
+        assert_eq!(watch.glance().counters.adds_up(0), Ok(()));
+    }
+}
+
 /// Reports of several questions come in one order, whatever the number of workers is.
 #[test]
 fn reports_have_one_order() {
