@@ -1,6 +1,5 @@
 //! The counters of a run while it goes on. Workers post them a few times a second; anybody may read them.
 
-use crate::outcome::Outcome;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_engine::counters::Counters;
@@ -82,10 +81,9 @@ impl Watch {
         *self.lock() = Posted::default();
     }
 
-    /// The run is over, with this outcome.
-    pub(crate) fn complete(&self, outcome: &Outcome) {
-        let Outcome { counters, source, .. } = outcome;
-        self.lock().whole = Some(Glance { counters: *counters, source: *source, ..Glance::default() });
+    /// The run is over, with these counters.
+    pub(crate) fn complete(&self, counters: Counters, source: SourceStats) {
+        self.lock().whole = Some(Glance { counters, source, ..Glance::default() });
     }
 
     fn post(&self, poster: Poster, glance: Glance) {
@@ -149,7 +147,7 @@ mod tests {
         posting.post(|| of(100));
         posting.post(|| unreachable!("the last posting is new"));
         assert_eq!(watch.glance().flows, 128);
-        watch.complete(&Outcome::default());
+        watch.complete(Counters::default(), SourceStats::default());
         assert_eq!((watch.glance().flows, watch.workers().len()), (0, 3));
         watch.begin();
         assert!(watch.workers().is_empty());
