@@ -86,7 +86,6 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
     app.is_colored = terminal::stdout_color();
     // The process ends within a second of SIGTERM or SIGHUP, also if the terminal or an output is blocked.
     let _shutdown = Shutdown::watch(Arc::clone(&set.outlets), None)?;
-    terminal::hold();
     let left = leaving.clone();
     let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &left));
     let screen = screen.map_err(Failure::new)?;
@@ -221,6 +220,7 @@ impl Drop for LeaveAtEnd<'_> {
 /// Draws the screen until it is left.
 fn show(mut app: App<Live>, leaving: &Leaving) -> io::Result<()> {
     let _leave = LeaveAtEnd(leaving);
+    terminal::hold();
     // Panics of any thread restore the terminal, too.
     let mut terminal = ratatui::try_init()?;
     let keys = Keys::open();
