@@ -9,7 +9,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats, Timestamp};
+use weir_packet::{
+    Burst, KernelFilters, Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats, Timestamp,
+};
 
 /// Time of waiting for packets, before [`Poll::Idle`].
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -193,6 +195,10 @@ impl Source for Share {
             return Ok(Poll::Packets);
         }
         Ok(Poll::Idle { now: self.now() })
+    }
+
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.sockets.iter().filter_map(|socket| socket.sieve()).for_each(|sieve| sieve.narrow(filters));
     }
 
     fn stats(&self) -> SourceStats {

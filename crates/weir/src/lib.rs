@@ -23,6 +23,7 @@ mod flow_id;
 mod format_packet;
 mod handlers;
 mod item;
+mod kernel_filters;
 mod locality;
 mod ordered_merge;
 mod ordering;

@@ -34,6 +34,7 @@ pub(crate) fn run_changing(
     changes: &mut dyn Changes,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Outcome {
+    source.narrow(compiled.kernel_filters().as_ref());
     let parts = WorkerParts::of(&compiled, shapes);
     let watch = compiled.options.watch.clone();
     watch.iter().for_each(Watch::begin);
@@ -89,6 +90,7 @@ fn run_one(
         }
         if let Some((compiled, shapes)) = merger.changed() {
             let began = Instant::now();
+            source.narrow(compiled.kernel_filters().as_ref());
             let parts = WorkerParts::of(&compiled, &shapes);
             merger.change(&compiled.plan, &parts.presenter);
             work.change(&compiled.plan, &parts);

@@ -56,7 +56,7 @@ fn labelled(
 /// What became of packets: those received are those delivered, filtered and dropped, as soon as none waits.
 fn packets(glance: &Glance) -> Vec<Family> {
     let Glance { counters, source, .. } = glance;
-    let received = counters.packet.packets + source.dropped();
+    let received = counters.packet.packets + source.filtered + source.dropped();
     let drops = DropReason::ALL.iter().map(|&reason| (reason.label().to_string(), counters.drops.of(reason)));
     let drops = drops.chain(lost(source).map(|(reason, count)| (reason.to_string(), count)));
     let stopped = DropReason::ALL
@@ -65,12 +65,13 @@ fn packets(glance: &Glance) -> Vec<Family> {
     let received = one(
         "weir_packets_received",
         Kind::Counter,
-        "Packets received, including those that were lost before they were read.",
+        "Packets received, including those that the kernel discarded, or that were lost, before they were read.",
         received as f64,
     );
     let of_packets = counters.packet.iter().filter_map(|(name, value, help)| {
         let name = match name {
-            "packets" => return None,
+            // With those of the source, below.
+            "packets" | "filtered" => return None,
             "bytes" => "weir_captured_bytes".to_string(),
             "wire_bytes" => "weir_bytes".to_string(),
             other => format!("weir_packets_{other}"),
@@ -79,6 +80,19 @@ fn packets(glance: &Glance) -> Vec<Family> {
     });
     let mut families = vec![received];
     families.extend(of_packets);
+    families.push(labelled(
+        "weir_packets_filtered",
+        Kind::Counter,
+        "Packets that match no question: processed to their end (engine), or discarded before they were read (kernel).",
+        [("engine", counters.packet.filtered), ("kernel", source.filtered)]
+            .map(|(by, count)| ("by", by.to_string(), count as f64)),
+    ));
+    families.push(one(
+        "weir_kernel_filtered_bytes",
+        Kind::Counter,
+        "Bytes of the packets that the kernel discarded because no question needs them.",
+        source.filtered_bytes as f64,
+    ));
     families.push(labelled(
         "weir_drops",
         Kind::Counter,
@@ -97,7 +111,8 @@ fn packets(glance: &Glance) -> Vec<Family> {
 
 /// Packets lost before they were read, by reason.
 fn lost(source: &SourceStats) -> impl Iterator<Item = (&'static str, u64)> {
-    let SourceStats { received: _, ring_full, no_buffer, refused, invalid } = *source;
+    let SourceStats { received: _, filtered: _, filtered_bytes: _, ring_full, no_buffer, refused, invalid } =
+        *source;
     [
         ("source_ring_full", ring_full),
         ("source_no_buffer", no_buffer),
@@ -159,14 +174,16 @@ mod tests {
         let mut glance = Glance::default();
         glance.counters.packet.packets = 7;
         glance.source.ring_full = 2;
+        glance.source.filtered = 4;
         let questions = [("slow".to_string(), QuestionTotals { answers: 5, lost: 1 })];
         let families = of((&glance, &[glance]), &questions, Duration::from_millis(1500));
         let names: HashSet<_> = families.iter().map(|family| family.name.clone()).collect();
         assert_eq!(names.len(), families.len());
         let text = text(&families, Exposition::Plain);
         for line in [
-            "weir_packets_received_total 9\n",
+            "weir_packets_received_total 13\n",
             "weir_drops_total{reason=\"source_ring_full\"} 2\n",
+            "weir_packets_filtered_total{by=\"kernel\"} 4\n",
             "weir_drops_total{reason=\"malformed\"} 0\n",
             "weir_question_lost_answers_total{question=\"slow\"} 1\n",
             "weir_worker_packets_total{worker=\"0\"} 7\n",

@@ -187,7 +187,9 @@ fn drops(glance: &Glance) -> Vec<(&'static str, u64, &'static str)> {
         ),
         ("source_invalid", source.invalid, "The kernel's description of the packet was invalid."),
     ];
-    let filtered =
-        ("(filtered)", glance.counters.packet.filtered, "Processed to the end; the filter does not match.");
-    dropped.chain(lost).chain([filtered]).collect()
+    let filtered = [
+        ("(filtered)", glance.counters.packet.filtered, "Processed to the end; the filter does not match."),
+        ("(kernel)", source.filtered, "Discarded by the kernel: the filter cannot match."),
+    ];
+    dropped.chain(lost).chain(filtered).collect()
 }

@@ -30,7 +30,7 @@ p space    pause                      /             change the filter (Enter, Es
 w          record the selected connection to a file; again: end the recording
 q          quit                       ?             this help
 
-Rates are those of all packets that are read; tables have the connections that
+Rates are those of all packets received; tables have the connections that
 match the filter, about a second late. The state is that of Zeek's conn.log:
 S1 is open, SF closed, S0 without an answer; `.` means that it has ended.";
 
