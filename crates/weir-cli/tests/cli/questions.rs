@@ -138,7 +138,7 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         other => panic!("a value for --{other} of `weir run`"),
     };
     // Messages belong to the terminal, a run that follows a file does not end, and the test has no interface.
-    let of_links = ["interface", "method", "buffer", "no-promiscuous", "hardware-time"];
+    let of_links = ["interface", "method", "buffer", "no-promiscuous", "mirror", "hardware-time"];
     let is_left_out = |name: &str| ["quiet", "verbose", "follow"].contains(&name) || of_links.contains(&name);
     let of_run = long_options("run").into_iter().filter(|name| !is_left_out(name));
     of_run.map(|name| (name.clone(), value(&name))).collect()
