@@ -6,14 +6,18 @@ use super::panes::Pane;
 use super::recording;
 use super::sheet::{Selection, Sheet, Sort};
 use super::traffic::Traffic;
+use crate::terminal;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir::Connection;
 use weir::{Glance, Watch};
 
 /// Bytes of a filter that is being edited.
 const FILTER_BYTES_MAX: usize = 4096;
+
+/// Time for which a message of the run is shown.
+const NOTICE_TIME: Duration = Duration::from_secs(5);
 
 /// What the screen asks of the run.
 pub trait Run {
@@ -107,6 +111,8 @@ pub struct App<R> {
     pub source: String,
     /// The answer to the last key.
     pub message: Option<String>,
+    /// The last message of the run, and when it came.
+    notice: Option<(String, Instant)>,
     pub recording: Option<Recording>,
     pub is_over: bool,
     /// Connections that had no place in the list.
@@ -133,6 +139,7 @@ impl<R: Run> App<R> {
             filter,
             source,
             message: None,
+            notice: None,
             recording: None,
             is_over: false,
             unlisted: 0,
@@ -155,9 +162,20 @@ impl<R: Run> App<R> {
         self.paused.is_some()
     }
 
+    /// The answer to the last key, or a message of the run that has come a short while before `now`.
+    pub fn message(&self, now: Instant) -> Option<&str> {
+        let is_new = |(_, at): &&(String, Instant)| now.duration_since(*at) < NOTICE_TIME;
+        let notice = self.notice.as_ref().filter(is_new).map(|(message, _)| message.as_str());
+        self.message.as_deref().or(notice)
+    }
+
     /// Takes the state of the run at this time, for the next drawing into a table of `height` lines.
     pub fn refresh(&mut self, now: Instant, height: usize) {
         self.height = height;
+        let held = terminal::last_held();
+        if held.as_ref() != self.notice.as_ref().map(|(message, _)| message) {
+            self.notice = held.map(|message| (message, now));
+        }
         let live = self.watch.glance();
         self.history.sample(now, &live);
         let place = self.place();

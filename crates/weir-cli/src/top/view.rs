@@ -4,12 +4,12 @@ use super::app::{App, Mode, Run};
 use super::history::Rates;
 use super::panes::Pane;
 use super::sheet::{Column, fitting, scaled};
-use crate::terminal;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table};
+use std::time::Instant;
 
 /// Lines of the history of rates, with its headings.
 const HISTORY_LINES: u16 = 4;
@@ -165,8 +165,7 @@ fn aligned(column: &Column, text: String) -> Line<'static> {
 }
 
 fn last_line<R: Run>(app: &App<R>) -> Line<'static> {
-    let message = app.message.clone().or_else(terminal::last_held);
-    if let Some(message) = message {
+    if let Some(message) = app.message(Instant::now()) {
         let first = message.lines().next().unwrap_or_default();
         return Line::raw(weir::packet::printable(first, &[]).into_owned());
     }
@@ -204,7 +203,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::path::Path;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     fn shown(app: &mut App<Obedient>, width: u16, height: u16) -> String {
         app.refresh(Instant::now(), table_lines(height));
