@@ -8,7 +8,7 @@ use crate::output;
 use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
-use crate::totals::{Loss, RunTotals};
+use crate::totals::{Loss, QuestionCounters, QuestionTotals, RunTotals};
 use crate::view::View;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -116,6 +116,8 @@ pub struct Answers {
     count: u64,
     /// Number of answers that the output did not accept.
     lost: u64,
+    /// Both numbers, for those who watch the run.
+    counters: Arc<QuestionCounters>,
 }
 
 impl Answers {
@@ -151,6 +153,7 @@ impl Answers {
             clients: outlets.clients().clone(),
         };
         let name = (stdout == Stdout::Shared).then(|| spec.name.clone());
+        let counters = totals.add_question(name.clone().unwrap_or_else(|| spec.ask.clone()));
         let (totals, has_failed) = (totals.clone(), Arc::<AtomicBool>::default());
         let destination = Destination::new(
             name.clone(),
@@ -177,6 +180,7 @@ impl Answers {
             is_pause_due: publish != Publish::Complete,
             count: 0,
             lost: 0,
+            counters,
         }
     }
 
@@ -334,6 +338,7 @@ impl TakeItems for Answers {
         }
         if !self.has_failed() {
             self.take_item(item);
+            self.counters.set(QuestionTotals { answers: self.count, lost: self.lost });
         }
         let is_enough = self.count >= self.view.limit && !self.view.is_sorted() || self.rows.is_enough();
         if self.has_failed() || is_enough { Next::End } else { Next::Go }
@@ -345,6 +350,7 @@ impl TakeItems for Answers {
             return;
         }
         self.complete(end.as_ref());
+        self.counters.set(QuestionTotals { answers: self.count, lost: self.lost });
         self.view.report();
         if self.lost > 0 {
             let (question, output) = (self.name.clone(), self.output_name.clone());

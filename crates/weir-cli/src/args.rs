@@ -75,6 +75,10 @@ pub struct Input {
     /// Print a line each second to standard error: rates, losses, flows, memory, and what becomes of packets
     #[arg(long, help_heading = "Output")]
     pub monitor: bool,
+    /// Serve the counters of the run for Prometheus, at http://ADDR/metrics, while the run goes on: :9464 (or 127.0.0.1:9464,
+    /// this host alone), 0.0.0.0:9464 (everybody), :0 (a free port). A message names the address
+    #[arg(long, value_name = "ADDR", help_heading = "Output")]
+    pub metrics: Option<String>,
     /// Number of workers. The order of rows of files does not depend on it. With more than one, a connection whose
     /// packets come through tunnels with different ends may become several rows
     #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true, help_heading = "Advanced")]

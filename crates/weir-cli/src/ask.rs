@@ -4,6 +4,7 @@ use crate::args::Input;
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
+use crate::metrics;
 use crate::monitor::Monitor;
 use crate::question_set::{Active, QuestionSet, Stated};
 use crate::report::{self, Ran};
@@ -87,7 +88,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let asks_for_first =
         socket.is_some() || specs.iter().any(|spec| spec.filter.contains("frame.time_relative"));
     let first_time = if asks_for_first { weir::io::first_time(&input.read) } else { None };
-    let watch = input.monitor.then(Watch::default);
+    let watch = (input.monitor || input.metrics.is_some()).then(Watch::default);
     let options = weir::Options { timed: stats, first_time, watch: watch.clone(), ..options };
     let compiler = input::compiler(&input.program.stack)?;
     input::check_files(input, &compiler)?;
@@ -129,6 +130,10 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         stats,
         notes: &notes,
     };
+    if let (Some(address), Some(watch)) = (&input.metrics, &watch) {
+        metrics::serve(address, watch.clone(), set.totals.clone())?;
+    }
+    let watch = watch.filter(|_| input.monitor);
     let monitor = watch.map(Monitor::start).transpose().map_err(Failure::new)?;
     let outcome = runner.run(&mut engine, &compiled)?;
     drop(monitor);

@@ -16,6 +16,26 @@ use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats}
 /// Signals that end a run, with their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
 
+/// Stands in the place of a signal's number if the program itself ends the captures.
+const ENDED: usize = usize::MAX;
+
+/// Ends captures early, from another thread.
+#[derive(Clone)]
+pub struct Ender(Arc<AtomicUsize>);
+
+impl Ender {
+    /// Ends the captures, unless a signal has done so.
+    pub fn end(&self) {
+        // If a signal came first, that signal determines the exit status.
+        let _ = self.0.compare_exchange(0, ENDED, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether a signal, or an ender, has ended the captures.
+    pub fn has_ended(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != 0
+    }
+}
+
 /// A packet source that ends at the end of the captures, or at a signal.
 pub struct Captures {
     reader: Reader,
@@ -95,6 +115,11 @@ impl Captures {
             false => Reader::Own(Box::new(reader)),
         };
         Ok(Self { reader, is_live, signal, packets: 0, is_cut: false })
+    }
+
+    /// Ends the captures before their end.
+    pub fn ender(&self) -> Ender {
+        Ender(Arc::clone(&self.signal))
     }
 
     /// If a signal cut the captures short: reports the signal, and returns the exit status of a process that it ended.

@@ -62,10 +62,12 @@ pub struct Answer {
     pub questions: Vec<QuestionSpec>,
 }
 
-/// Answers requests.
-struct Service {
-    control: Control,
-    set: Arc<QuestionSet>,
+/// Adds and removes questions of a run, and answers requests to do so.
+pub struct Service {
+    /// The engine of the run.
+    pub control: Control,
+    /// The questions of the run.
+    pub set: Arc<QuestionSet>,
 }
 
 /// Listens on a socket that only its owner may use.
@@ -107,7 +109,11 @@ impl Service {
         }
     }
 
-    fn add(&self, question: QuestionSpec) -> Result<Answer, String> {
+    /// Adds a question, and opens its output.
+    ///
+    /// # Errors
+    /// The mistakes in the question, or why its output cannot be opened.
+    pub fn add(&self, question: QuestionSpec) -> Result<Answer, String> {
         let (stated, name) = (Stated::new(question.clone()), question.name);
         // The lock covers both check and subscription, so that concurrent requests cannot take the same name.
         let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +150,11 @@ impl Service {
         Ok(Answer { questions, ..Answer::default() })
     }
 
-    fn remove(&self, name: &str) -> Result<Answer, String> {
+    /// Removes a question, and completes its output.
+    ///
+    /// # Errors
+    /// There is no such question, or its output is blocked.
+    pub fn remove(&self, name: &str) -> Result<Answer, String> {
         let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
         let known = names.get(name).map(|active| active.subscription);
         let subscription = known.ok_or_else(|| format!("there is no question called `{name}`"))?;

@@ -63,7 +63,7 @@ fn line(before: &Glance, now: &Glance, passed: Duration, since_begin: Duration) 
 }
 
 /// A number with three digits, and its unit's prefix.
-fn scaled(number: f64) -> String {
+pub fn scaled(number: f64) -> String {
     let (divided, prefix) = [(1e9, "G"), (1e6, "M"), (1e3, "k")]
         .into_iter()
         .find(|(unit, _)| number >= *unit)

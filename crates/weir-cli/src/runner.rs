@@ -45,20 +45,38 @@ pub struct Unreported {
 }
 
 impl Runner<'_> {
-    /// Runs the questions of `engine`; `compiled` is their program.
+    /// Opens the captures, and runs the questions of `engine` over them; `compiled` is their program.
     pub fn run(&self, engine: &mut Engine<'_>, compiled: &Compiled) -> Result<Unreported, Failure> {
         // Calibrate the cycle counter now, so that the measured time does not include it.
         let _ = Stages::new(self.stats);
         let started = Instant::now();
-        let workers = self.input.workers.min(WORKERS_MAX);
-        let mut captures = Captures::open(self.input, workers, self.has_control, self.findings)?;
+        Ok(self.run_over(self.open()?, started, engine, compiled))
+    }
+
+    /// Opens the captures.
+    pub fn open(&self) -> Result<Captures, Failure> {
+        Captures::open(self.input, self.workers(), self.has_control, self.findings)
+    }
+
+    fn workers(&self) -> usize {
+        self.input.workers.min(WORKERS_MAX)
+    }
+
+    /// Runs the questions of `engine` over captures that are open since `started`.
+    pub fn run_over(
+        &self,
+        mut captures: Captures,
+        started: Instant,
+        engine: &mut Engine<'_>,
+        compiled: &Compiled,
+    ) -> Unreported {
         let bar = progress_bar(&captures);
         let mut progress =
             |source: &dyn Source| bar.iter().for_each(|bar| bar.set_position(source.progress().0));
-        let outcome = engine.run_compiled(compiled.clone(), &mut captures, workers, &mut progress);
+        let outcome = engine.run_compiled(compiled.clone(), &mut captures, self.workers(), &mut progress);
         bar.iter().for_each(ProgressBar::finish_and_clear);
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Unreported { outcome, stopped: captures.stopped(), seconds })
+        Unreported { outcome, stopped: captures.stopped(), seconds }
     }
 
     /// Reports faults and losses, and the counters if [`stats`](Self::stats) is set.
@@ -110,7 +128,8 @@ fn warn_of_links(stack: &Stack, found: &Found) {
 /// A progress bar, if standard error is a terminal and the input is large.
 fn progress_bar(source: &dyn Source) -> Option<ProgressBar> {
     let total = source.progress().1?;
-    if total < PROGRESS_BYTES_MIN || !std::io::stderr().is_terminal() || terminal::is_quiet() {
+    let has_no_line = !std::io::stderr().is_terminal() || terminal::is_quiet() || terminal::is_held();
+    if total < PROGRESS_BYTES_MIN || has_no_line {
         return None;
     }
     let style =

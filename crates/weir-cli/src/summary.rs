@@ -39,17 +39,17 @@ pub const COLUMNS: &[Column] = &[
 const TOP: usize = 10;
 
 /// The columns that hold the name of a session's server, the first of them that a log has.
-const NAMES: &[&str] = &["server_name", "host"];
+pub const SERVER_NAMES: &[&str] = &["server_name", "host"];
 
 /// For each protocol, the position of the server's name in rows of its sessions.
 pub struct ServerNames(Vec<Option<usize>>);
 
 impl ServerNames {
-    /// The names in the sessions of all protocols that have them.
-    pub fn of(registry: &SessionRegistry) -> Self {
+    /// The names in the sessions of all protocols that have one of these columns; the first column counts.
+    pub fn of(registry: &SessionRegistry, columns_of_names: &[&str]) -> Self {
         let place = |protocol: &&SessionProtocol| {
             let columns = Log::of(registry, protocol.name)?.columns();
-            NAMES.iter().find_map(|name| columns.iter().position(|column| column.name == *name))
+            columns_of_names.iter().find_map(|name| columns.iter().position(|column| column.name == *name))
         };
         Self(registry.protocols().iter().map(place).collect())
     }
@@ -66,7 +66,7 @@ impl ServerNames {
     }
 
     /// The name in a row of a session; an address is none, since hosts are counted anyway.
-    fn of_row<'a>(&self, protocol: usize, row: &'a [Value<'_>]) -> Option<&'a str> {
+    pub fn of_row<'a>(&self, protocol: usize, row: &'a [Value<'_>]) -> Option<&'a str> {
         let place = self.0.get(protocol).copied().flatten()?;
         let Some(Value::Text(name)) = row.get(place) else { return None };
         Some(&**name).filter(|name| !is_address(name))

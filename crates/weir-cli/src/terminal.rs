@@ -1,10 +1,12 @@
 //! The terminal: messages on standard error, colours, and width.
 
 use clap::ValueEnum;
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir::packet::printable;
 
 /// Only errors are printed.
@@ -69,9 +71,46 @@ fn is_coloured(out: &impl IsTerminal) -> bool {
     out.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
+/// Messages that wait because the terminal shows a screen; `None`: messages are printed.
+static HELD: Mutex<Option<VecDeque<String>>> = Mutex::new(None);
+
+/// Messages that wait at most; earlier ones are lost.
+const HELD_MAX: usize = 100;
+
+fn held() -> MutexGuard<'static, Option<VecDeque<String>>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds messages back from now on: the terminal shows a screen, which they would damage.
+pub fn hold() {
+    held().get_or_insert_default();
+}
+
+/// Whether messages are held back.
+pub fn is_held() -> bool {
+    held().is_some()
+}
+
+/// The last message that is held back.
+pub fn last_held() -> Option<String> {
+    held().as_ref()?.back().cloned()
+}
+
+/// Prints the messages that were held back, and further ones as before.
+pub fn release() {
+    let messages = held().take();
+    messages.into_iter().flatten().for_each(|message| say(format_args!("{message}")));
+}
+
 /// Prints a message to standard error, without characters that control the terminal: it may name files, or repeat text
 /// of others. A closed standard error is not a failure of the run.
 pub fn say(words: fmt::Arguments<'_>) {
+    if let Some(messages) = &mut *held() {
+        if messages.len() == HELD_MAX {
+            messages.pop_front();
+        }
+        return messages.push_back(words.to_string());
+    }
     let _ = writeln!(io::stderr(), "{}", printable(&words.to_string(), &['\n', '\t']));
 }
 

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Faults, losses and counts of a run.
 #[derive(Default, Clone)]
@@ -17,6 +17,32 @@ struct Shared {
     losses: Mutex<Vec<Loss>>,
     /// Number of answers to all questions so far.
     answers: AtomicU64,
+    /// The questions that run, by name.
+    questions: Mutex<Vec<(String, Weak<QuestionCounters>)>>,
+}
+
+/// The counts of a question, which its answers keep up to date.
+#[derive(Debug, Default)]
+pub struct QuestionCounters {
+    answers: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl QuestionCounters {
+    /// Sets the counts.
+    pub fn set(&self, QuestionTotals { answers, lost }: QuestionTotals) {
+        self.answers.store(answers, Ordering::Relaxed);
+        self.lost.store(lost, Ordering::Relaxed);
+    }
+}
+
+/// The counts of a question at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QuestionTotals {
+    /// Answers so far.
+    pub answers: u64,
+    /// Answers that the output did not accept.
+    pub lost: u64,
 }
 
 /// Rows that an output did not accept.
@@ -56,6 +82,26 @@ impl RunTotals {
 
     pub fn add_loss(&self, loss: Loss) {
         lock(&self.shared.losses).push(loss);
+    }
+
+    /// Adds a question, which counts as long as its counters are kept.
+    pub fn add_question(&self, name: String) -> Arc<QuestionCounters> {
+        let counters = Arc::default();
+        lock(&self.shared.questions).push((name, Arc::downgrade(&counters)));
+        counters
+    }
+
+    /// The counts of the questions that run.
+    pub fn questions(&self) -> Vec<(String, QuestionTotals)> {
+        let mut questions = lock(&self.shared.questions);
+        questions.retain(|(_, counters)| counters.strong_count() > 0);
+        let read = |(name, counters): &(String, Weak<QuestionCounters>)| {
+            let counters = counters.upgrade()?;
+            let (answers, lost) =
+                (counters.answers.load(Ordering::Relaxed), counters.lost.load(Ordering::Relaxed));
+            Some((name.clone(), QuestionTotals { answers, lost }))
+        };
+        questions.iter().filter_map(read).collect()
     }
 
     pub fn add_answers(&self, answers: u64) {

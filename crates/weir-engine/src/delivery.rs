@@ -196,6 +196,20 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
+    /// Delivers a report of a connection that is due, if the connection matches the question as far as is known now.
+    pub fn report(
+        &mut self,
+        question: usize,
+        terms: Terms<'_>,
+        verdict: &SessionVerdict,
+        flow: &FlowView<'_>,
+    ) {
+        let held = self.matcher.record(flow);
+        if self.matcher.connection(terms, verdict, &held).contains(question) {
+            self.subscriber.report(self.order, question, flow);
+        }
+    }
+
     /// Delivers the events that a packet with these `terms` `emitted`, to questions about events, each event if its
     /// columns match.
     pub fn events(&mut self, emitted: &mut Emitted, packet: &PacketMeta, terms: Terms<'_>) {

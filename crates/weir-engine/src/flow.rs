@@ -49,7 +49,8 @@ pub struct FlowView<'a> {
     pub header: &'a Header,
     /// Its variables.
     pub data: &'a [u8],
-    /// The session protocols recognised in the flow; known only when the flow has ended or a session is delivered.
+    /// The session protocols recognised in the flow; known only when the flow has ended or is reported, or a session is
+    /// delivered.
     pub recognised: Recognised,
     /// The connections around the flow (tunnels), outermost first; known only when the flow has ended.
     pub outer: &'a [(Table, OwnedHeader)],

@@ -475,6 +475,24 @@ impl Flows {
         })
     }
 
+    /// A connection that has not ended, with the protocols recognised so far, and what its sessions fulfil. `None` also if
+    /// workers share its table: the worker that asks may not have the part with the connection.
+    pub fn live(&self, flow: FlowRef) -> Option<(FlowView<'_>, SessionVerdict)> {
+        let state = &self.tables[flow.table.index()];
+        let is_shared = self.sharing.as_ref().is_some_and(|sharing| sharing.is_shared(flow.table));
+        if is_shared || !state.layout.observed || !state.flows.is_live(flow.id) {
+            return None;
+        }
+        let (header, data) = state.flows.entry(flow.id);
+        let sessions = state.sessions.get(flow.id.0 as usize).filter(|_| state.layout.delivers);
+        let view = FlowView {
+            recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
+            outer: self.outer.get(&flow).map_or(&[], Vec::as_slice),
+            ..FlowView::new(&*self.program, flow, header, data)
+        };
+        Some((view, state.layout.verdict(&self.plan, data)))
+    }
+
     /// The number of a flow's first packet.
     pub fn first_packet(&self, flow: FlowRef) -> u64 {
         self.tables[flow.table.index()].flows.entry(flow.id).0.first_packet

@@ -125,6 +125,11 @@ impl<P> HoldQueue<P> {
         self.given_up
     }
 
+    /// The number of bytes that are held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The largest number of bytes that were held at the same time.
     pub fn bytes_peak(&self) -> usize {
         self.bytes_peak

@@ -6,16 +6,24 @@
 pub struct Order {
     /// Number of the part of a burst, counted over all workers: a part ends where the clock moves to another tick.
     pub burst: u64,
-    /// 0: chunks that waited long enough; 1: flows that ended before the burst; 2: a packet of the burst; 3: the end
-    /// of the run.
+    /// [`CHUNK`](Self::CHUNK), [`REPORT`](Self::REPORT), [`ENDED`](Self::ENDED), [`PACKET`](Self::PACKET) or
+    /// [`END`](Self::END).
     pub phase: u8,
-    /// Deadline of the flow (nanoseconds since 1970), or number of the packet.
+    /// Deadline of the flow (nanoseconds since 1970), or number of the packet; of a report the packet that asked for it.
     pub at: i64,
-    /// Number of the flow's first packet.
+    /// Number of the flow's first packet; of a report the question.
     pub flow: u64,
 }
 
 impl Order {
+    /// The phase of chunks that waited long enough.
+    pub const CHUNK: u8 = 0;
+    /// The phase of reports of connections that are due.
+    pub const REPORT: u8 = 1;
+    /// The phase of flows that ended before the burst.
+    pub const ENDED: u8 = 2;
     /// The phase of the packets of a burst: `at` is the number of the packet.
-    pub const PACKET: u8 = 2;
+    pub const PACKET: u8 = 3;
+    /// The phase of the end of the run.
+    pub const END: u8 = 4;
 }

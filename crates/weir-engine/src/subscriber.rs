@@ -156,6 +156,17 @@ pub struct TrackedPacket<'a> {
     pub frame: &'a [u8],
 }
 
+/// A report of a connection that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Report {
+    /// The number of the packet that asked for it: the first one of the connection since the last report.
+    pub packet: u64,
+    /// The question.
+    pub question: usize,
+    /// The connection.
+    pub flow: FlowRef,
+}
+
 /// A complete session for a subscriber.
 #[derive(Clone, Copy)]
 pub struct SeenSession<'a> {
@@ -201,6 +212,18 @@ pub trait Subscriber: StreamSubscriber + Send {
     /// A packet of a connection that a question [tracks](crate::plan::Want::Tracked), in capture order.
     fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
         let _ = (order, question, packet);
+    }
+
+    /// Removes and returns the next report that is due at `now` (nanoseconds since 1970): reports come in the order of packets,
+    /// then of questions.
+    fn next_report(&mut self, now: i64) -> Option<Report> {
+        let _ = now;
+        None
+    }
+
+    /// A connection of which a report is due, and which matches the question as far as is known.
+    fn report(&mut self, order: Order, question: usize, flow: &FlowView<'_>) {
+        let _ = (order, question, flow);
     }
 
     /// A session of a tracked connection, whether the question's filter matches it or not.

@@ -12,15 +12,16 @@ use crate::memory::Memory;
 use crate::packet_run::Lane;
 use crate::plan::Plan;
 use crate::ranks::Ranks;
+use crate::sets::Terms;
 use crate::sharing::{SharedTables, Sharing};
 use crate::stage::{Stage, Stages};
 use crate::stream::{Due, Moment};
-use crate::subscriber::{Order, Subscriber};
+use crate::subscriber::{Order, Report, Subscriber};
 use std::sync::Arc;
 use weir_ir::abi::Program;
 use weir_packet::BURST_PACKETS_MAX;
 
-/// Flows that end per call of [`Worker::finish`] or [`Worker::pass_time`].
+/// Flows that end, or are reported, per call of [`Worker::finish`] or [`Worker::pass_time`].
 ///
 /// Each may yield hundreds of sessions, which wait until the caller takes them.
 const ENDING_FLOWS: usize = 128;
@@ -77,8 +78,12 @@ impl<S: Subscriber> Worker<S> {
         let began = self.delivery.stages.begin();
         if self.expiring.is_empty() {
             while let Some(due) = self.delivery.streams.next_due(now) {
-                self.delivery.order = Order { burst, phase: 0, at: due.at, flow: due.first_packet };
+                self.delivery.order =
+                    Order { burst, phase: Order::CHUNK, at: due.at, flow: due.first_packet };
                 self.flush_chunk(&due);
+            }
+            if self.report_due(burst, now) {
+                return true;
             }
             self.expiring = self.flows.expire(now);
             self.expiring.reverse();
@@ -88,7 +93,7 @@ impl<S: Subscriber> Worker<S> {
         for Ending { at, flow, first_packet } in due.into_iter().rev() {
             // The last messages of another flow may have ended this one already.
             if self.flows.take_live(flow, first_packet) {
-                self.delivery.order = Order { burst, phase: 1, at, flow: first_packet };
+                self.delivery.order = Order { burst, phase: Order::ENDED, at, flow: first_packet };
                 self.end_flow(flow, EndReason::Idle);
             }
         }
@@ -115,7 +120,8 @@ impl<S: Subscriber> Worker<S> {
         for &Ending { flow, first_packet, .. } in ending.iter().rev() {
             // The last messages of another flow may have ended this one already.
             if self.flows.take_live(flow, first_packet) {
-                self.delivery.order = Order { burst, phase: 3, at: first_packet as i64, flow: first_packet };
+                self.delivery.order =
+                    Order { burst, phase: Order::END, at: first_packet as i64, flow: first_packet };
                 self.end_flow(flow, EndReason::EndOfCapture);
             }
         }
@@ -135,7 +141,7 @@ impl<S: Subscriber> Worker<S> {
     /// If memory is short, ends flows that hold memory and have been idle for [`IDLE_NS`] at `now`.
     fn shed_idle(&mut self, burst: u64, now: i64) {
         self.flows.discard_holders();
-        self.delivery.order = Order { burst, phase: 1, at: now, flow: 0 };
+        self.delivery.order = Order { burst, phase: Order::ENDED, at: now, flow: 0 };
         while self.delivery.streams.overload.is_short(self.flows.held_bytes())
             && self.shed_until(now.saturating_sub(IDLE_NS))
         {}
@@ -158,6 +164,20 @@ impl<S: Subscriber> Worker<S> {
 
     pub(crate) fn end_flow(&mut self, flow: FlowRef, reason: EndReason) {
         end_flow(&mut self.flows, &mut self.delivery, &mut self.effects, flow, reason);
+    }
+
+    /// Delivers some reports of connections that are due at `now`; returns `true` if there may be more.
+    fn report_due(&mut self, burst: u64, now: i64) -> bool {
+        for _ in 0..ENDING_FLOWS {
+            let Some(due) = self.delivery.subscriber.next_report(now) else { return false };
+            let Report { packet, question, flow } = due;
+            let Some((view, verdict)) = self.flows.live(flow) else { continue };
+            let (at, flow_number) = (packet as i64, question as u64);
+            self.delivery.order = Order { burst, phase: Order::REPORT, at, flow: flow_number };
+            let terms = self.flows.terms_of(flow);
+            self.delivery.report(question, Terms::of(&terms), &verdict, &view);
+        }
+        true
     }
 
     /// Delivers a chunk that has waited long enough.

@@ -9,6 +9,7 @@
 use crate::compile::Compiled;
 use crate::item::{Item, Shape};
 use crate::outcome::{Changes, Outcome};
+use crate::watch::{Glance, Poster, Posting, Watch};
 use crate::worker_output::{HeldPacket, KeptPacket, Presenter, Yielded};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,15 +42,22 @@ pub struct Merger<'a> {
     /// The outcomes of packets that waited.
     counters: Counters,
     stages: Stages,
+    posting: Posting,
 }
 
 impl<'a> Merger<'a> {
-    /// A merger for the questions of `plan`; `changes` receives the items.
-    pub fn new(plan: Arc<Plan>, presenter: Arc<Presenter>, changes: &'a mut dyn Changes) -> Self {
+    /// A merger for the questions of `plan`; `changes` receives the items, and `watch` shows the counters.
+    pub fn new(
+        plan: Arc<Plan>,
+        presenter: Arc<Presenter>,
+        changes: &'a mut dyn Changes,
+        watch: Option<&Watch>,
+    ) -> Self {
         let matched = vec![0; presenter.shapes.len()];
         let stages = Stages::new(plan.timed);
         let hold = vec![HoldQueue::new(plan)];
-        Self { presenter, hold, changes, matched, counters: Counters::default(), stages }
+        let posting = Posting::new(watch, Poster::Merger);
+        Self { presenter, hold, changes, matched, counters: Counters::default(), stages, posting }
     }
 
     /// Gives each worker a queue of its own. Called before the first result.
@@ -70,6 +78,7 @@ impl<'a> Merger<'a> {
     /// Reports a pause: no packet waits to be read. Results that workers still hold come later, followed by another
     /// pause.
     pub fn pause(&mut self) {
+        self.post();
         (0..self.presenter.shapes.len()).for_each(|question| self.changes.item(question, Item::Pause));
     }
 
@@ -100,6 +109,19 @@ impl<'a> Merger<'a> {
         self.presenter = Arc::clone(presenter);
     }
 
+    /// Posts the outcomes of packets that waited, if the last posting is old.
+    pub fn post(&mut self) {
+        let Self { posting, counters, hold, .. } = self;
+        posting.post(|| {
+            let mut glance = Glance { counters: *counters, ..Glance::default() };
+            for queue in hold {
+                glance.counters.packet.undecided += queue.given_up();
+                glance.memory.held_packets += queue.bytes() as u64;
+            }
+            glance
+        });
+    }
+
     /// Takes the results of one batch from every worker.
     pub fn take_batch(&mut self, mut queues: Vec<Yields>) {
         let (began, count) = (self.stages.begin(), queues.iter().map(VecDeque::len).sum());
@@ -107,6 +129,7 @@ impl<'a> Merger<'a> {
             self.take_from(worker, &mut queues[worker], 1);
         }
         self.stages.end(Stage::Output, count, began);
+        self.post();
     }
 
     /// Takes the final results of workers: any number of batches from each. `next` returns a worker's next batch.
@@ -131,6 +154,7 @@ impl<'a> Merger<'a> {
         let (began, count) = (self.stages.begin(), queue.len());
         self.take_from(worker, queue, count);
         self.stages.end(Stage::Output, count, began);
+        self.post();
     }
 
     fn take_from(&mut self, worker: usize, queue: &mut Yields, count: usize) {

@@ -1,6 +1,7 @@
 //! A question for an engine.
 
 use crate::compile::Ask;
+use crate::engine::{Every, track_store};
 use crate::item::Shape;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::stream_handler::{StreamHandler, erased};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use weir_compile::Need;
 use weir_engine::plan::Want;
 use weir_engine::stream::{ChunkParams, StreamParams};
+use weir_sessions::ProtocolSet;
 
 /// A question: a filter, the data wanted of matching traffic, and the form in which the data is delivered.
 #[derive(Clone)]
@@ -43,6 +45,15 @@ impl Question {
         let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
         let make: MakeQuestionWorker = Arc::new(move || QuestionWorker::Stream(erased(make())));
         Self { ask, shape: Shape::default(), make: Some(make) }
+    }
+
+    /// A question about the records of connections, also of those that go on: `every` says how often. Its items are
+    /// [`Item::Tracked`](crate::Item::Tracked) with the state `()`. The records name the application protocol.
+    pub fn of_records(filter: &str, every: Every) -> Self {
+        let make: MakeQuestionWorker = Arc::new(move || QuestionWorker::Track(track_store::<()>(every)));
+        let whole = Self::whole(filter, Want::Tracked(ProtocolSet::EMPTY));
+        let need = Need { service: true, ..Need::default() };
+        Self { ask: Ask { need, ..whole.ask }, make: Some(make), ..whole }
     }
 
     /// The filter.

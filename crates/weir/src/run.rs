@@ -8,6 +8,7 @@ use crate::ordered_merge::Merger;
 use crate::ordering::Ordering;
 use crate::outcome::{Changes, Outcome};
 use crate::split_run::run_split;
+use crate::watch::Watch;
 use crate::worker_loop::WorkerLoop;
 use crate::worker_parts::WorkerParts;
 use crate::workers::{Dispatcher, one_worker, run_many};
@@ -35,7 +36,10 @@ pub(crate) fn run_changing(
 ) -> Outcome {
     source.narrow(compiled.kernel_filters().as_ref());
     let parts = WorkerParts::of(&compiled, shapes);
-    let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&parts.presenter), changes);
+    let watch = compiled.options.watch.clone();
+    watch.iter().for_each(Watch::begin);
+    let presenter = Arc::clone(&parts.presenter);
+    let mut merger = Merger::new(Arc::clone(&compiled.plan), presenter, changes, watch.as_ref());
     let split = match compiled.options.ordering {
         Ordering::ByWorker { delay } if workers > 1 && is_separable(&compiled) => {
             source.split(workers).map(|sources| sources.map(|sources| (sources, delay)))
@@ -57,6 +61,7 @@ pub(crate) fn run_changing(
     outcome.source.add(source.stats());
     merger.finish(&mut outcome);
     debug_assert_eq!(outcome.counters.adds_up(0), Ok(()));
+    watch.iter().for_each(|watch| watch.complete(outcome.counters, outcome.source));
     outcome
 }
 

@@ -187,6 +187,7 @@ pub(crate) fn run_split(
                 continue;
             }
             paused = Instant::now();
+            merger.post();
             if std::mem::take(&mut is_unflushed) {
                 merger.pause();
             }

@@ -114,11 +114,16 @@ impl<K: Hash + Eq + Ord + Clone, C: Default + Copy> Tally<K, C> {
     fn new(memory_max: usize, more: usize) -> Self {
         // While a table grows, it has twice the entries, and the smaller table exists as well.
         let max = ENTRIES_MAX.min(memory_max / (3 * size_of::<(K, C)>() + more));
+        Self::bounded(max)
+    }
+
+    /// No counts, for at most this many subjects.
+    pub fn bounded(max: usize) -> Self {
         Self { counts: HashMap::new(), beyond: C::default(), max }
     }
 
-    /// The count of a subject.
-    fn of(&mut self, subject: K) -> &mut C {
+    /// The count of a subject, or of those beyond the limit.
+    pub fn of(&mut self, subject: K) -> &mut C {
         let known = self.counts.len() < self.max || self.counts.contains_key(&subject);
         if known { self.counts.entry(subject).or_default() } else { &mut self.beyond }
     }

@@ -1,6 +1,6 @@
 //! The counters of a run while it goes on. Workers post them a few times a second; anybody may read them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_engine::counters::Counters;
 use weir_engine::memory::Memory;
@@ -34,35 +34,87 @@ impl Glance {
 /// Shows the counters of a run while it goes on; clones show the same run. They are at most 100 ms old while packets or
 /// idle times come.
 #[derive(Debug, Clone, Default)]
-pub struct Watch(Arc<Mutex<Vec<Glance>>>);
+pub struct Watch(Arc<Mutex<Posted>>);
+
+/// What was posted last.
+#[derive(Debug, Default)]
+struct Posted {
+    workers: Vec<Glance>,
+    /// Of the thread that reads for all workers, if there is one.
+    reader: Glance,
+    /// Of the packets that waited for their connection.
+    merger: Glance,
+    /// Of the whole run, once it is over.
+    whole: Option<Glance>,
+}
+
+/// A part of a run that posts its state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Poster {
+    /// The worker of this number.
+    Worker(usize),
+    /// The thread that reads for all workers.
+    Reader,
+    /// The merger of their results.
+    Merger,
+}
 
 impl Watch {
     /// The sum over all workers.
     pub fn glance(&self) -> Glance {
-        let mut sum = Glance::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|glance| sum.add(glance));
-        sum
+        let posted = self.lock();
+        posted.whole.unwrap_or_else(|| {
+            let mut sum = posted.reader;
+            sum.add(&posted.merger);
+            posted.workers.iter().for_each(|glance| sum.add(glance));
+            sum
+        })
     }
 
-    fn post(&self, worker: usize, glance: Glance) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() <= worker {
-            all.resize(worker + 1, Glance::default());
+    /// Each worker. If one thread reads for all, the counters of the source are not among them.
+    pub fn workers(&self) -> Vec<Glance> {
+        self.lock().workers.clone()
+    }
+
+    /// A run begins: nothing is left of the one before.
+    pub(crate) fn begin(&self) {
+        *self.lock() = Posted::default();
+    }
+
+    /// The run is over, with these counters.
+    pub(crate) fn complete(&self, counters: Counters, source: SourceStats) {
+        self.lock().whole = Some(Glance { counters, source, ..Glance::default() });
+    }
+
+    fn post(&self, poster: Poster, glance: Glance) {
+        let posted = &mut *self.lock();
+        match poster {
+            Poster::Reader => posted.reader = glance,
+            Poster::Merger => posted.merger = glance,
+            Poster::Worker(number) => {
+                if posted.workers.len() <= number {
+                    posted.workers.resize(number + 1, Glance::default());
+                }
+                posted.workers[number] = glance;
+            }
         }
-        all[worker] = glance;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Posted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Posts the state of one worker.
+/// Posts the state of a part of a run.
 pub(crate) struct Posting {
     watch: Option<Watch>,
-    worker: usize,
+    poster: Poster,
     due: Instant,
 }
 
 impl Posting {
-    pub fn new(watch: Option<&Watch>, worker: usize) -> Self {
-        Self { watch: watch.cloned(), worker, due: Instant::now() }
+    pub fn new(watch: Option<&Watch>, poster: Poster) -> Self {
+        Self { watch: watch.cloned(), poster, due: Instant::now() }
     }
 
     /// Posts the state, if somebody watches and the last posting is old.
@@ -72,7 +124,7 @@ impl Posting {
         let now = Instant::now();
         if now >= self.due {
             self.due = now + PERIOD;
-            watch.post(self.worker, glance());
+            watch.post(self.poster, glance());
         }
     }
 }
@@ -85,13 +137,19 @@ mod tests {
     fn a_glance_is_the_sum_of_the_last_postings() {
         let watch = Watch::default();
         let of = |flows| Glance { flows, ..Glance::default() };
-        watch.post(2, of(5));
-        watch.post(0, of(1));
-        watch.post(2, of(7));
-        assert_eq!(watch.glance().flows, 8);
-        let mut posting = Posting::new(Some(&watch), 1);
+        watch.post(Poster::Worker(2), of(5));
+        watch.post(Poster::Worker(0), of(1));
+        watch.post(Poster::Worker(2), of(7));
+        watch.post(Poster::Reader, of(20));
+        assert_eq!(watch.glance().flows, 28);
+        assert_eq!(watch.workers().iter().map(|worker| worker.flows).collect::<Vec<_>>(), [1, 0, 7]);
+        let mut posting = Posting::new(Some(&watch), Poster::Worker(1));
         posting.post(|| of(100));
         posting.post(|| unreachable!("the last posting is new"));
-        assert_eq!(watch.glance().flows, 108);
+        assert_eq!(watch.glance().flows, 128);
+        watch.complete(Counters::default(), SourceStats::default());
+        assert_eq!((watch.glance().flows, watch.workers().len()), (0, 3));
+        watch.begin();
+        assert!(watch.workers().is_empty());
     }
 }

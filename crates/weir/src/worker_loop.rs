@@ -3,7 +3,7 @@
 use crate::compile::Compiled;
 use crate::ordered_merge::Yields;
 use crate::outcome::Outcome;
-use crate::watch::{Glance, Posting};
+use crate::watch::{Glance, Poster, Posting};
 use crate::worker_output::Collector;
 use crate::worker_parts::{WorkerParts, gather, read};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl WorkerLoop {
             number: 0,
             burst: Burst::default(),
             stages: Stages::new(compiled.plan.timed),
-            posting: Posting::new(compiled.options.watch.as_ref(), number),
+            posting: Posting::new(compiled.options.watch.as_ref(), Poster::Worker(number)),
         }
     }
 

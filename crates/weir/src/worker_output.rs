@@ -17,7 +17,7 @@ use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
 use weir_engine::subscriber::{
-    EventView, Order, PacketVerdict, SeenPacket, SeenSession, Subscriber, TrackedPacket, Undecided,
+    EventView, Order, PacketVerdict, Report, SeenPacket, SeenSession, Subscriber, TrackedPacket, Undecided,
     VerdictUpdate,
 };
 use weir_ir::abi::Program;
@@ -256,6 +256,29 @@ impl Subscriber for Collector {
         if let Some(state) = store.packet(packet) {
             let places = &self.places[packet.flow.table.index()];
             let connection = Box::new(Connection::read(&packet.flow, places));
+            self.push(order, question, Item::Tracked { connection, state, is_over: false });
+        }
+    }
+
+    fn next_report(&mut self, now: i64) -> Option<Report> {
+        let workers = self.question_workers.iter_mut().enumerate();
+        let due = workers.filter_map(|(question, worker)| match worker {
+            QuestionWorker::Track(store) => {
+                store.first_report(now).map(|(packet, flow)| Report { packet, question, flow })
+            }
+            _ => None,
+        });
+        let first = due.min()?;
+        if let Some(QuestionWorker::Track(store)) = self.question_workers.get_mut(first.question) {
+            store.begin_report(first.flow);
+        }
+        Some(first)
+    }
+
+    fn report(&mut self, order: Order, question: usize, flow: &FlowView<'_>) {
+        let Some(QuestionWorker::Track(store)) = self.question_workers.get_mut(question) else { return };
+        if let Some(state) = store.report(flow.flow_ref()) {
+            let connection = Box::new(Connection::read(flow, &self.places[flow.table.index()]));
             self.push(order, question, Item::Tracked { connection, state, is_over: false });
         }
     }

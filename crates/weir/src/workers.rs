@@ -9,7 +9,7 @@ use crate::ordered_merge::Merger;
 use crate::outcome::Outcome;
 use crate::skew::Skew;
 use crate::units::PacketKeys;
-use crate::watch::{Glance, Posting};
+use crate::watch::{Glance, Poster, Posting};
 use crate::work_queues::{BATCHES_MAX, EndAll, WorkQueues};
 use crate::worker_parts::{WorkerParts, gather, read};
 use std::sync::Arc;
@@ -247,7 +247,7 @@ pub(crate) fn run_many(
     let shared = SharedTables::of(&compiled.plan, workers);
     let new = |number| {
         let worker = Worker::new(Arc::clone(&compiled.plan), parts.collector());
-        let posting = Posting::new(compiled.options.watch.as_ref(), number);
+        let posting = Posting::new(compiled.options.watch.as_ref(), Poster::Worker(number));
         CountedWorker::new(worker.with_shared(shared.as_ref(), number), posting)
     };
     let queues = WorkQueues::new((0..workers).map(new));
@@ -264,7 +264,7 @@ pub(crate) fn run_many(
         let threads: Vec<_> = (1..workers).map(|first| scope.spawn(move || work(first))).collect();
         let end = EndAll(queues);
         let (mut sent, mut merged) = (0, 0);
-        let mut posting = Posting::new(compiled.options.watch.as_ref(), workers);
+        let mut posting = Posting::new(compiled.options.watch.as_ref(), Poster::Reader);
         let mut filled = Filled::More;
         while filled != Filled::End {
             let mut shares: Vec<Batch> = vec![vec![]; workers];

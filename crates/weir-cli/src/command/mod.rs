@@ -20,6 +20,7 @@ mod sessions;
 mod stacks;
 mod stats;
 mod streams;
+mod top;
 mod zeek;
 
 use crate::subcommand::Subcommand;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Subcommand> {
         match_::command(),
         streams::command(),
         stats::command(),
+        top::command(),
         zeek::command(),
         run::command(),
         ctl::command(),

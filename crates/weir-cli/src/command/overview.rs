@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::report_lines::{Again, ReportLines};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Resolved, Subcommand};
-use crate::summary::ServerNames;
+use crate::summary::{SERVER_NAMES, ServerNames};
 use crate::summary_question;
 use weir::io::tcp::Endpoint;
 
@@ -27,7 +27,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let is_repeatable = context.captures.iter().all(|file| file != "-" && !Endpoint::is_named(file.as_ref()));
     let files = context.captures.iter().map(|file| file.to_string_lossy().into_owned()).collect();
     let again = is_repeatable.then(|| Again { files, filter: spec.filter.clone() });
-    let names = ServerNames::of(context.compiler.sessions());
+    let names = ServerNames::of(context.compiler.sessions(), SERVER_NAMES);
     let lines = Box::new(|out, color| ReportLines::overview(out, color, again));
     Ok(summary_question::resolve(spec, context, names, lines))
 }

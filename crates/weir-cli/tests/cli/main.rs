@@ -11,8 +11,10 @@ mod formats;
 mod killed;
 mod outputs;
 mod questions;
+mod screen;
 mod streams;
 mod tcp;
+mod top;
 mod tshark;
 mod untrusted;
 

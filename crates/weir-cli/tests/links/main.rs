@@ -3,6 +3,10 @@
 
 mod kernel;
 
+#[path = "../cli/screen.rs"]
+mod screen;
+mod watching;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -53,7 +53,7 @@ pub use of_program::run;
 pub use track::{Every, Track, TrackPacket, Tracked};
 
 pub(crate) use handler::ErasedHandler;
-pub(crate) use track::TrackStore;
+pub(crate) use track::{TrackStore, track_store};
 
 use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::item::Shape;

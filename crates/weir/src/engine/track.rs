@@ -2,7 +2,7 @@
 //! callback when the connection ends, or at intervals.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 use weir_engine::FlowRef;
@@ -92,6 +92,12 @@ pub enum Every {
     Bytes(u64),
     /// With the first packet at least this many nanoseconds after the last delivery, and at the end of the connection.
     Nanoseconds(u64),
+    /// At most this many nanoseconds after each packet (and 0.13 s, by which timers are late), whether more packets come or
+    /// not, and at the end of the connection. One delivery stands for all packets since the last one. Only connections
+    /// that match the whole filter by then are delivered, so a filter such as `conn.duration > 5s` selects those that have
+    /// lasted for that time. For displays of what goes on. Connections in tables that workers share are delivered at their
+    /// end only.
+    Within(u64),
 }
 
 /// Creates the store of connection states.
@@ -102,6 +108,12 @@ pub(crate) trait TrackStore: Send {
     /// Processes a packet. Returns a state to deliver now, if one is due.
     fn packet(&mut self, packet: &TrackedPacket<'_>) -> Option<Arc<dyn Any + Send + Sync>>;
     fn session(&mut self, flow: FlowRef, session: &dyn Session);
+    /// The first report that is due at `now`: the packet that asked for it, and its connection.
+    fn first_report(&mut self, now: i64) -> Option<(u64, FlowRef)>;
+    /// The first report is made: later packets of its connection ask for another one.
+    fn begin_report(&mut self, flow: FlowRef);
+    /// The state of a connection, for a report.
+    fn report(&self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>>;
     /// Removes and returns the state of a connection that has ended.
     fn end(&mut self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>>;
 }
@@ -110,15 +122,61 @@ struct State<T> {
     tracked: T,
     /// The last delivery, as a number of packets or bytes, or as a time. `None` before the first packet.
     since: Option<u64>,
+    /// The number of the packet that asked for the report to come, if the connection had packets after the last one.
+    asked_by: Option<u64>,
+}
+
+impl<T: Default> Default for State<T> {
+    fn default() -> Self {
+        Self { tracked: T::default(), since: None, asked_by: None }
+    }
 }
 
 struct Typed<T> {
     states: HashMap<FlowRef, State<T>>,
     every: Every,
+    /// The reports that are to come, in the order in which packets asked for them.
+    reports: VecDeque<Asked>,
+    /// The run's clock, nanoseconds since 1970. The times of packets may be wrong.
+    now: i64,
 }
 
-pub(super) fn track_store<T: Track>(every: Every) -> Box<dyn TrackStore> {
-    Box::new(Typed::<T> { states: HashMap::new(), every })
+/// A report that is to come.
+struct Asked {
+    /// When the packet asked for it, by the run's clock.
+    since: i64,
+    packet: u64,
+    flow: FlowRef,
+}
+
+/// Reports of connections that have ended are removed from the queue if there are this many, and as many as others.
+const STALE_REPORTS_MAX: usize = 1024;
+
+impl<T: Track> Typed<T> {
+    /// Adds a report to come, unless the connection has one.
+    fn ask_for_report(&mut self, packet: u64, flow: FlowRef) {
+        let state = self.states.entry(flow).or_default();
+        if state.asked_by.is_some() {
+            return;
+        }
+        state.asked_by = Some(packet);
+        self.reports.push_back(Asked { since: self.now, packet, flow });
+        if self.reports.len() > 2 * self.states.len() + STALE_REPORTS_MAX {
+            let Self { states, reports, .. } = self;
+            reports.retain(|asked| asked.is_of(states));
+        }
+    }
+}
+
+impl Asked {
+    /// Whether the connection has not ended. (Another one may have its place.)
+    fn is_of<T>(&self, states: &HashMap<FlowRef, State<T>>) -> bool {
+        states.get(&self.flow).is_some_and(|state| state.asked_by == Some(self.packet))
+    }
+}
+
+pub(crate) fn track_store<T: Track>(every: Every) -> Box<dyn TrackStore> {
+    Box::new(Typed::<T> { states: HashMap::new(), every, reports: VecDeque::new(), now: i64::MIN })
 }
 
 impl<T: Track> TrackStore for Typed<T> {
@@ -126,8 +184,11 @@ impl<T: Track> TrackStore for Typed<T> {
         let Timestamp(first) = packet.flow.first_time();
         let every = self.every;
         let since = if matches!(every, Every::Nanoseconds(_)) { first as u64 } else { 0 };
-        let state = self.states.entry(packet.flow.flow_ref());
-        let state = state.or_insert_with(|| State { tracked: T::default(), since: None });
+        let flow = packet.flow.flow_ref();
+        if matches!(every, Every::Within(_)) {
+            self.ask_for_report(packet.packet.number, flow);
+        }
+        let state = self.states.entry(flow).or_default();
         state.since.get_or_insert(since);
         let (meta, frame) = (packet.packet, packet.frame);
         let is_orig = !packet.from_responder;
@@ -138,8 +199,36 @@ impl<T: Track> TrackStore for Typed<T> {
     }
 
     fn session(&mut self, flow: FlowRef, session: &dyn Session) {
-        let state = self.states.entry(flow).or_insert_with(|| State { tracked: T::default(), since: None });
-        state.tracked.session(session);
+        self.states.entry(flow).or_default().tracked.session(session);
+    }
+
+    fn first_report(&mut self, now: i64) -> Option<(u64, FlowRef)> {
+        let Every::Within(ns) = self.every else { return None };
+        self.now = now;
+        loop {
+            let first = self.reports.front()?;
+            // If the clock was set back, nothing waits longer for that.
+            let is_due = now < first.since || now.saturating_sub(first.since) as u64 >= ns;
+            if !is_due {
+                return None;
+            }
+            if first.is_of(&self.states) {
+                return Some((first.packet, first.flow));
+            }
+            self.reports.pop_front();
+        }
+    }
+
+    fn begin_report(&mut self, flow: FlowRef) {
+        self.reports.pop_front();
+        if let Some(state) = self.states.get_mut(&flow) {
+            state.asked_by = None;
+        }
+    }
+
+    fn report(&self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>> {
+        let tracked = self.states.get(&flow)?.tracked.clone();
+        Some(Arc::new(Tracked { state: tracked }))
     }
 
     fn end(&mut self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>> {
@@ -152,7 +241,7 @@ impl<T> State<T> {
     fn is_due(&mut self, every: Every, packet: &PacketMeta) -> bool {
         let since = self.since.get_or_insert(0);
         let (step, limit) = match every {
-            Every::Connection => return false,
+            Every::Connection | Every::Within(_) => return false,
             Every::Packets(packets) => (1, packets),
             Every::Bytes(bytes) => (u64::from(packet.wire_bytes), bytes),
             Every::Nanoseconds(ns) => {

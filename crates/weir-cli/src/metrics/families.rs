@@ -1,0 +1,197 @@
+//! The metrics of a run. Names and meanings come from the tables of counters, so a new counter is a new metric. Nothing of the
+//! traffic is a label: addresses and names of servers would make as many series as an attacker likes.
+
+use super::exposition::{Family, Kind};
+use crate::totals::QuestionTotals;
+use std::borrow::Cow;
+use std::time::Duration;
+use weir::Glance;
+use weir::packet::{DropReason, SourceStats};
+
+/// All metrics of a run that has come this far, together and by worker; `begun` is its start, as time since 1970.
+pub fn of(
+    (glance, workers): (&Glance, &[Glance]),
+    questions: &[(String, QuestionTotals)],
+    begun: Duration,
+) -> Vec<Family> {
+    let mut families = packets(glance);
+    let of_workers = workers.iter().enumerate();
+    families.push(labelled(
+        "weir_worker_packets",
+        Kind::Counter,
+        "Packets that the worker of this number has processed.",
+        of_workers.map(|(number, of)| ("worker", number.to_string(), of.counters.packet.packets as f64)),
+    ));
+    families.extend(engine(glance));
+    families.extend(of_questions(questions));
+    families.push(one(
+        "process_start_time_seconds",
+        Kind::Gauge,
+        "Start of the run, as seconds since 1970.",
+        begun.as_secs_f64(),
+    ));
+    families.push(labelled(
+        "weir_build",
+        Kind::Info,
+        "The version of Weir.",
+        [("version", env!("CARGO_PKG_VERSION").to_string(), 1.0)],
+    ));
+    families
+}
+
+fn one(name: impl Into<Cow<'static, str>>, kind: Kind, help: &'static str, value: f64) -> Family {
+    Family { name: name.into(), kind, help: help.into(), samples: vec![(None, value)] }
+}
+
+fn labelled(
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    samples: impl IntoIterator<Item = (&'static str, String, f64)>,
+) -> Family {
+    let samples = samples.into_iter().map(|(label, of, value)| (Some((label, of)), value)).collect();
+    Family { name: name.into(), kind, help: help.into(), samples }
+}
+
+/// What became of packets: those received are those delivered, filtered and dropped, as soon as none waits.
+fn packets(glance: &Glance) -> Vec<Family> {
+    let Glance { counters, source, .. } = glance;
+    let received = counters.packet.packets + source.filtered + source.dropped();
+    let drops = DropReason::ALL.iter().map(|&reason| (reason.label().to_string(), counters.drops.of(reason)));
+    let drops = drops.chain(lost(source).map(|(reason, count)| (reason.to_string(), count)));
+    let stopped = DropReason::ALL
+        .iter()
+        .map(|&reason| ("reason", reason.label().to_string(), counters.met.of(reason) as f64));
+    let received = one(
+        "weir_packets_received",
+        Kind::Counter,
+        "Packets received, including those that the kernel discarded, or that were lost, before they were read.",
+        received as f64,
+    );
+    let of_packets = counters.packet.iter().filter_map(|(name, value, help)| {
+        let name = match name {
+            // With those of the source, below.
+            "packets" | "filtered" => return None,
+            "bytes" => "weir_captured_bytes".to_string(),
+            "wire_bytes" => "weir_bytes".to_string(),
+            other => format!("weir_packets_{other}"),
+        };
+        Some(one(name, Kind::Counter, help, value as f64))
+    });
+    let mut families = vec![received];
+    families.extend(of_packets);
+    families.push(labelled(
+        "weir_packets_filtered",
+        Kind::Counter,
+        "Packets that match no question: processed to their end (engine), or discarded before they were read (kernel).",
+        [("engine", counters.packet.filtered), ("kernel", source.filtered)]
+            .map(|(by, count)| ("by", by.to_string(), count as f64)),
+    ));
+    families.push(one(
+        "weir_kernel_filtered_bytes",
+        Kind::Counter,
+        "Bytes of the packets that the kernel discarded because no question needs them.",
+        source.filtered_bytes as f64,
+    ));
+    families.push(labelled(
+        "weir_drops",
+        Kind::Counter,
+        "Packets that no question received, because their processing stopped early, or because they were lost before they \
+         were read (source_...).",
+        drops.map(|(reason, count)| ("reason", reason, count as f64)),
+    ));
+    families.push(labelled(
+        "weir_packets_stopped",
+        Kind::Counter,
+        "Packets whose processing stopped early, whether or not a question received them.",
+        stopped,
+    ));
+    families
+}
+
+/// Packets lost before they were read, by reason.
+fn lost(source: &SourceStats) -> impl Iterator<Item = (&'static str, u64)> {
+    let SourceStats { received: _, filtered: _, filtered_bytes: _, ring_full, no_buffer, refused, invalid } =
+        *source;
+    [
+        ("source_ring_full", ring_full),
+        ("source_no_buffer", no_buffer),
+        ("source_refused", refused),
+        ("source_invalid", invalid),
+    ]
+    .into_iter()
+}
+
+/// Flows, memory, and everything that the engine counts beside packets.
+fn engine(glance: &Glance) -> Vec<Family> {
+    let Glance { counters, flows, memory, .. } = glance;
+    let memory = memory.iter().map(|(owner, bytes, _)| ("owner", owner.to_string(), bytes as f64));
+    let mut families = vec![
+        one("weir_flows_active", Kind::Gauge, "Flows that have not ended.", *flows as f64),
+        labelled("weir_memory_bytes", Kind::Gauge, "Memory in use, by owner.", memory),
+    ];
+    let sequence =
+        counters.sequence.iter().map(|(name, value, help)| (format!("sequence_{name}"), value, help));
+    let others = counters.flow.iter().chain(counters.session.iter()).chain(counters.stream.iter());
+    let others = others.chain(counters.message.iter()).chain(counters.event.iter());
+    let others = others.map(|(name, value, help)| (name.to_string(), value, help));
+    families.extend(sequence.chain(others).map(|(name, value, help)| {
+        let kind = if name.ends_with("_peak") { Kind::Gauge } else { Kind::Counter };
+        one(format!("weir_{name}"), kind, help, value as f64)
+    }));
+    families
+}
+
+/// The answers to each question.
+fn of_questions(questions: &[(String, QuestionTotals)]) -> Vec<Family> {
+    let by_question = |of: fn(&QuestionTotals) -> u64| {
+        questions.iter().map(move |(name, totals)| ("question", name.clone(), of(totals) as f64))
+    };
+    vec![
+        labelled(
+            "weir_question_answers",
+            Kind::Counter,
+            "Answers to the question: rows, or packets. Those that are only counted are added at the end of the run.",
+            by_question(|totals| totals.answers),
+        ),
+        labelled(
+            "weir_question_lost_answers",
+            Kind::Counter,
+            "Answers, counted in weir_question_answers, that the output of the question did not accept.",
+            by_question(|totals| totals.lost),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::exposition::{Exposition, text};
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_metric_has_a_name_of_its_own_and_every_counter_is_a_metric() {
+        let mut glance = Glance::default();
+        glance.counters.packet.packets = 7;
+        glance.source.ring_full = 2;
+        glance.source.filtered = 4;
+        let questions = [("slow".to_string(), QuestionTotals { answers: 5, lost: 1 })];
+        let families = of((&glance, &[glance]), &questions, Duration::from_millis(1500));
+        let names: HashSet<_> = families.iter().map(|family| family.name.clone()).collect();
+        assert_eq!(names.len(), families.len());
+        let text = text(&families, Exposition::Plain);
+        for line in [
+            "weir_packets_received_total 13\n",
+            "weir_drops_total{reason=\"source_ring_full\"} 2\n",
+            "weir_packets_filtered_total{by=\"kernel\"} 4\n",
+            "weir_drops_total{reason=\"malformed\"} 0\n",
+            "weir_question_lost_answers_total{question=\"slow\"} 1\n",
+            "weir_worker_packets_total{worker=\"0\"} 7\n",
+            "weir_memory_bytes{owner=\"tables\"} 0\n",
+            "weir_flows_peak 0\n",
+            "process_start_time_seconds 1.5\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+    }
+}

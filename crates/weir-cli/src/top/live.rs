@@ -1,0 +1,110 @@
+//! What the screen of `weir top` asks of the run: other questions, while the run goes on.
+
+use super::app::Run;
+use super::lock;
+use super::questions::{Receiver, questions};
+use super::traffic::Traffic;
+use crate::control::Service;
+use crate::failure::Failure;
+use crate::spec::QuestionSpec;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::mpsc::{Receiver as Receiving, Sender, channel};
+use std::sync::{Arc, Mutex};
+use weir::io::tcp::Endpoint;
+use weir::{Engine, Subscription};
+
+/// The name of the question whose answers are recorded.
+const RECORDING: &str = "recording";
+
+/// Asks an engine that does not run the questions about traffic that matches a filter.
+///
+/// # Errors
+/// All mistakes in the filter.
+pub fn subscribe(
+    engine: &mut Engine<'_>,
+    filter: &str,
+    traffic: &Arc<Mutex<Traffic>>,
+) -> Result<Subscription, Failure> {
+    let receiver = Receiver::new(engine.compiler(), Arc::clone(traffic));
+    let questions = questions(engine.compiler(), filter);
+    Ok(engine.subscribe_questions(questions, receiver)?)
+}
+
+/// A running capture.
+pub struct Live {
+    service: Service,
+    /// The questions whose answers are shown.
+    shown: Arc<Mutex<Subscription>>,
+    traffic: Arc<Mutex<Traffic>>,
+    /// Takes the filter with which files are read again.
+    again: Sender<String>,
+}
+
+impl Live {
+    /// The run of this service; `shown` are the questions about `traffic`. Also returns the receiver of filters: after the end
+    /// of the files, the main thread reads them again with such a filter.
+    pub fn new(
+        service: Service,
+        shown: Subscription,
+        traffic: Arc<Mutex<Traffic>>,
+    ) -> (Self, Receiving<String>) {
+        let (again, receiver) = channel();
+        (Self { service, shown: Arc::new(Mutex::new(shown)), traffic, again }, receiver)
+    }
+
+    /// The questions whose answers are shown.
+    pub fn shown(&self) -> Arc<Mutex<Subscription>> {
+        Arc::clone(&self.shown)
+    }
+
+    /// Whether all captures are files, which can be read several times.
+    fn is_repeatable(&self) -> bool {
+        let input = &self.service.set.input;
+        let is_file = |name: &OsString| name != "-" && !Endpoint::is_named(Path::new(name));
+        input.interface.is_empty() && input.read.iter().all(is_file)
+    }
+}
+
+impl Run for Live {
+    fn check(&self, filter: &str) -> Result<(), String> {
+        let set = &self.service.set;
+        set.compiler.check_filter(filter, self.is_bpf()).map_err(|wrong| wrong.render(false))
+    }
+
+    fn select(&mut self, filter: &str) -> Result<(), String> {
+        let is_over = lock(&self.traffic).is_over;
+        if is_over && !self.is_repeatable() {
+            return Err("the capture has ended, and cannot be read again".to_string());
+        }
+        lock(&self.traffic).restart();
+        if is_over {
+            lock(&self.traffic).is_over = false;
+            return self.again.send(filter.to_string()).map_err(|_| "the run is over".to_string());
+        }
+        let Service { control, set } = &self.service;
+        let receiver = Receiver::new(&set.compiler, Arc::clone(&self.traffic));
+        let before = *lock(&self.shown);
+        *lock(&self.shown) = control.subscribe_questions(questions(&set.compiler, filter), receiver)?;
+        control.unsubscribe(before)
+    }
+
+    fn record(&mut self, filter: &str, file: &Path) -> Result<(), String> {
+        let spec = QuestionSpec {
+            name: RECORDING.to_string(),
+            ask: "packets".to_string(),
+            filter: filter.to_string(),
+            output: Some(file.to_path_buf()),
+            ..QuestionSpec::default()
+        };
+        self.service.add(spec).map(drop)
+    }
+
+    fn stop_recording(&mut self) -> Result<(), String> {
+        self.service.remove(RECORDING).map(drop)
+    }
+
+    fn is_bpf(&self) -> bool {
+        self.service.set.input.program.bpf
+    }
+}

@@ -1,0 +1,242 @@
+//! `weir top`: a screen that shows the traffic while it comes.
+//!
+//! - `questions.rs`: the questions to the engine; their answers are added to the `Traffic`, `traffic.rs`
+//! - `app.rs`: the state of the screen, and what keys do; `keys.rs`: keys of the terminal
+//! - `panes.rs`: the tables; `sheet.rs`: the sorted part that is shown; `history.rs`: rates
+//! - `view.rs`: draws all this
+//! - `recording.rs`: the packets of a connection as a file
+//! - `live.rs`: what the screen asks of the run
+//!
+//! The engine runs on the main thread, the screen on one of its own.
+
+mod app;
+mod history;
+mod keys;
+mod live;
+mod panes;
+mod questions;
+mod recording;
+mod sheet;
+mod traffic;
+mod view;
+
+use crate::args::Input;
+use crate::captures::{Captures, Ender};
+use crate::control::Service;
+use crate::failure::Failure;
+use crate::question_set::QuestionSet;
+use crate::report;
+use crate::runner::{self, Runner, Unreported};
+use crate::shutdown::Shutdown;
+use crate::spec::Stdout;
+use crate::subcommand::Subcommand;
+use crate::{input, metrics, terminal};
+use app::App;
+use keys::Keys;
+use live::Live;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use traffic::Traffic;
+use weir::{Compiled, Engine, Subscription, Watch};
+
+/// Time between two drawings without a key.
+const DRAW_PERIOD: Duration = Duration::from_millis(250);
+
+/// Shows the traffic that matches the filter, until `q` is pressed or a signal comes.
+///
+/// # Errors
+/// Standard output is no terminal; mistakes in the filter; the captures cannot be opened.
+pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitCode, Failure> {
+    check(input)?;
+    let watch = Watch::default();
+    let (options, first_time) =
+        (input::options(&input.program, Some(input))?, weir::io::first_time(&input.read));
+    let options = weir::Options { first_time, watch: Some(watch.clone()), ..options };
+    let compiler = input::compiler(&input.program.stack)?;
+    input::check_files(input, &compiler)?;
+    let set = Arc::new(QuestionSet::new(input.clone(), compiler, commands, Stdout::Shared));
+    let mut engine = Engine::with(set.compiler.clone(), options);
+    let traffic = Arc::<Mutex<Traffic>>::default();
+    let shown = live::subscribe(&mut engine, filter, &traffic)?;
+    let mut compiled = engine.compile()?;
+    runner::warn(&compiled);
+    if let Some(address) = &input.metrics {
+        metrics::serve(address, watch.clone(), set.totals.clone())?;
+    }
+    // With a control, requests and signals do not wait for packets, and a signal is the normal end.
+    let runner = Runner {
+        input,
+        findings: &set.findings,
+        has_control: true,
+        lost_bytes: false,
+        stats: terminal::is_verbose(),
+        notes: &[],
+    };
+    let captures = runner.open()?;
+    let leaving = Leaving::of(captures.ender());
+    let service = Service { control: engine.control(), set: Arc::clone(&set) };
+    let (live, again) = Live::new(service, shown, Arc::clone(&traffic));
+    let shown = live.shown();
+    let mut app = App::new(live, Arc::clone(&traffic), watch, source(input), filter.to_string());
+    app.is_colored = terminal::stdout_color();
+    // The process ends within a second of SIGTERM or SIGHUP, also if the terminal or an output is blocked.
+    let _shutdown = Shutdown::watch(Arc::clone(&set.outlets), None)?;
+    let left = leaving.clone();
+    let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &left));
+    let screen = screen.map_err(Failure::new)?;
+    let ended =
+        Rounds { runner: &runner, set: &set, leaving: &leaving, traffic: &traffic, shown: &shown, again }
+            .run(captures, &mut engine, &mut compiled);
+    if ended.is_err() {
+        leaving.leave();
+    }
+    let shown = screen.join();
+    terminal::release();
+    let blocked = set.outlets.wait();
+    if let Err(panic) = shown {
+        std::panic::resume_unwind(panic);
+    }
+    let ran = runner.report(&compiled, ended?);
+    let is_lost = report::lost_rows(&set.totals.losses(), &blocked, false);
+    match (shown, set.totals.take_fault()) {
+        (Ok(Err(error)), _) => Err(Failure::new(format!("the terminal: {error}"))),
+        (_, Some(fault)) => Err(fault),
+        _ => Ok(if is_lost { ExitCode::from(2) } else { ran.status }),
+    }
+}
+
+/// The runs over the captures: files are read again if the screen asks for another filter at their end.
+struct Rounds<'a> {
+    runner: &'a Runner<'a>,
+    set: &'a QuestionSet,
+    leaving: &'a Leaving,
+    traffic: &'a Arc<Mutex<Traffic>>,
+    /// The questions whose answers are shown.
+    shown: &'a Mutex<Subscription>,
+    again: Receiver<String>,
+}
+
+impl Rounds<'_> {
+    /// Runs until the screen is left; returns the last run.
+    fn run(
+        self,
+        mut captures: Captures,
+        engine: &mut Engine<'_>,
+        compiled: &mut Compiled,
+    ) -> Result<Unreported, Failure> {
+        loop {
+            let ended = self.runner.run_over(captures, Instant::now(), engine, compiled);
+            lock(self.traffic).is_over = true;
+            let Ok(filter) = self.again.recv() else { return Ok(ended) };
+            for (_, recording) in lock(&self.set.names).drain() {
+                engine.unsubscribe(recording.subscription);
+            }
+            engine.unsubscribe(*lock(self.shown));
+            *lock(self.shown) = live::subscribe(engine, &filter, self.traffic)?;
+            *compiled = engine.compile()?;
+            captures = self.runner.open()?;
+            self.leaving.renew(captures.ender());
+        }
+    }
+}
+
+/// Checks that there is a terminal, and something to show.
+fn check(input: &Input) -> Result<(), Failure> {
+    if !io::stdout().is_terminal() {
+        return Err(Failure::new(
+            "weir top draws on a terminal, and standard output is none: `weir stats` prints a report, and --monitor (with \
+             any other command) a line each second",
+        ));
+    }
+    if input.read.is_empty() && input.interface.is_empty() {
+        return Err(Failure::new(
+            "no input: name an interface, as in `weir top -i eth0`, or a capture file, as in `weir top FILE`",
+        ));
+    }
+    match input.monitor {
+        true => {
+            Err(Failure::new("--monitor prints lines where weir top draws: its first line says the same"))
+        }
+        false => Ok(()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The names of the captures, without the folders of files.
+fn source(input: &Input) -> String {
+    let name = |file: &OsString| Path::new(file).file_name().unwrap_or(file).to_string_lossy().into_owned();
+    let files = input.read.iter().map(name);
+    input.interface.iter().cloned().chain(files).collect::<Vec<_>>().join(" ")
+}
+
+/// Ends the run when the screen is left, and the screen when a signal ends the run.
+#[derive(Clone)]
+struct Leaving(Arc<Mutex<(Ender, bool)>>);
+
+impl Leaving {
+    fn of(ender: Ender) -> Self {
+        Self(Arc::new(Mutex::new((ender, false))))
+    }
+
+    /// Other captures are read from now on.
+    fn renew(&self, ender: Ender) {
+        let (current, is_left) = &mut *lock(&self.0);
+        *current = ender;
+        if *is_left {
+            current.end();
+        }
+    }
+
+    /// The screen is left.
+    fn leave(&self) {
+        let (current, is_left) = &mut *lock(&self.0);
+        *is_left = true;
+        current.end();
+    }
+
+    /// Whether a signal came.
+    fn has_ended(&self) -> bool {
+        lock(&self.0).0.has_ended()
+    }
+}
+
+/// Leaves the screen, whatever the reason.
+struct LeaveAtEnd<'a>(&'a Leaving);
+
+impl Drop for LeaveAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// Draws the screen until it is left.
+fn show(mut app: App<Live>, leaving: &Leaving) -> io::Result<()> {
+    let _leave = LeaveAtEnd(leaving);
+    terminal::hold();
+    // Panics of any thread restore the terminal, too.
+    let mut terminal = ratatui::try_init()?;
+    let keys = Keys::open();
+    let draw = || -> io::Result<()> {
+        let keys = keys?;
+        while !leaving.has_ended() {
+            let height = terminal.size()?.height;
+            app.refresh(Instant::now(), view::table_lines(height));
+            terminal.draw(|frame| view::draw(&app, frame))?;
+            if !keys.wait(DRAW_PERIOD)?.into_iter().all(|key| app.press(key)) {
+                break;
+            }
+        }
+        app.finish().map_err(io::Error::other)
+    };
+    let shown = draw();
+    ratatui::try_restore()?;
+    shown
+}
