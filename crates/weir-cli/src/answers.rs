@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::outlets::Outlets;
 use crate::output;
+use crate::rotation::Rotation;
 use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
@@ -55,6 +56,14 @@ impl QuestionOutput {
         }
     }
 
+    /// Completes the current file if its time is over at this time since 1970, in nanoseconds. A busy output is left alone: its
+    /// own rows show the time.
+    pub fn pass_time(&self, now: i64) {
+        if self.outlet.is_idle() {
+            self.post(move |destination| destination.pass_time(now));
+        }
+    }
+
     /// Waits until everything so far is written. (Other questions may go on to write to the same output.)
     ///
     /// # Errors
@@ -92,6 +101,14 @@ pub struct RunParts<'a> {
     pub outlets: &'a Outlets,
 }
 
+/// How the answers of a question are shown.
+pub struct Shown {
+    pub view: View,
+    pub form: Form,
+    /// The output becomes a sequence of files.
+    pub rotation: Option<Rotation>,
+}
+
 /// The answers of a question.
 pub struct Answers {
     /// Name of the question, if the run has several.
@@ -120,7 +137,8 @@ pub struct Answers {
 
 impl Answers {
     /// Answers of a resolved question.
-    pub fn new(spec: &QuestionSpec, resolved: Resolved, view: View, form: Form, run: &RunParts<'_>) -> Self {
+    pub fn new(spec: &QuestionSpec, resolved: Resolved, shown: Shown, run: &RunParts<'_>) -> Self {
+        let Shown { view, form, rotation } = shown;
         let RunParts { stdout, findings, totals, outlets } = *run;
         // Where all columns are shown, so are all digits.
         let (local, precise) = (spec.local, spec.wide || resolved.brief.is_empty());
@@ -129,7 +147,7 @@ impl Answers {
         let findings = (form == Form::Capture(CaptureFormat::Pcapng)).then(|| findings.follow());
         let outlet = outlets.of(spec.output.as_deref());
         let publish = match form {
-            _ if spec.drops_empty => Publish::Complete,
+            _ if spec.drops_empty || rotation.is_some() => Publish::Complete,
             Form::Rows(Format::Parquet) => Publish::Begun,
             _ => Publish::Directly,
         };
@@ -147,6 +165,7 @@ impl Answers {
             precise,
             is_wide: spec.wide,
             publish,
+            rotation,
             pulse,
             clients: outlets.clients().clone(),
         };

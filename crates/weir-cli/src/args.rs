@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::quantity::{number, seconds};
+use crate::rotation::RotateArgs;
 use crate::spec::QuestionSpec;
 use crate::words::Words;
 use clap::Args as ClapArgs;
@@ -28,9 +29,10 @@ impl Ask {
     /// It is not clear which word is the filter.
     pub fn spec(&mut self, ask: &str) -> Result<QuestionSpec, Failure> {
         let filter = self.words.settle(&mut self.input.read)?;
-        let Output { format, output, view, csv_safe, count, .. } = self.output.clone();
+        let Output { format, output, rotation, view, csv_safe, count, .. } = self.output.clone();
         let spec = QuestionSpec { ask: ask.to_string(), filter, count, csv_safe, ..QuestionSpec::default() };
-        Ok(view.put_into(QuestionSpec { format, output: file_named(output), ..spec }))
+        let spec = QuestionSpec { format, output: file_named(output), ..spec };
+        Ok(view.put_into(rotation.put_into(spec)))
     }
 }
 
@@ -145,6 +147,8 @@ pub struct Output {
     /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/", help_heading = "Output")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub rotation: RotateArgs,
     #[command(flatten)]
     pub view: View,
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe

@@ -4,6 +4,7 @@ use crate::args::Input;
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
+use crate::live_clock;
 use crate::monitor::Monitor;
 use crate::question_set::{Active, QuestionSet, Stated};
 use crate::report::{self, Ran};
@@ -117,6 +118,10 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         }
     }
     let compiled = engine.compile()?;
+    // The times of other inputs may be those of a capture that is replayed.
+    if !input.interface.is_empty() {
+        live_clock::start(&set)?;
+    }
     let shutdown = Shutdown::watch(Arc::clone(&set.outlets), socket)?;
     let _listening =
         socket.map(|path| control::listen(path, engine.control(), Arc::clone(&set))).transpose()?;

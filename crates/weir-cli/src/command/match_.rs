@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::grep::{Grep, escaped};
 use crate::quantity::number;
+use crate::rotation::RotateArgs;
 use crate::rows::WriteRow;
 use crate::spec::{Matcher, QuestionSpec, StreamsShown};
 use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
@@ -59,6 +60,8 @@ struct Args {
     /// file per hour
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    rotation: RotateArgs,
     /// Format of matches. Default: grep (endpoints, offset, match; in colours) on a terminal, JSON lines
     /// otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
@@ -330,7 +333,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         csv_safe: args.csv_safe,
         ..QuestionSpec::default()
     };
-    let spec = args.view.put_into(args.bounds.put_into(spec));
+    let spec = args.rotation.put_into(args.view.put_into(args.bounds.put_into(spec)));
     let asked = Asked::one(&args.input, &spec, args.stats);
     Ok(ask::answer(asked, all)?.status_of_search())
 }

@@ -78,7 +78,8 @@ ask is flows, packets, streams, follow, match, events, sessions, stats, overview
 session protocol. Without `format`, the name of the output selects the format (.parquet, .csv …). The output of
 packets may be a capture file (.pcap, .pcapng), or a connection (tcp-listen:PORT, tcp://HOST:PORT). Further options, as on the command line; `weir ctl` and `weir explain`
 take them as --set:
-  all        count = true (only their number, to the output), csv_safe = true (CSV without formulas),
+  all        rotate = \"1G,1h\", keep = 48 (files by size and time, the newest 48),
+             count = true (only their number, to the output), csv_safe = true (CSV without formulas),
              columns = [\"ts\", \"client\"], limit = 100, sort = \"-orig_bytes\", names = [\"dns\"];
              of tables: wide = true, local = true
   match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,

@@ -11,6 +11,7 @@ mod formats;
 mod killed;
 mod outputs;
 mod questions;
+mod rotation;
 mod streams;
 mod tcp;
 mod tshark;
