@@ -213,7 +213,7 @@ impl Answers {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Keeps the failure; all failures are reported together at the end of the run.
+    /// Reports a failure. The question has then ended.
     fn fail(&self, failure: Failure) {
         self.output.totals.add_fault(match &self.name {
             Some(name) => failure.of_question(name),

@@ -183,7 +183,7 @@ impl Destination {
         self.writer = Writer::Closed;
     }
 
-    /// Keeps a failure, and closes the output. All failures are reported together at the end of the run.
+    /// Reports a failure, and closes the output.
     fn keep_failure(&mut self, done: Result<(), Failure>) {
         let Err(failure) = done else { return };
         self.totals.add_fault(match &self.name {

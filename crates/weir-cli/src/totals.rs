@@ -46,7 +46,15 @@ impl RunTotals {
         lock(&self.shared.losses).clone()
     }
 
+    /// Prints a failure of an output at once, since a live run may go on for months; the end of the run has its status.
     pub fn add_fault(&self, failure: Failure) {
+        let failure = match failure {
+            Failure::BrokenPipe => Failure::BrokenPipe,
+            other => {
+                other.report();
+                Failure::Reported
+            }
+        };
         let mut fault = lock(&self.shared.fault);
         *fault = Some(match fault.take() {
             Some(before) => before.and(failure),

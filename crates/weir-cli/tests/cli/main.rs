@@ -2,6 +2,7 @@
 
 mod check;
 mod detail;
+mod disk_full;
 mod everyday;
 mod extract;
 mod fifteen;
