@@ -22,6 +22,7 @@ pub mod explain;
 mod flow_id;
 mod format_packet;
 mod handlers;
+mod isolation;
 mod item;
 mod locality;
 mod ordered_merge;
@@ -71,6 +72,7 @@ pub use engine::{
 };
 pub use events::EventRows;
 pub use format_packet::Path;
+pub use isolation::{CALLBACK_PANICS_MAX, CallbackPanics};
 pub use item::{Bytes, Flow, Item, Shape};
 pub use ordering::Ordering;
 pub use outcome::Outcome;

@@ -1,6 +1,7 @@
 //! A question for an engine.
 
 use crate::compile::Ask;
+use crate::isolation::Isolation;
 use crate::item::Shape;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::stream_handler::{StreamHandler, erased};
@@ -38,10 +39,21 @@ impl Question {
         params: StreamParams,
         make: impl Fn() -> H + Send + Sync + 'static,
     ) -> Self {
+        Self::of_isolated_streams(filter, params, make, None)
+    }
+
+    /// As [`of_streams`](Self::of_streams); `isolation` catches panics of the handlers.
+    pub(crate) fn of_isolated_streams<H: StreamHandler>(
+        filter: &str,
+        params: StreamParams,
+        make: impl Fn() -> H + Send + Sync + 'static,
+        isolation: Option<Isolation>,
+    ) -> Self {
         let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
         let need = Need { connections: H::RECORD, ..Need::default() };
         let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
-        let make: MakeQuestionWorker = Arc::new(move || QuestionWorker::Stream(erased(make())));
+        let make: MakeQuestionWorker =
+            Arc::new(move || QuestionWorker::Stream(erased(make(), isolation.clone())));
         Self { ask, shape: Shape::default(), make: Some(make) }
     }
 

@@ -1,8 +1,10 @@
 //! User-defined state per connection: a type that receives the connection's packets and sessions, and is passed to a
 //! callback when the connection ends, or at intervals.
 
+use crate::isolation::Isolation;
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Deref;
 use std::sync::Arc;
 use weir_engine::FlowRef;
@@ -95,7 +97,7 @@ pub enum Every {
 }
 
 /// Creates the store of connection states.
-pub(super) type MakeTrack = Arc<dyn Fn(Every) -> Box<dyn TrackStore> + Send + Sync>;
+pub(super) type MakeTrack = Arc<dyn Fn(Every, Isolation) -> Box<dyn TrackStore> + Send + Sync>;
 
 /// The states of a question's connections on a worker, with their type erased.
 pub(crate) trait TrackStore: Send {
@@ -115,10 +117,26 @@ struct State<T> {
 struct Typed<T> {
     states: HashMap<FlowRef, State<T>>,
     every: Every,
+    isolation: Isolation,
 }
 
-pub(super) fn track_store<T: Track>(every: Every) -> Box<dyn TrackStore> {
-    Box::new(Typed::<T> { states: HashMap::new(), every })
+pub(super) fn track_store<T: Track>(every: Every, isolation: Isolation) -> Box<dyn TrackStore> {
+    Box::new(Typed::<T> { states: HashMap::new(), every, isolation })
+}
+
+/// The state of a connection, which begins now if there is none. `None`: it cannot be created.
+fn state_of<'s, T: Track>(
+    states: &'s mut HashMap<FlowRef, State<T>>,
+    flow: FlowRef,
+    isolation: &Isolation,
+) -> Option<&'s mut State<T>> {
+    match states.entry(flow) {
+        Entry::Occupied(state) => Some(state.into_mut()),
+        Entry::Vacant(place) => {
+            let tracked = isolation.call(T::default)?;
+            Some(place.insert(State { tracked, since: None }))
+        }
+    }
 }
 
 impl<T: Track> TrackStore for Typed<T> {
@@ -126,20 +144,23 @@ impl<T: Track> TrackStore for Typed<T> {
         let Timestamp(first) = packet.flow.first_time();
         let every = self.every;
         let since = if matches!(every, Every::Nanoseconds(_)) { first as u64 } else { 0 };
-        let state = self.states.entry(packet.flow.flow_ref());
-        let state = state.or_insert_with(|| State { tracked: T::default(), since: None });
+        let state = state_of(&mut self.states, packet.flow.flow_ref(), &self.isolation)?;
         state.since.get_or_insert(since);
         let (meta, frame) = (packet.packet, packet.frame);
         let is_orig = !packet.from_responder;
-        state.tracked.packet(&TrackPacket { meta, frame, is_orig, tracked: packet });
-        state
-            .is_due(every, meta)
-            .then(|| Arc::new(Tracked { state: state.tracked.clone() }) as Arc<dyn Any + Send + Sync>)
+        let seen = TrackPacket { meta, frame, is_orig, tracked: packet };
+        self.isolation.call(|| state.tracked.packet(&seen));
+        if !state.is_due(every, meta) {
+            return None;
+        }
+        let copy = self.isolation.call(|| state.tracked.clone())?;
+        Some(Arc::new(Tracked { state: copy }))
     }
 
     fn session(&mut self, flow: FlowRef, session: &dyn Session) {
-        let state = self.states.entry(flow).or_insert_with(|| State { tracked: T::default(), since: None });
-        state.tracked.session(session);
+        if let Some(state) = state_of(&mut self.states, flow, &self.isolation) {
+            self.isolation.call(|| state.tracked.session(session));
+        }
     }
 
     fn end(&mut self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>> {
