@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::quantity::{number, seconds};
 use crate::rotation::RotateArgs;
+use crate::sandbox::SandboxArgs;
 use crate::spec::QuestionSpec;
 use crate::words::Words;
 use clap::Args as ClapArgs;
@@ -61,6 +62,8 @@ pub struct Input {
     /// Use the times of the network card's clock. Default: the times at which the kernel received the packets
     #[arg(long, help_heading = "Capture")]
     pub hardware_time: bool,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
     /// Read on as the last file grows, or is replaced by another one (as tail -F), until a signal
     #[arg(long, help_heading = "Input")]
     pub follow: bool,

@@ -9,6 +9,7 @@ use crate::monitor::Monitor;
 use crate::question_set::{Active, QuestionSet, Stated};
 use crate::report::{self, Ran};
 use crate::runner::{self, Runner};
+use crate::sandbox;
 use crate::shutdown::Shutdown;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::Subcommand;
@@ -118,13 +119,6 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         }
     }
     let compiled = engine.compile()?;
-    // The times of other inputs may be those of a capture that is replayed.
-    if !input.interface.is_empty() {
-        live_clock::start(&set)?;
-    }
-    let shutdown = Shutdown::watch(Arc::clone(&set.outlets), socket)?;
-    let _listening =
-        socket.map(|path| control::listen(path, engine.control(), Arc::clone(&set))).transpose()?;
     runner::warn(&compiled);
     let runner = Runner {
         input,
@@ -134,8 +128,18 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         stats,
         notes: &notes,
     };
+    let captures = runner.open()?;
+    // Only sockets of links need rights. Threads have the rights of the one that starts them, so threads come later.
+    if !input.interface.is_empty() {
+        sandbox::enter(&input.sandbox, &sandbox::writable(&input.sandbox, specs, socket))?;
+        // The times of other inputs may be those of a capture that is replayed.
+        live_clock::start(&set)?;
+    }
+    let shutdown = Shutdown::watch(Arc::clone(&set.outlets), socket)?;
+    let _listening =
+        socket.map(|path| control::listen(path, engine.control(), Arc::clone(&set))).transpose()?;
     let monitor = watch.map(Monitor::start).transpose().map_err(Failure::new)?;
-    let outcome = runner.run(&mut engine, &compiled)?;
+    let outcome = runner.run(&mut engine, &compiled, captures);
     drop(monitor);
     let blocked = set.outlets.wait();
     let fault = set.totals.take_fault();

@@ -79,7 +79,6 @@ impl Captures {
         if !input.interface.is_empty() {
             let links = Links::open(&input.interface, &link_options(input, &signal, findings)?, workers);
             let reader = Reader::Links(links.map_err(Failure::new)?);
-            note!("weir: capturing on {} (Ctrl-C ends)", input.interface.join(", "));
             return Ok(Self { reader, is_live, signal, packets: 0, is_cut: false });
         }
         let reader = CaptureReader::open(&input.read).with_findings(findings.clone());
@@ -95,6 +94,13 @@ impl Captures {
             false => Reader::Own(Box::new(reader)),
         };
         Ok(Self { reader, is_live, signal, packets: 0, is_cut: false })
+    }
+
+    /// Says that the capture begins, once the process is ready for signals and requests.
+    pub fn announce(&self, input: &Input) {
+        if matches!(self.reader, Reader::Links(_)) {
+            note!("weir: capturing on {} (Ctrl-C ends)", input.interface.join(", "));
+        }
     }
 
     /// If a signal cut the captures short: reports the signal, and returns the exit status of a process that it ended.

@@ -335,7 +335,7 @@ impl Destination {
         if self.opening.publish == Publish::Directly || output::is_special(path) {
             return output::open(Some(path));
         }
-        let created = Part::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())));
+        let created = Part::create(path).map_err(|e| Failure::writing(path.display(), &e));
         created.map(|(file, part)| {
             self.part = Some(part);
             file

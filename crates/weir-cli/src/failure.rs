@@ -1,5 +1,6 @@
 //! Errors, their messages, and the exit status.
 
+use crate::sandbox;
 use crate::terminal;
 use std::fmt;
 use std::io;
@@ -33,6 +34,7 @@ pub fn of_writing(error: &io::Error) -> String {
         io::ErrorKind::FileTooLarge => {
             format!("{error}: divide the output with --rotate; nothing more is written here")
         }
+        io::ErrorKind::PermissionDenied => format!("{error}{}", sandbox::remedy()),
         _ => error.to_string(),
     }
 }

@@ -77,6 +77,9 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
         ("--buffer", input.buffer.is_some()),
         ("--no-promiscuous", input.no_promiscuous),
         ("--hardware-time", input.hardware_time),
+        ("--user", input.sandbox.user.is_some()),
+        ("--no-sandbox", input.sandbox.no_sandbox),
+        ("--write-to", !input.sandbox.write_to.is_empty()),
     ];
     if input.hardware_time && input.method == "af_xdp" {
         return Err(Failure::new("--hardware-time is for --method af_packet".to_string()));

@@ -58,6 +58,7 @@ mod rotation;
 mod row_code;
 mod rows;
 mod runner;
+mod sandbox;
 mod shutdown;
 mod sorter;
 mod spec;

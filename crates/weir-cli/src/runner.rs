@@ -45,20 +45,32 @@ pub struct Unreported {
 }
 
 impl Runner<'_> {
-    /// Runs the questions of `engine`; `compiled` is their program.
-    pub fn run(&self, engine: &mut Engine<'_>, compiled: &Compiled) -> Result<Unreported, Failure> {
+    fn workers(&self) -> usize {
+        self.input.workers.min(WORKERS_MAX)
+    }
+
+    /// Opens the captures. Packets of interfaces are received from now on.
+    ///
+    /// # Errors
+    /// As for [`Captures::open`].
+    pub fn open(&self) -> Result<Captures, Failure> {
         // Calibrate the cycle counter now, so that the measured time does not include it.
         let _ = Stages::new(self.stats);
+        Captures::open(self.input, self.workers(), self.has_control, self.findings)
+    }
+
+    /// Runs the questions of `engine` over the captures; `compiled` is their program.
+    pub fn run(&self, engine: &mut Engine<'_>, compiled: &Compiled, mut captures: Captures) -> Unreported {
+        captures.announce(self.input);
         let started = Instant::now();
-        let workers = self.input.workers.min(WORKERS_MAX);
-        let mut captures = Captures::open(self.input, workers, self.has_control, self.findings)?;
+        let workers = self.workers();
         let bar = progress_bar(&captures);
         let mut progress =
             |source: &dyn Source| bar.iter().for_each(|bar| bar.set_position(source.progress().0));
         let outcome = engine.run_compiled(compiled.clone(), &mut captures, workers, &mut progress);
         bar.iter().for_each(ProgressBar::finish_and_clear);
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Unreported { outcome, stopped: captures.stopped(), seconds })
+        Unreported { outcome, stopped: captures.stopped(), seconds }
     }
 
     /// Reports faults and losses, and the counters if [`stats`](Self::stats) is set.

@@ -1,6 +1,8 @@
 //! Capture on real interfaces: pairs of virtual Ethernet in network namespaces that the tests make. The tests need root and
 //! `ip`; without them they are skipped, with a message. `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
 
+mod service;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,150 @@
+//! Live runs as services: rights that are given up, reloads, files by time.
+
+use crate::{Capturing, assert_exact, counter, datagrams, inside, make_pair, send, sh, text};
+use std::fs;
+use std::io::Read;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A folder that every user may write to.
+fn open_folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a temporary folder");
+    sh(&format!("chmod 777 {}", path.display()));
+    path
+}
+
+fn weir(args: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().expect("it runs");
+    (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+}
+
+/// Waits until the condition holds.
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The values of a line of `status` of each thread.
+fn of_threads(process: u32, line: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("the process runs").flatten();
+    let values = tasks.filter_map(|task| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let value = status.lines().find_map(|one| one.strip_prefix(line)?.strip_prefix(':').map(str::trim));
+        Some(value?.split_whitespace().next().unwrap_or_default().to_string())
+    });
+    let mut values: Vec<String> = values.collect();
+    values.sort();
+    values.dedup();
+    values
+}
+
+fn lines(path: &Path) -> u64 {
+    fs::read_to_string(path).unwrap_or_default().lines().count() as u64
+}
+
+#[test]
+fn a_run_without_rights_delivers_everything() {
+    if !inside("service::a_run_without_rights_delivers_everything") {
+        return;
+    }
+    make_pair(0);
+    let nobody = text(&Command::new("id").args(["-u", "nobody"]).output().expect("id runs").stdout);
+    for (method, workers) in [("af_packet", "2"), ("af_xdp", "1")] {
+        let folder = open_folder("rights");
+        let at = |name: &str| folder.join(name).to_str().expect("text").to_string();
+        let mut asked = String::new();
+        for (name, ask, output) in [
+            ("flows", "flows", at("flows.parquet")),
+            ("packets", "packets", at("packets.json")),
+            ("seen", "packets", at("seen.pcapng")),
+            ("clients", "packets", "tcp-listen:9917".to_string()),
+        ] {
+            asked += &format!("[[question]]\nname = \"{name}\"\nask = \"{ask}\"\noutput = {output:?}\n");
+        }
+        fs::write(at("q.toml"), asked).expect("a temporary file");
+        let (questions, socket) = (at("q.toml"), at("socket"));
+        let run = ["run", &questions, "-i", "in0", "--method", method, "-j", workers];
+        let rights = ["--control", &socket, "--user", "nobody", "--stats", "-v", "--monitor"];
+        let capturing = Capturing::start(&[&run[..], &rights].concat());
+        let process = capturing.child.id();
+        let first = send("out0", &datagrams(500, None)) as u64;
+        until("the first packets are written", || lines(Path::new(&at("packets.json"))) == first);
+        let mut client = TcpStream::connect("127.0.0.1:9917").expect("clients are served");
+        client.set_read_timeout(Some(Duration::from_secs(30))).expect("it is open");
+        client.read_exact(&mut [0; 28]).expect("the header of the capture");
+        // Code is compiled again after many packets, and questions change.
+        let (is_added, said) = weir(&["ctl", &socket, "add", "more", "packets", "-o", &at("more.json")]);
+        assert!(is_added, "{said}");
+        let (is_added, said) =
+            weir(&["ctl", &socket, "add", "other", "packets", "-o", "/run/weir-other.json"]);
+        assert!(!is_added && said.contains("--write-to DIR"), "{said}");
+        let mut more = 0;
+        for _ in 0..10 {
+            more += send("out0", &datagrams(1_000, None)) as u64;
+            until("all packets are written", || lines(Path::new(&at("more.json"))) == more);
+        }
+        assert_eq!(of_threads(process, "NoNewPrivs"), ["1"]);
+        assert_eq!(of_threads(process, "Seccomp"), ["2"]);
+        for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+            assert_eq!(of_threads(process, set), ["0000000000000000"], "{set}");
+        }
+        assert_eq!(of_threads(process, "Uid"), [nobody.trim()]);
+        assert_eq!(of_threads(process, "Groups").len(), 1);
+        drop(client);
+        let output = capturing.end();
+        assert_exact(&output, first + more);
+        assert!(!text(&output.stderr).contains("sandbox: no"), "{}", text(&output.stderr));
+        assert_eq!(lines(Path::new(&at("packets.json"))), first + more);
+        assert_eq!(
+            weir(&["packets", "-r", &at("seen.pcapng"), "--count"]).1.trim(),
+            (first + more).to_string()
+        );
+        assert!(fs::metadata(at("flows.parquet")).is_ok_and(|about| about.len() > 1000));
+        assert!(!Path::new(&socket).exists(), "the socket is removed");
+        let _ = fs::remove_dir_all(&folder);
+    }
+}
+
+#[test]
+fn rights_are_those_that_the_options_say() {
+    if !inside("service::rights_are_those_that_the_options_say") {
+        return;
+    }
+    make_pair(0);
+    let folder = open_folder("options");
+    let output = folder.join("out.json");
+    // The folder belongs to another user: root still writes there.
+    sh(&format!("chown nobody {}", folder.display()));
+    sh(&format!("chmod 755 {}", folder.display()));
+    for (options, seccomp, has_all) in [(&[][..], "2", false), (&["--no-sandbox"][..], "0", true)] {
+        let run = ["packets", "-i", "in0", "-o", output.to_str().expect("text"), "--stats"];
+        let capturing = Capturing::start(&[&run[..], options].concat());
+        let sent = send("out0", &datagrams(100, None)) as u64;
+        until("all packets are written", || lines(&output) == sent);
+        let process = capturing.child.id();
+        assert_eq!(of_threads(process, "Seccomp"), [seccomp]);
+        let capabilities = &of_threads(process, "CapEff")[0];
+        let capabilities = u64::from_str_radix(capabilities, 16).expect("a number");
+        // CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_NET_BIND_SERVICE.
+        assert_eq!(capabilities == 1 << 1 | 1 << 3 | 1 << 10, !has_all, "{capabilities:x}");
+        assert_eq!(counter(&capturing.end(), "packets"), sent);
+    }
+    for (options, wanted) in [
+        (["--user", "no-such-user"], "there is no user `no-such-user`"),
+        (["--user", "nobody:no-such-group"], "there is no group"),
+        (["--write-to", "/no/such/directory"], "no such directory"),
+    ] {
+        let (is_right, said) = weir(&[&["flows", "-i", "in0"][..], &options].concat());
+        assert!(!is_right && said.contains(wanted), "{said}");
+    }
+    let (is_right, said) = weir(&["flows", "-r", "x.pcap", "--user", "nobody"]);
+    assert!(!is_right && said.contains("--user is for captures on an interface"), "{said}");
+    let _ = fs::remove_dir_all(&folder);
+}
