@@ -56,6 +56,11 @@ impl QuestionOutput {
         }
     }
 
+    /// Opens the output again if its file was renamed or deleted since.
+    pub fn reopen(&self) {
+        self.post(Destination::reopen);
+    }
+
     /// Completes the current file if its time is over at this time since 1970, in nanoseconds. A busy output is left alone: its
     /// own rows show the time.
     pub fn pass_time(&self, now: i64) {
@@ -215,10 +220,7 @@ impl Answers {
 
     /// Reports a failure. The question has then ended.
     fn fail(&self, failure: Failure) {
-        self.output.totals.add_fault(match &self.name {
-            Some(name) => failure.of_question(name),
-            None => failure,
-        });
+        self.output.totals.add_fault_of(self.name.as_deref(), failure);
         self.has_failed.store(true, Ordering::Relaxed);
     }
 

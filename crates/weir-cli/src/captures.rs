@@ -16,6 +16,15 @@ use weir::packet::{Burst, Poll, Source, SourceError, SourceStats};
 /// Signals that end a run, with their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
 
+/// What SIGHUP means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hangup {
+    /// The terminal was closed: the run ends.
+    Ends,
+    /// The file of questions is read again.
+    Reloads,
+}
+
 /// A packet source that ends at the end of the captures, or at a signal.
 pub struct Captures {
     reader: Reader,
@@ -64,9 +73,11 @@ impl Captures {
         workers: usize,
         is_attended: bool,
         findings: &Findings,
+        hangup: Hangup,
     ) -> Result<Self, Failure> {
         let (is_stopped, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        for (number, _) in SIGNALS {
+        let ends = |number: i32| number != SIGHUP || hangup == Hangup::Ends;
+        for (number, _) in SIGNALS.into_iter().filter(|(number, _)| ends(*number)) {
             // The order matters: the first handler must find the flag unset, and terminates the process at the second
             // signal.
             signal_hook::flag::register_conditional_default(number, Arc::clone(&is_stopped))

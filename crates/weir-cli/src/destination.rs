@@ -4,17 +4,17 @@
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::outlets::ClientTerms;
-use crate::output;
+use crate::output::{self, FileId};
 use crate::part::Part;
 use crate::rotation::{Rotating, Rotation};
 use crate::spec::Stdout;
 use crate::subcommand::MakeLines;
 use crate::tagged_sink::Named;
 use crate::totals::{Loss, RunTotals};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir::io::outlet::{Load, Paced, Pulse};
@@ -101,6 +101,10 @@ pub struct Destination {
     opening: Opening,
     writer: Writer,
     part: Option<Part>,
+    /// The regular file that is open.
+    file: Option<FileId>,
+    /// A capture has begun: further ones are those of other files.
+    is_begun: bool,
     rotating: Option<Rotating>,
     totals: RunTotals,
     /// Tells the question that its output has failed.
@@ -119,7 +123,18 @@ impl Destination {
         let writer = if opening.form == Form::Count { Writer::Count } else { Writer::Unopened };
         let rotating =
             opening.rotation.zip(output.clone()).map(|(terms, output)| Rotating::new(terms, output));
-        Self { name, output, opening, writer, part: None, rotating, totals, has_failed }
+        Self {
+            name,
+            output,
+            opening,
+            writer,
+            part: None,
+            file: None,
+            is_begun: false,
+            rotating,
+            totals,
+            has_failed,
+        }
     }
 
     /// Opens the output unless it is open: creates or truncates the file. A sequence of files begins with its first answer.
@@ -159,6 +174,20 @@ impl Destination {
         self.keep_failure(flushed);
     }
 
+    /// Completes the file, and begins another one, if the file was renamed or deleted: so that logrotate(8) can move files away.
+    pub fn reopen(&mut self) {
+        let (Some(path), Some(file)) = (&self.output, &self.file) else { return };
+        let can_begin_again = matches!(self.opening.form, Form::Rows(_) | Form::Capture(_));
+        if self.rotating.is_some() || !can_begin_again || output::file_id(path).as_ref() == Some(file) {
+            return;
+        }
+        let reopened = self.finish_writer(0).and_then(|()| {
+            self.writer = Writer::Unopened;
+            self.open()
+        });
+        self.keep_failure(reopened);
+    }
+
     /// The time is now at least `now`, in nanoseconds since 1970: completes the file whose period is over.
     pub fn pass_time(&mut self, now: i64) {
         if matches!(self.writer, Writer::Closed) {
@@ -186,10 +215,7 @@ impl Destination {
     /// Reports a failure, and closes the output.
     fn keep_failure(&mut self, done: Result<(), Failure>) {
         let Err(failure) = done else { return };
-        self.totals.add_fault(match &self.name {
-            Some(name) => failure.of_question(name),
-            None => failure,
-        });
+        self.totals.add_fault_of(self.name.as_deref(), failure);
         self.has_failed.store(true, Ordering::Relaxed);
         self.writer = Writer::Closed;
         // The incomplete temporary file stays, and does not replace the target.
@@ -228,11 +254,12 @@ impl Destination {
             }
             Form::Capture(format) => {
                 let writer = CaptureWriter::new(format, self.stream()?);
-                let findings = match self.rotating {
-                    // Each file of a sequence has the names and secrets so far.
-                    Some(_) => self.opening.findings.as_ref().map(Following::anew),
-                    None => self.opening.findings.take(),
+                let findings = match self.is_begun {
+                    // A further file also has the names and secrets so far.
+                    true => self.opening.findings.as_ref().map(Following::anew),
+                    false => self.opening.findings.clone(),
                 };
+                self.is_begun = true;
                 Writer::Capture(match findings {
                     Some(findings) => writer.with_findings(findings),
                     None => writer,
@@ -331,7 +358,13 @@ impl Destination {
 
     /// Opens the file, or standard output.
     fn file(&mut self) -> Result<File, Failure> {
-        let Some(path) = &self.output else { return output::open(None) };
+        let Some(path) = self.output.clone() else { return output::open(None) };
+        let file = self.create(&path)?;
+        self.file = file.metadata().ok().filter(Metadata::is_file).map(|about| FileId::of(&about));
+        Ok(file)
+    }
+
+    fn create(&mut self, path: &Path) -> Result<File, Failure> {
         if self.opening.publish == Publish::Directly || output::is_special(path) {
             return output::open(Some(path));
         }

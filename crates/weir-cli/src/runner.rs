@@ -1,7 +1,7 @@
 //! Runs the questions of an engine over the captures of the command line, and reports the outcome.
 
 use crate::args::Input;
-use crate::captures::Captures;
+use crate::captures::{Captures, Hangup};
 use crate::failure::Failure;
 use crate::report::{self, Ran};
 use crate::terminal;
@@ -53,10 +53,10 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// As for [`Captures::open`].
-    pub fn open(&self) -> Result<Captures, Failure> {
+    pub fn open(&self, hangup: Hangup) -> Result<Captures, Failure> {
         // Calibrate the cycle counter now, so that the measured time does not include it.
         let _ = Stages::new(self.stats);
-        Captures::open(self.input, self.workers(), self.has_control, self.findings)
+        Captures::open(self.input, self.workers(), self.has_control, self.findings, hangup)
     }
 
     /// Runs the questions of `engine` over the captures; `compiled` is their program.

@@ -10,7 +10,7 @@ use weir::io::{CaptureFormat, Format};
 use weir::patterns::EngineChoice;
 
 /// The statement of a question.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionSpec {
     /// Name of the question; unique in a run.

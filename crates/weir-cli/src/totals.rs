@@ -14,6 +14,8 @@ pub struct RunTotals {
 struct Shared {
     /// The first failure of each output.
     fault: Mutex<Option<Failure>>,
+    /// Names of questions that have failed.
+    failed: Mutex<Vec<String>>,
     losses: Mutex<Vec<Loss>>,
     /// Number of answers to all questions so far.
     answers: AtomicU64,
@@ -44,6 +46,21 @@ impl RunTotals {
     /// The losses of all questions so far.
     pub fn losses(&self) -> Vec<Loss> {
         lock(&self.shared.losses).clone()
+    }
+
+    /// As [`add_fault`](Self::add_fault), of a question, if the run has several.
+    pub fn add_fault_of(&self, question: Option<&str>, failure: Failure) {
+        let Some(name) = question else { return self.add_fault(failure) };
+        lock(&self.shared.failed).push(name.to_string());
+        self.add_fault(failure.of_question(name));
+    }
+
+    /// Whether a question of this name has failed since the last call.
+    pub fn take_failed(&self, question: &str) -> bool {
+        let mut failed = lock(&self.shared.failed);
+        let count = failed.len();
+        failed.retain(|name| name != question);
+        failed.len() < count
     }
 
     /// Prints a failure of an output at once, since a live run may go on for months; the end of the run has its status.

@@ -68,7 +68,7 @@ pub use detail::{Dissector, FieldDetail, ItemDetail, LayerDetail, PacketDetail, 
 pub use engine::{
     Callback, Checked, Control, Datum, Engine, EventRow, Every, Frame, Handler, Listed, Needs, Next, Reply,
     RunEnd, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket,
-    Tracked, run,
+    Tracked, WeakControl, run,
 };
 pub use events::EventRows;
 pub use format_packet::Path;

@@ -5,6 +5,7 @@ use crate::args::Input;
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::file_options::Completable;
+use crate::reload::{self, ReadAgain, Reload};
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Group, Subcommand};
 use crate::{input, output};
@@ -189,6 +190,19 @@ impl QuestionFile {
     }
 }
 
+/// Reads the questions of a file again. Options of the command line in it are checked, and apply at the next start.
+fn again(path: &Path, line: Completable) -> ReadAgain {
+    // The working directory stays the same.
+    let path = path.to_path_buf();
+    Box::new(move || {
+        let file = QuestionFile::read(&path)?;
+        let (specs, mut wrong) = file.specs();
+        wrong.extend(specs.iter().filter_map(|spec| file.overwritten(spec)));
+        wrong.extend(file.complete(&line).err());
+        Failure::all(wrong).map(|()| specs)
+    })
+}
+
 fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let Given { mut args, line } = given;
     let (mut specs, mut wrong) = (vec![], vec![]);
@@ -210,7 +224,14 @@ fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     if specs.is_empty() && wrong.is_empty() && args.control.is_none() {
         return Err(Failure::new("no question: give `[[question]]` in a file, or --control SOCKET"));
     }
+    let read_again = match (&args.file, reload::applies(&args.input)) {
+        (Some(path), true) => {
+            Some(Reload { file: path.display().to_string(), read_again: again(path, line) })
+        }
+        _ => None,
+    };
     let asked = Asked {
+        reload: read_again,
         input: &args.input,
         specs: &specs,
         wrong,

@@ -89,6 +89,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         specs: &specs,
         wrong: vec![],
         socket: None,
+        reload: None,
         stats: args.stats,
         stdout: Stdout::Shared,
     };

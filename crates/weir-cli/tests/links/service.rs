@@ -148,3 +148,110 @@ fn rights_are_those_that_the_options_say() {
     assert!(!is_right && said.contains("--user is for captures on an interface"), "{said}");
     let _ = fs::remove_dir_all(&folder);
 }
+
+/// A file of questions: names, each with the rest of its table.
+fn write_questions(path: &Path, questions: &[(&str, String)]) {
+    let tables = questions.iter().map(|(name, rest)| format!("[[question]]\nname = \"{name}\"\n{rest}\n"));
+    fs::write(path, tables.collect::<String>()).expect("a temporary file");
+}
+
+/// The file of questions changes: questions that stay lose no packet and no connection, and files that were moved away are
+/// complete.
+#[test]
+fn a_reload_keeps_what_stays() {
+    if !inside("service::a_reload_keeps_what_stays") {
+        return;
+    }
+    make_pair(0);
+    let folder = open_folder("reload");
+    let (file, at) = (folder.join("q.toml"), |name: &str| folder.join(name));
+    let of = |ask: &str, output: &str| format!("ask = \"{ask}\"\noutput = {:?}", at(output));
+    let kept = ("kept", of("packets", "kept.json"));
+    let flows = ("flows", of("flows", "flows.json"));
+    let moved = ("moved", of("packets", "moved.pcapng"));
+    let limited = ("limited", of("packets", "limited.json") + "\nlimit = 3");
+    let first =
+        [kept.clone(), flows.clone(), moved.clone(), limited.clone(), ("gone", of("packets", "gone.json"))];
+    write_questions(&file, &first);
+    let capturing =
+        Capturing::start(&["run", file.to_str().expect("text"), "-i", "in0", "-j", "2", "--stats"]);
+    let count = |name: &str| lines(&at(name));
+    let mut sent = 0;
+    let mut more = || {
+        sent += send("out0", &datagrams(500, None)) as u64;
+        until("the packets are written", || {
+            eprintln!("HAVE {}", count("kept.json"));
+            count("kept.json") == sent
+        });
+        sent
+    };
+    let before = more();
+    until("the other question has them, too", || count("gone.json") == before);
+    // A mistake changes nothing.
+    write_questions(
+        &file,
+        &[kept.clone(), ("wrong", of("packets", "wrong.json") + "\nfilter = \"tcp.prt == 1\"")],
+    );
+    capturing.signal("HUP");
+    std::thread::sleep(Duration::from_millis(500));
+    let unchanged = more();
+    until("all questions continue", || count("gone.json") == unchanged);
+    assert!(!at("wrong.json").exists());
+    // As logrotate does.
+    fs::rename(at("moved.pcapng"), at("moved-1.pcapng")).expect("it is there");
+    let second = [kept, flows, moved, limited, ("new", of("packets", "new.json"))];
+    write_questions(&file, &second);
+    capturing.signal("HUP");
+    until("the new question has begun", || at("new.json").exists() && at("moved.pcapng").exists());
+    let all = more();
+    until("the new question has packets", || count("new.json") == all - unchanged);
+    let output = capturing.end();
+    let said = text(&output.stderr);
+    assert_exact(&output, all);
+    assert_eq!(counter(&output, "packets"), all, "nothing is lost");
+    assert_eq!(count("gone.json"), unchanged, "the removed question has ended");
+    assert_eq!(count("limited.json"), 3, "a question that has ended does not begin again");
+    let packets = |name: &str| {
+        let (_, said) = weir(&["packets", "-r", at(name).to_str().expect("text"), "--count"]);
+        said.trim().parse::<u64>().unwrap_or_else(|_| panic!("{said}"))
+    };
+    let parts = [packets("moved-1.pcapng"), packets("moved.pcapng")];
+    assert!(parts.iter().all(|part| *part > 0) && parts.iter().sum::<u64>() == all, "{parts:?} {all}");
+    // Each connection has the packets before and after the reload.
+    let rows = fs::read_to_string(at("flows.json")).expect("it is there");
+    assert_eq!(rows.lines().count(), 500, "{said}");
+    assert!(
+        rows.lines().all(|row| row.contains("\"orig_pkts\":3")),
+        "{}",
+        rows.lines().next().unwrap_or_default()
+    );
+    assert!(said.contains("tcp.prt") && said.contains("stay as they are"), "{said}");
+    assert!(said.contains("reloaded: 1 questions begin, 1 end, 4 continue"), "{said}");
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// On an interface, the file of a period is complete although no packet comes any more.
+#[test]
+fn a_file_ends_with_its_time_without_packets() {
+    if !inside("service::a_file_ends_with_its_time_without_packets") {
+        return;
+    }
+    make_pair(0);
+    let folder = open_folder("time");
+    let output = folder.join("p.json");
+    let run = ["packets", "-i", "in0", "-o", output.to_str().expect("text"), "--rotate", "1s", "--stats"];
+    let capturing = Capturing::start(&run);
+    let files = || {
+        let names = fs::read_dir(&folder).expect("it is there").flatten().map(|entry| entry.path());
+        names.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect::<Vec<_>>()
+    };
+    let mut sent = 0;
+    for _ in 0..2 {
+        let before = files().len();
+        sent += send("out0", &datagrams(100, None)) as u64;
+        until("the file is complete", || files().len() > before);
+    }
+    assert_eq!(counter(&capturing.end(), "packets"), sent);
+    assert_eq!(files().iter().map(|path| lines(path)).sum::<u64>(), sent);
+    let _ = fs::remove_dir_all(&folder);
+}

@@ -50,7 +50,7 @@ mod track;
 
 pub use bundle::{EventRow, Frame};
 pub use callback::{Callback, Next, Reply, RunEnd, TakeItems};
-pub use control::{Control, Listed};
+pub use control::{Control, Listed, WeakControl};
 pub use datum::{Datum, Needs, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk};
 pub use handler::Handler;
 pub use of_program::run;
