@@ -9,6 +9,8 @@
 
 mod balance;
 mod batch_worker;
+#[cfg(test)]
+mod clock_step_tests;
 mod compile;
 mod connection;
 mod contradiction;
