@@ -65,8 +65,7 @@ fn a_step_forward_ends_each_connection_at_most_once() {
     let source = MemorySource::new().then_packets(vec![datagram(1, START), datagram(2, START + SECOND)]);
     let source = silence(source, START + SECOND, 2);
     let now = START + HOUR;
-    let source =
-        source.then_packets((0u8..20).map(|n| datagram(1 + n % 2, now + i64::from(n) * SECOND)));
+    let source = source.then_packets((0u8..20).map(|n| datagram(1 + n % 2, now + i64::from(n) * SECOND)));
     let (mut ended, set_back) = connections(source);
     ended.sort();
     assert_eq!(ended, [(40_001, 1), (40_001, 10), (40_002, 1), (40_002, 10)]);

@@ -65,7 +65,7 @@ fn questions() -> String {
     format!(
         "\
 A file of questions:
-  read = [\"capture.pcap\"]                # or -r
+  read = [\"capture.pcap\"]                # or -r; interface = [\"eth0\"] for a live capture
   idle_timeout = \"5m\"                    # every option above, with _ for -: policy = [\"bsd\"],
   memory = \"1G\"                          # workers = 4, bpf = true; the command line has precedence
   [[question]]
@@ -219,7 +219,9 @@ fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         }
     }
     if args.input.read.is_empty() && args.input.interface.is_empty() {
-        return Err(Failure::new("no input: give -r FILE, or `read = [\"FILE\"]` in the file of questions"));
+        return Err(Failure::new(
+            "no input: give -r FILE or -i INTERFACE, or `read = [\"FILE\"]` or `interface = [\"eth0\"]` in the file of questions",
+        ));
     }
     if specs.is_empty() && wrong.is_empty() && args.control.is_none() {
         return Err(Failure::new("no question: give `[[question]]` in a file, or --control SOCKET"));

@@ -16,6 +16,7 @@ mod rotation;
 mod streams;
 mod tcp;
 mod tshark;
+mod unit;
 mod untrusted;
 
 use std::path::{Path, PathBuf};

@@ -255,3 +255,51 @@ fn a_file_ends_with_its_time_without_packets() {
     assert_eq!(files().iter().map(|path| lines(path)).sum::<u64>(), sent);
     let _ = fs::remove_dir_all(&folder);
 }
+
+/// As systemd starts the unit: as another user, with one capability, and with all options in the file.
+#[test]
+fn a_file_states_a_whole_service() {
+    if !inside("service::a_file_states_a_whole_service") {
+        return;
+    }
+    make_pair(0);
+    let folder = open_folder("whole");
+    let at = |name: &str| folder.join(name).to_str().expect("text").to_string();
+    let options = format!(
+        "interface = [\"in0\"]\nmethod = \"af_packet\"\nbuffer = \"8M\"\nno_promiscuous = true\nworkers = 2\n\
+         cpus = \"0\"\nmemory = \"200M\"\noutput_wait = \"2s\"\nstats = true\ncontrol = {:?}\nwrite_to = [{:?}]\n",
+        at("socket"),
+        at("")
+    );
+    let question =
+        "[[question]]\nname = \"p\"\nask = \"packets\"\noutput = \"p.json\"\nrotate = \"1G,1h\"\nkeep = 3\n";
+    fs::write(at("q.toml"), options + question).expect("a temporary file");
+    // The program may lie where another user cannot reach it.
+    fs::copy(env!("CARGO_BIN_EXE_weir"), at("weir")).expect("it was built");
+    let (program, questions, said) = (at("weir"), at("q.toml"), at("said"));
+    let caps =
+        ["--inh-caps", "-all,+net_raw", "--ambient-caps", "-all,+net_raw", "--bounding-set", "-all,+net_raw"];
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "nobody", "--clear-groups"]).args(caps).args([&program, "run", &questions]);
+    command.current_dir(&folder).stderr(fs::File::create(&said).expect("a temporary file"));
+    let Ok(mut child) = command.stdin(std::process::Stdio::null()).spawn() else {
+        eprintln!("skipped: a_file_states_a_whole_service needs setpriv (util-linux)");
+        return;
+    };
+    let messages = || fs::read_to_string(&said).unwrap_or_default();
+    until("it captures", || messages().contains("capturing on in0"));
+    for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+        assert_eq!(of_threads(child.id(), set), ["0000000000000000"], "{set}");
+    }
+    let sent = send("out0", &datagrams(500, None)) as u64;
+    std::thread::sleep(Duration::from_millis(500));
+    sh(&format!("kill -TERM {}", child.id()));
+    let status = child.wait().expect("it ends");
+    assert!(status.success(), "{}", messages());
+    let written = fs::read_dir(&folder).expect("it is there").flatten().map(|entry| entry.path());
+    let written: Vec<PathBuf> =
+        written.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    assert_eq!(written.len(), 1, "{written:?} {}", messages());
+    assert_eq!(lines(&written[0]), sent, "{}", messages());
+    let _ = fs::remove_dir_all(&folder);
+}
