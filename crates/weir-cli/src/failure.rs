@@ -1,7 +1,6 @@
 //! Errors, their messages, and the exit status.
 
-use crate::sandbox;
-use crate::terminal;
+use crate::{terminal, write_bounds};
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -34,7 +33,7 @@ pub fn of_writing(error: &io::Error) -> String {
         io::ErrorKind::FileTooLarge => {
             format!("{error}: divide the output with --rotate; nothing more is written here")
         }
-        io::ErrorKind::PermissionDenied => format!("{error}{}", sandbox::remedy()),
+        io::ErrorKind::PermissionDenied => format!("{error}{}", write_bounds::remedy()),
         _ => error.to_string(),
     }
 }

@@ -75,6 +75,7 @@ mod terminal;
 mod totals;
 mod view;
 mod words;
+mod write_bounds;
 
 use std::process::ExitCode;
 

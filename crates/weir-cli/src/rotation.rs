@@ -12,7 +12,6 @@ use crate::output;
 use crate::part::Part;
 use crate::quantity::{bytes, seconds};
 use crate::spec::QuestionSpec;
-use clap::Args as ClapArgs;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -25,26 +24,6 @@ const SECOND_NS: i64 = 1_000_000_000;
 
 /// Maximum number of files of one time.
 const NUMBERS_MAX: u32 = 1_000_000;
-
-/// Options of outputs that are divided into files.
-#[derive(ClapArgs, Clone, Default)]
-pub struct RotateArgs {
-    /// Begin another file at this size (100M), after this time of capture (1h), or at both (1G,1h). FILE.json becomes
-    /// FILE.2026-11-25-14-00-00.json, named after the beginning of the hour; each file is complete by itself
-    #[arg(long, value_name = "SIZE|TIME", help_heading = "Output")]
-    pub rotate: Option<String>,
-    /// With --rotate: keep the newest N files of this output, and delete the others, also those of earlier runs
-    #[arg(long, value_name = "N", requires = "rotate", value_parser = crate::args::limit, allow_negative_numbers = true, help_heading = "Output")]
-    pub keep: Option<u64>,
-}
-
-impl RotateArgs {
-    /// Adds these options to the question.
-    pub fn put_into(&self, spec: QuestionSpec) -> QuestionSpec {
-        let Self { rotate, keep } = self.clone();
-        QuestionSpec { rotate, keep, ..spec }
-    }
-}
 
 /// When another file begins, and how many are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,11 +8,10 @@
 //! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore called before there
 //! are other threads.
 
+use crate::args::SandboxArgs;
 use crate::failure::Failure;
-use crate::output;
 use crate::spec::QuestionSpec;
-use crate::terminal;
-use clap::Args as ClapArgs;
+use crate::{output, terminal, write_bounds};
 use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, path_beneath_rules};
 use nix::unistd::{Group, User};
 use rustix::process::{Gid, Uid, geteuid};
@@ -21,26 +20,7 @@ use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use weir::io::tcp::Endpoint;
-
-/// Options of the rights of a live run.
-#[derive(ClapArgs, Clone)]
-pub struct SandboxArgs {
-    /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user
-    #[arg(long, value_name = "NAME[:GROUP]", help_heading = "Capture")]
-    pub user: Option<String>,
-    /// Permit to write files below this directory, too: for questions that come during the run. May be given several times.
-    /// Default: the directories of the outputs
-    #[arg(long, value_name = "DIR", help_heading = "Capture")]
-    pub write_to: Vec<PathBuf>,
-    /// Keep the rights of the start: capabilities, calls of the system, and files
-    #[arg(long, help_heading = "Capture")]
-    pub no_sandbox: bool,
-}
-
-/// Where this process may write; unset: everywhere.
-static WRITABLE: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
 /// What root may still do if no other user is given: write to directories of other users, and listen on low ports.
 const OF_ROOT: CapabilitySet =
@@ -160,15 +140,6 @@ pub fn enter(args: &SandboxArgs, writable: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What to do if the sandbox forbids to write; empty if there is none.
-pub fn remedy() -> String {
-    let Some(places) = WRITABLE.get() else { return String::new() };
-    let places: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-    let only =
-        if places.is_empty() { "no files".to_string() } else { format!("only to {}", places.join(", ")) };
-    format!(": this run writes {only}: start it with --write-to DIR, or --no-sandbox")
-}
-
 /// Reports a part of the sandbox that this system does not have.
 fn report(part: &str, done: Result<(), Box<dyn Error>>) {
     if let Err(why) = done
@@ -237,8 +208,7 @@ fn restrict_files(writable: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     if status.ruleset == RulesetStatus::NotEnforced {
         return Err("this kernel has none".into());
     }
-    // Nobody has entered another sandbox before.
-    let _ = WRITABLE.set(writable.to_vec());
+    write_bounds::set(writable);
     Ok(())
 }
 

@@ -1,12 +1,11 @@
 //! `weir match`: matches of patterns in streams.
 
-use crate::args::{Input, StreamBounds, View, file_named, formats};
+use crate::args::{Input, RotateArgs, StreamBounds, View, file_named, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::grep::{Grep, escaped};
 use crate::quantity::number;
-use crate::rotation::RotateArgs;
 use crate::rows::WriteRow;
 use crate::spec::{Matcher, QuestionSpec, StreamsShown};
 use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};

@@ -1,11 +1,10 @@
 //! `weir zeek`: Zeek's logs, one question and one file each.
 
 use super::sessions;
-use crate::args::{Contents, Input, formats};
+use crate::args::{Contents, Input, RotateArgs, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::input;
-use crate::rotation::RotateArgs;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Group, Subcommand};
 use crate::words::Words;
