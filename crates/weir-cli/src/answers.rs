@@ -28,6 +28,8 @@ const BATCH_BYTES: usize = 64 << 10;
 pub struct QuestionOutput {
     outlet: Arc<Outlet>,
     destination: Arc<Mutex<Destination>>,
+    /// The output is divided into files.
+    is_divided: bool,
     totals: RunTotals,
 }
 
@@ -64,7 +66,7 @@ impl QuestionOutput {
     /// Completes the current file if its time is over at this time since 1970, in nanoseconds. A busy output is left alone: its
     /// own rows show the time.
     pub fn pass_time(&self, now: i64) {
-        if self.outlet.is_idle() {
+        if self.is_divided && self.outlet.is_idle() {
             self.post(move |destination| destination.pass_time(now));
         }
     }
@@ -192,7 +194,7 @@ impl Answers {
             view,
             naming: None,
             counted,
-            output: QuestionOutput { outlet, destination, totals },
+            output: QuestionOutput { outlet, destination, is_divided: rotation.is_some(), totals },
             has_failed,
             is_finished: false,
             waiting_rows: RowBatch::default(),

@@ -177,7 +177,11 @@ impl Destination {
     /// Completes the file, and begins another one, if the file was renamed or deleted: so that logrotate(8) can move files away.
     pub fn reopen(&mut self) {
         let (Some(path), Some(file)) = (&self.output, &self.file) else { return };
-        let can_begin_again = matches!(self.opening.form, Form::Rows(_) | Form::Capture(_));
+        // Lines are made once, a sequence of files needs no help, and an output that has ended does not begin again.
+        let can_begin_again = matches!(
+            (&self.writer, self.opening.form),
+            (Writer::Rows(_), Form::Rows(_)) | (Writer::Capture(_), Form::Capture(_))
+        );
         if self.rotating.is_some() || !can_begin_again || output::file_id(path).as_ref() == Some(file) {
             return;
         }

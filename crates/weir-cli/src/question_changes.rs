@@ -40,6 +40,7 @@ impl QuestionChanges {
         let mut names = self.names();
         let prepared = self.set.admit(&stated, names.values().map(|other| &other.stated));
         let prepared = prepared.map_err(|wrong| Failure::Several(wrong).to_string())?;
+        self.set.totals.forget_failed(&name);
         let output = prepared.output;
         let subscription = self.control.subscribe_questions(prepared.questions, prepared.answers)?;
         names.insert(name.clone(), Active { subscription, stated, output: output.clone() });
@@ -105,9 +106,9 @@ impl QuestionChanges {
         Failure::all(wrong)
     }
 
-    /// Whether a question of this name has failed, and was not started again since.
+    /// Whether a question of this name has failed, and has not begun again.
     pub fn has_failed(&self, name: &str) -> bool {
-        self.set.totals.take_failed(name)
+        self.set.totals.has_failed(name)
     }
 
     /// Opens the outputs of all questions again whose files were renamed or deleted since.

@@ -124,6 +124,8 @@ impl Rotating {
     /// The state before the first file of `output`.
     pub fn new(terms: Rotation, output: PathBuf) -> Self {
         let (written, now) = (Written::default(), None);
+        // Files are created beside the file that a link leads to.
+        let output = fs::canonicalize(&output).unwrap_or(output);
         Self { terms, output, now, previous: i64::MIN, written, begin: 0, end: i64::MAX }
     }
 

@@ -55,12 +55,14 @@ impl RunTotals {
         self.add_fault(failure.of_question(name));
     }
 
-    /// Whether a question of this name has failed since the last call.
-    pub fn take_failed(&self, question: &str) -> bool {
-        let mut failed = lock(&self.shared.failed);
-        let count = failed.len();
-        failed.retain(|name| name != question);
-        failed.len() < count
+    /// Whether a question of this name has failed, and has not begun again.
+    pub fn has_failed(&self, question: &str) -> bool {
+        lock(&self.shared.failed).iter().any(|name| name == question)
+    }
+
+    /// A question of this name begins again.
+    pub fn forget_failed(&self, question: &str) {
+        lock(&self.shared.failed).retain(|name| name != question);
     }
 
     /// Prints a failure of an output at once, since a live run may go on for months; the end of the run has its status.
