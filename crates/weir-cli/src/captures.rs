@@ -143,6 +143,10 @@ impl Source for Captures {
         self.reader.source_mut().split(parts)
     }
 
+    fn clock_step(&mut self) -> i64 {
+        self.reader.source_mut().clock_step()
+    }
+
     fn progress(&self) -> (u64, Option<u64>) {
         self.reader.source().progress()
     }

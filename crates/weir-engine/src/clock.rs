@@ -13,6 +13,7 @@
 //! it: the clock goes back to that packet's time, and flows that begin in late packets have their whole time-out.
 //! Flows that the claim has ended stay ended. A regular file claims nothing.
 //!
+//! A link reports when the machine's clock is set ([`Clock::step`]): the clock follows at once, and the idle times of flows stay.
 //! A live source whose claims stay behind the clock sets it back, too: the machine's clock was set, and too few packets come
 //! to show it. Otherwise time would stand still until the machine's clock has caught up.
 
@@ -117,6 +118,15 @@ impl Clock {
         // The next packet is compared with the claim only.
         self.last = i64::MIN;
         true
+    }
+
+    /// The machine's clock was set by this many nanoseconds: packets and claims from now on are later by them, or earlier.
+    pub fn step(&mut self, step_ns: i64) {
+        let moved = |time: i64| if time == i64::MIN { time } else { time.saturating_add(step_ns) };
+        (self.now, self.last) = (moved(self.now), moved(self.last));
+        self.before_claim = self.before_claim.map(moved);
+        (self.behind, self.claims_behind) = (0, 0);
+        self.counters.clock_steps += 1;
     }
 
     /// Handles a claim that is behind the clock. A source that knows no time claims the smallest one.

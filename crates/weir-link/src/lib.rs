@@ -5,6 +5,7 @@
 //!
 //! * `links`: the source.  `share`: the sockets of one worker, and how a capture ends.  `interface_states`: which interfaces are
 //!   down.
+//! * `clock_watch`: whether the machine's clock is set.
 //! * `link_socket`: what all sockets have in common.
 //! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings; `redirect`: the XDP program that
 //!   feeds it; `bpf`: loads programs.
@@ -19,6 +20,7 @@
 #![deny(unsafe_code)]
 
 mod bpf;
+mod clock_watch;
 mod fanout;
 mod interface_states;
 pub mod interfaces;

@@ -104,6 +104,10 @@ impl Source for Links {
         Ok(Some(self.shares.drain(..).map(|share| Box::new(share) as Box<dyn Source + Send>).collect()))
     }
 
+    fn clock_step(&mut self) -> i64 {
+        self.shares.first_mut().map_or(0, Share::clock_step)
+    }
+
     fn stats(&self) -> SourceStats {
         let mut all = SourceStats::default();
         self.shares.iter().for_each(|share| all.add(share.stats()));

@@ -2,7 +2,7 @@
 //! whose time is over.
 
 use crate::io::{MemoryPacket, MemorySource};
-use crate::packet::{LinkType, Timestamp};
+use crate::packet::{Burst, LinkType, Poll, Source, SourceError, Timestamp};
 use crate::{Connection, Engine};
 use weir_testing::frames;
 
@@ -26,7 +26,7 @@ fn silence(source: MemorySource, from: i64, seconds: i64) -> MemorySource {
 
 /// Runs over the source: the port of each connection and its number of packets, in the order in which they end, and how often
 /// the clock was set back.
-fn connections(mut source: MemorySource) -> (Vec<(u32, u64)>, u64) {
+fn connections(mut source: impl Source) -> (Vec<(u32, u64)>, u64) {
     let mut ended = vec![];
     let mut engine = Engine::new();
     let add = |connection: &Connection| {
@@ -70,4 +70,42 @@ fn a_step_forward_ends_each_connection_at_most_once() {
     ended.sort();
     assert_eq!(ended, [(40_001, 1), (40_001, 10), (40_002, 1), (40_002, 10)]);
     assert_eq!(set_back, 0);
+}
+
+/// A link, which reports a step of the clock with the first packet or claim behind it.
+struct Stepping {
+    inner: MemorySource,
+    by: i64,
+    /// Polls until then.
+    polls: usize,
+}
+
+impl Source for Stepping {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
+        self.polls = self.polls.saturating_sub(1);
+        self.inner.poll(burst)
+    }
+
+    fn clock_step(&mut self) -> i64 {
+        if self.polls == 0 { std::mem::take(&mut self.by) } else { 0 }
+    }
+}
+
+#[test]
+fn connections_continue_over_a_step_that_the_source_reports() {
+    for by in [HOUR, -HOUR, 90 * SECOND, -90 * SECOND, 10_000 * HOUR] {
+        let before: Vec<MemoryPacket> =
+            (0..6).map(|n| datagram(1 + n % 3, START + i64::from(n) * SECOND)).collect();
+        let now = START + by;
+        let after = |from: i64| (from..from + 20).map(move |n| datagram(1 + (n % 2) as u8, now + n * SECOND));
+        let source = silence(MemorySource::new().then_packets(before), START + 6 * SECOND, 1);
+        // The third connection is silent for more than a minute.
+        let source = source.then_packets(after(7)).then_packets(after(50)).then_packets(after(70));
+        let polls = 1 + 100 + 1;
+        let (mut ended, set_back) = connections(Stepping { inner: source, by, polls });
+        assert_eq!(ended.first(), Some(&(40_003, 2)), "{by}: the idle connection ends first: {ended:?}");
+        ended.sort();
+        assert_eq!(ended, [(40_001, 32), (40_002, 32), (40_003, 2)], "{by}");
+        assert_eq!(set_back, 0);
+    }
 }
