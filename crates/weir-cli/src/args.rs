@@ -57,6 +57,10 @@ pub struct Input {
     /// Do not make the interface promiscuous: it then receives what is sent to this host, or to all
     #[arg(long, help_heading = "Capture")]
     pub no_promiscuous: bool,
+    /// The interface receives copies of traffic (a mirror port): drop packets that no question needs in the driver, where that
+    /// costs least. The machine's own programs do not receive them either
+    #[arg(long, help_heading = "Capture")]
+    pub mirror: bool,
     /// Use the times of the network card's clock. Default: the times at which the kernel received the packets
     #[arg(long, help_heading = "Capture")]
     pub hardware_time: bool,

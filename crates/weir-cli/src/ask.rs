@@ -137,7 +137,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let captures = runner.open(hangup)?;
     // Only sockets of links need rights. Threads have the rights of the one that starts them, so threads come later.
     if !input.interface.is_empty() {
-        sandbox::enter(&input.sandbox, &sandbox::writable(&input.sandbox, specs, socket))?;
+        sandbox::enter(input, &sandbox::writable(&input.sandbox, specs, socket))?;
         // The times of other inputs may be those of a capture that is replayed.
         live_clock::start(&set)?;
     }

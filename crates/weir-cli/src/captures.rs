@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir::io::{Attended, CaptureReader, Findings, Interface};
 use weir::link::{LinkOptions, Links, Method, Note, Notes};
-use weir::packet::{Burst, Poll, Source, SourceError, SourceStats};
+use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
 
 /// Signals that end a run, with their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
@@ -151,6 +151,10 @@ impl Source for Captures {
         self.reader.source().progress()
     }
 
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.reader.source_mut().narrow(filters);
+    }
+
     fn stats(&self) -> SourceStats {
         self.reader.source().stats()
     }
@@ -169,6 +173,8 @@ fn link_options(
         Note::Interface(named) => findings.add_interface(Interface::of_link(&named.name, named.link)),
         Note::Down(name) => say!("weir: {name} is down: the capture continues when it is up again"),
         Note::Method(name, method) => note!("weir: {name}: {method}"),
+        Note::Filtered(name) => note!("weir: {name}: the kernel discards packets that no question needs"),
+        Note::Unfiltered(name, why) => note!("weir: {name}: the kernel does not filter packets: {why}"),
         Note::Up(name) => note!("weir: {name} has packets again"),
     };
     let method = Method::ALL.into_iter().find(|(name, _)| *name == input.method);
@@ -176,6 +182,7 @@ fn link_options(
         method: method.map_or(usual.method, |(_, method)| method),
         buffer_bytes: buffer.map_or(usual.buffer_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         promiscuous: !input.no_promiscuous,
+        mirror: input.mirror,
         hardware_time: input.hardware_time,
         stop: Arc::clone(signal),
         notes: Notes::to(note),

@@ -76,6 +76,7 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
     let of_links = [
         ("--buffer", input.buffer.is_some()),
         ("--no-promiscuous", input.no_promiscuous),
+        ("--mirror", input.mirror),
         ("--hardware-time", input.hardware_time),
         ("--user", input.sandbox.user.is_some()),
         ("--no-sandbox", input.sandbox.no_sandbox),
@@ -146,6 +147,7 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
     let cpus = input.and_then(|input| input.cpus.as_deref());
     let processors = cpus.map(processors).transpose()?.unwrap_or_default();
     Ok(Options {
+        narrow: input.is_some_and(|input| !input.interface.is_empty()),
         processors,
         engine: match program.engine.as_str() {
             "native" => Executor::Native,

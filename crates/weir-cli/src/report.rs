@@ -209,6 +209,8 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("options_cut", ran.found.options_cut),
         ("blocks_lost", ran.found.blocks_lost),
         ("source_received", ran.outcome.source.received),
+        ("source_filtered", ran.outcome.source.filtered),
+        ("source_filtered_bytes", ran.outcome.source.filtered_bytes),
         ("source_ring_full", ran.outcome.source.ring_full),
         ("source_no_buffer", ran.outcome.source.no_buffer),
         ("source_refused", ran.outcome.source.refused),

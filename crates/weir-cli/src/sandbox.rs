@@ -1,14 +1,15 @@
 //! Gives up rights once the sockets of links are open: the parsers of hostile traffic run with as little as possible.
 //!
-//! * Another user (`--user`), and no capabilities. Sockets, rings and XDP programs stay open, and nothing is opened again.
+//! * Another user (`--user`), and no capabilities but those that replace filters in the kernel when questions change. Sockets and
+//!   rings stay open, and nothing is opened again.
 //! * `no_new_privs`: programs with more rights are of no use.
-//! * seccomp: calls of the system that Weir never makes fail, such as `execve`, `ptrace`, `mount` and `bpf`.
+//! * seccomp: calls of the system that Weir never makes fail, such as `execve`, `ptrace` and `mount`.
 //! * Landlock: files can be created and changed only in the directories of outputs.
 //!
 //! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore called before there
 //! are other threads.
 
-use crate::args::SandboxArgs;
+use crate::args::{Input, SandboxArgs};
 use crate::failure::Failure;
 use crate::spec::QuestionSpec;
 use crate::{output, terminal, write_bounds};
@@ -38,7 +39,6 @@ const REFUSED: &[i64] = &[
     libc::SYS_setns,
     libc::SYS_unshare,
     // Programs in the kernel, its modules, and its inside.
-    libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_init_module,
     libc::SYS_finit_module,
@@ -120,7 +120,14 @@ fn directory_of(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The user does not exist, or the process may not become that user.
-pub fn enter(args: &SandboxArgs, writable: &[PathBuf]) -> Result<(), Failure> {
+pub fn enter(input: &Input, writable: &[PathBuf]) -> Result<(), Failure> {
+    let args = &input.sandbox;
+    // Without CAP_PERFMON, the kernel accepts only programs without computed addresses.
+    let of_sockets = CapabilitySet::BPF | CapabilitySet::PERFMON;
+    let filters = match input.method == "af_xdp" || input.mirror {
+        true => of_sockets | CapabilitySet::NET_ADMIN,
+        false => of_sockets,
+    };
     let user = args.user.as_deref().map(ids_of).transpose()?;
     if let Some(missing) = args.write_to.iter().find(|path| !path.is_dir()) {
         return Err(Failure::new(format!("--write-to {}: there is no such directory", missing.display())));
@@ -130,13 +137,17 @@ pub fn enter(args: &SandboxArgs, writable: &[PathBuf]) -> Result<(), Failure> {
     }
     report("capabilities", forget_capabilities());
     if let Some(ids) = user {
+        // Another user would otherwise have none.
+        report("capabilities", thread::set_keep_capabilities(true).map_err(Into::into));
         become_user(args, ids)?;
     }
-    let kept = if geteuid().is_root() { OF_ROOT } else { CapabilitySet::empty() };
-    report("capabilities", keep_capabilities(kept));
+    let of_user = if geteuid().is_root() { OF_ROOT } else { CapabilitySet::empty() };
+    report("capabilities", keep_capabilities(of_user | filters));
     report("no_new_privs", thread::set_no_new_privs(true).map_err(Into::into));
     report("landlock", restrict_files(writable));
-    report("seccomp", refuse_calls());
+    let has_filters =
+        thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::BPF));
+    report("seccomp", refuse_calls(has_filters));
     Ok(())
 }
 
@@ -212,10 +223,11 @@ fn restrict_files(writable: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Refuses calls of the system, with the error EPERM.
-fn refuse_calls() -> Result<(), Box<dyn Error>> {
+/// Refuses calls of the system, with the error EPERM; also `bpf`, unless filters in the kernel need this call.
+fn refuse_calls(has_filters: bool) -> Result<(), Box<dyn Error>> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let refused: BTreeMap<_, _> = REFUSED.iter().map(|&call| (call, vec![])).collect();
+    let filters = (!has_filters).then_some(&libc::SYS_bpf);
+    let refused: BTreeMap<_, _> = REFUSED.iter().chain(filters).map(|&call| (call, vec![])).collect();
     let filter = SeccompFilter::new(
         refused,
         SeccompAction::Allow,

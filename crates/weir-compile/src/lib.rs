@@ -16,6 +16,7 @@ pub mod question;
 pub mod trie;
 pub mod types;
 mod walk;
+pub mod weaken;
 mod whole;
 
 pub use catalog::{FieldKey, PartFields, StackCatalog};

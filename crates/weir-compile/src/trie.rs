@@ -62,6 +62,10 @@ pub struct Trie {
     /// The sets of remainders that packets satisfy: a packet's terms have one bit for each. Questions with the same
     /// packet predicates share a class.
     pub classes: Vec<Class>,
+    /// What each question decides about.
+    pub modes: Vec<Decides>,
+    /// Questions that receive packets.
+    takes_packets: Vec<bool>,
 }
 
 impl Trie {
@@ -89,6 +93,19 @@ impl Trie {
     /// Whether every packet satisfies some remainder, so no predicate on packets is needed.
     pub fn is_unconditional(&self) -> bool {
         self.nodes.iter().skip(1).all(|node| node.bits.is_empty())
+    }
+
+    /// Whether some question about packets has no predicate on packets, so all packets are needed.
+    pub fn wants_every_packet(&self) -> bool {
+        let root = &self.nodes[Self::ROOT];
+        root.bits.iter().any(|&bit| self.modes[self.alternatives[bit].question] == Decides::Packets)
+    }
+
+    /// The classes that need packets without a connection, too.
+    pub fn classes_of_packets(&self) -> ClassSet {
+        let is_of_packets = |&bit: &usize| self.takes_packets[self.alternatives[bit].question];
+        let classes = self.classes.iter().enumerate();
+        classes.filter(|(_, bits)| bits.iter().any(is_of_packets)).map(|(class, _)| class).collect()
     }
 
     /// Assigns a number to each set of remainders at which a packet part ends.
@@ -171,6 +188,8 @@ impl Builder<'_> {
             true => Decides::Connections,
             false => Decides::Packets,
         };
+        self.trie.modes.push(mode);
+        self.trie.takes_packets.push(question.need.packets);
         for term in &question.filter.terms {
             let mut path: Vec<(Stage, usize, usize)> = vec![];
             for predicate in term.predicates.iter().map(|&p| &predicates[p]) {

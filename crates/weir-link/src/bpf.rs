@@ -5,37 +5,27 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use weir_packet::{BpfInstruction, KernelFilter};
 
 /// Bytes of the verifier's explanation.
 const LOG_BYTES: usize = 64 << 10;
 
 const MAP_CREATE: libc::c_int = 0;
+const MAP_LOOKUP_ELEM: libc::c_int = 1;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
+const PROG_TEST_RUN: libc::c_int = 10;
 const LINK_CREATE: libc::c_int = 28;
+const LINK_UPDATE: libc::c_int = 29;
 
+const MAP_TYPE_PERCPU_ARRAY: u32 = 6;
 const MAP_TYPE_XSKMAP: u32 = 17;
-const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 /// The program accepts packets in several pieces.
 const HAS_FRAGMENTS: u32 = 1 << 5;
 
-/// An instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Instruction {
-    code: u8,
-    /// The destination in the lower four bits, the source in the upper ones.
-    registers: u8,
-    offset: i16,
-    number: i32,
-}
-
-impl Instruction {
-    pub const fn new(code: u8, destination: u8, source: u8, offset: i16, number: i32) -> Self {
-        Self { code, registers: source << 4 | destination, offset, number }
-    }
-}
+/// Bytes of a count of packets and bytes, for each processor.
+const COUNT_BYTES: u32 = 16;
 
 #[repr(C)]
 #[derive(Default)]
@@ -47,6 +37,7 @@ struct MapCreate {
     flags: u32,
 }
 
+/// Also the attributes of a lookup.
 #[repr(C)]
 #[derive(Default)]
 struct MapUpdate {
@@ -55,6 +46,34 @@ struct MapUpdate {
     key: u64,
     value: u64,
     flags: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ProgramRun {
+    program: u32,
+    result: u32,
+    bytes_in: u32,
+    bytes_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    nanoseconds: u32,
+    context_bytes: [u32; 2],
+    contexts: [u64; 2],
+    flags: u32,
+    processor: u32,
+    batch: u32,
+    padding: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LinkUpdate {
+    link: u32,
+    program: u32,
+    flags: u32,
+    old_program: u32,
 }
 
 #[repr(C)]
@@ -81,17 +100,22 @@ struct LinkCreate {
     flags: u32,
 }
 
-fn call<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_long> {
+fn call<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> {
     let bytes = size_of::<T>();
-    // SAFETY: the kernel reads `bytes` bytes of attributes; the addresses in them are those of live buffers, see the callers.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), bytes) };
+    // SAFETY: the kernel accesses `bytes` bytes of attributes; the addresses in them are those of live buffers, see the callers.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+fn descriptor<T>(command: libc::c_int, attributes: &mut T) -> io::Result<OwnedFd> {
     let fd = call(command, attributes)?;
     // SAFETY: the descriptor is new, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+fn map(map_type: u32, value_bytes: u32, entries_max: u32) -> io::Result<OwnedFd> {
+    let mut attributes = MapCreate { map_type, key_bytes: 4, value_bytes, entries_max, flags: 0 };
+    descriptor(MAP_CREATE, &mut attributes)
 }
 
 /// A map from queues to sockets of AF_XDP.
@@ -101,26 +125,19 @@ pub(crate) struct SocketMap(OwnedFd);
 impl SocketMap {
     /// An empty map for this number of queues.
     pub fn new(queues: u32) -> io::Result<Self> {
-        let attributes = MapCreate {
-            map_type: MAP_TYPE_XSKMAP,
-            key_bytes: 4,
-            value_bytes: 4,
-            entries_max: queues,
-            flags: 0,
-        };
-        descriptor(MAP_CREATE, &attributes).map(Self)
+        map(MAP_TYPE_XSKMAP, 4, queues).map(Self)
     }
 
     /// Maps a queue to a socket.
     pub fn set(&self, queue: u32, socket: libc::c_int) -> io::Result<()> {
         let socket = socket as u32;
-        let attributes = MapUpdate {
+        let mut attributes = MapUpdate {
             map: self.number() as u32,
             key: std::ptr::from_ref(&queue).addr() as u64,
             value: std::ptr::from_ref(&socket).addr() as u64,
             ..MapUpdate::default()
         };
-        call(MAP_UPDATE_ELEM, &attributes).map(drop)
+        call(MAP_UPDATE_ELEM, &mut attributes).map(drop)
     }
 
     /// The number by which programs name the map.
@@ -129,22 +146,90 @@ impl SocketMap {
     }
 }
 
+/// A count of packets and of bytes, which each processor keeps for itself.
+#[derive(Debug)]
+pub(crate) struct CountMap {
+    map: OwnedFd,
+    processors: usize,
+}
+
+impl CountMap {
+    /// A count of nothing.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { map: map(MAP_TYPE_PERCPU_ARRAY, COUNT_BYTES, 1)?, processors: processors()? })
+    }
+
+    /// The packets and the bytes so far.
+    pub fn read(&self) -> io::Result<[u64; 2]> {
+        let mut all = vec![[0u64; 2]; self.processors];
+        let key = 0u32;
+        let mut attributes = MapUpdate {
+            map: self.number() as u32,
+            key: std::ptr::from_ref(&key).addr() as u64,
+            // The kernel writes a count for each processor that may exist.
+            value: all.as_mut_ptr().expose_provenance() as u64,
+            ..MapUpdate::default()
+        };
+        call(MAP_LOOKUP_ELEM, &mut attributes)?;
+        Ok(all.iter().fold([0; 2], |[packets, bytes], one| [packets + one[0], bytes + one[1]]))
+    }
+
+    /// The number by which programs name the map.
+    pub fn number(&self) -> i32 {
+        self.map.as_raw_fd()
+    }
+}
+
+/// Room for the copy of a frame's first bytes, on each processor.
+#[derive(Debug)]
+pub(crate) struct ScratchMap(OwnedFd);
+
+impl ScratchMap {
+    /// Room for [`KernelFilter::COPY_BYTES`].
+    pub fn new() -> io::Result<Self> {
+        map(MAP_TYPE_PERCPU_ARRAY, KernelFilter::COPY_BYTES as u32, 1).map(Self)
+    }
+
+    /// The number by which programs name the map.
+    pub fn number(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+/// The number of processors that may exist: the kernel's maps have a value for each.
+fn processors() -> io::Result<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
+    Ok(last.ok_or(io::ErrorKind::InvalidData)? + 1)
+}
+
+/// A kind of programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgramKind {
+    /// Filters of sockets.
+    Socket = 1,
+    /// For [`Program::run`]: as filters of sockets, over whole frames.
+    Frames = 3,
+    /// Programs that drivers run.
+    Xdp = 6,
+}
+
 /// A loaded program.
 #[derive(Debug)]
-pub(crate) struct XdpProgram(OwnedFd);
+pub(crate) struct Program(OwnedFd);
 
-impl XdpProgram {
-    /// Loads a program for interfaces.
+impl Program {
+    /// Loads a program.
     ///
     /// # Errors
     /// If the process lacks the right, or the verifier refuses the program; the message then ends with the verifier's last
     /// lines.
-    pub fn load(instructions: &[Instruction]) -> io::Result<Self> {
+    pub fn load(kind: ProgramKind, instructions: &[BpfInstruction]) -> io::Result<Self> {
         let mut name = [0; 16];
         name[..4].copy_from_slice(b"weir");
         let load = |log: Option<&mut Vec<u8>>| {
-            let attributes = ProgramLoad {
-                program_type: PROG_TYPE_XDP,
+            let mut attributes = ProgramLoad {
+                program_type: kind as u32,
                 count: instructions.len() as u32,
                 instructions: instructions.as_ptr().addr() as u64,
                 license: c"Apache-2.0".as_ptr().addr() as u64,
@@ -152,13 +237,13 @@ impl XdpProgram {
                 log_bytes: log.as_ref().map_or(0, |log| log.len() as u32),
                 log: log.map_or(0, |log| log.as_mut_ptr().addr() as u64),
                 kernel: 0,
-                flags: HAS_FRAGMENTS,
+                flags: if kind == ProgramKind::Xdp { HAS_FRAGMENTS } else { 0 },
                 name,
             };
-            descriptor(PROG_LOAD, &attributes).map(Self)
+            descriptor(PROG_LOAD, &mut attributes).map(Self)
         };
         load(None).or_else(|error| {
-            if error.kind() == io::ErrorKind::PermissionDenied {
+            if error.raw_os_error() == Some(libc::EPERM) {
                 return Err(error);
             }
             let mut log = vec![0; LOG_BYTES];
@@ -173,12 +258,38 @@ impl XdpProgram {
 
     /// Attaches the program to an interface, unless another one is attached (`EBUSY`, `EEXIST`).
     pub fn attach(&self, interface: u32) -> io::Result<Attachment> {
-        let program = self.0.as_raw_fd() as u32;
-        let attributes = LinkCreate { program, interface, attach_type: ATTACH_XDP, flags: 0 };
-        descriptor(LINK_CREATE, &attributes).map(Attachment)
+        let mut attributes =
+            LinkCreate { program: self.number() as u32, interface, attach_type: ATTACH_XDP, flags: 0 };
+        descriptor(LINK_CREATE, &mut attributes).map(Attachment)
+    }
+
+    /// Runs the program on a frame, several times. Returns its result, and the nanoseconds of one run.
+    pub fn run(&self, frame: &[u8], repeat: u32) -> io::Result<(u32, u32)> {
+        let mut attributes = ProgramRun {
+            program: self.number() as u32,
+            bytes_in: frame.len() as u32,
+            data_in: frame.as_ptr().addr() as u64,
+            repeat,
+            ..ProgramRun::default()
+        };
+        call(PROG_TEST_RUN, &mut attributes)?;
+        Ok((attributes.result, attributes.nanoseconds))
+    }
+
+    /// The number by which sockets name the program.
+    pub fn number(&self) -> i32 {
+        self.0.as_raw_fd()
     }
 }
 
 /// The attachment of a program to an interface; dropping it detaches the program.
 #[derive(Debug)]
-pub(crate) struct Attachment(#[expect(dead_code, reason = "the kernel detaches when it is closed")] OwnedFd);
+pub(crate) struct Attachment(OwnedFd);
+
+impl Attachment {
+    /// Puts another program in the place of the attached one: each packet is seen by one of them.
+    pub fn replace(&self, program: &Program) -> io::Result<()> {
+        let (link, program) = (self.0.as_raw_fd() as u32, program.number() as u32);
+        call(LINK_UPDATE, &mut LinkUpdate { link, program, ..LinkUpdate::default() }).map(drop)
+    }
+}

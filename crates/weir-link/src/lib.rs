@@ -7,8 +7,10 @@
 //!   down.
 //! * `clock_watch`: whether the machine's clock is set.
 //! * `link_socket`: what all sockets have in common.
-//! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings; `redirect`: the XDP program that
-//!   feeds it; `bpf`: loads programs.
+//! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings.
+//! * `sieve`: discards packets in the kernel that no question needs.
+//! * `programs`: the programs that the kernel runs, with the filters of the questions; `assembly`: writes them; `bpf`: loads them;
+//!   [`trial`]: runs them on single frames.
 //! * `packet_socket`: a socket of the family AF_PACKET with a ring of version TPACKET_V3; `ring`: the ring's memory.
 //! * [`Sender`]: sends frames.
 //! * [`interfaces`]: the interfaces of the machine, and what a process lacks to capture on them.
@@ -19,6 +21,7 @@
 //! packets that find the ring full.
 #![deny(unsafe_code)]
 
+mod assembly;
 mod bpf;
 mod clock_watch;
 mod fanout;
@@ -29,11 +32,13 @@ mod links;
 mod names;
 mod options;
 mod packet_socket;
-mod redirect;
+mod programs;
 mod ring;
 mod sender;
 mod share;
+mod sieve;
 mod system;
+pub mod trial;
 mod umem;
 mod xdp_socket;
 

@@ -1,8 +1,10 @@
 //! What the methods of capture have in common: a socket on an interface, or on one of its queues.
 
+use crate::sieve::Sieve;
 use crate::system::Socket;
 use std::fmt::Debug;
 use std::io;
+use std::sync::Arc;
 use weir_packet::{Burst, SourceStats};
 
 /// What a socket captures on.
@@ -22,10 +24,13 @@ pub(crate) trait LinkSocket: Debug + Send {
     fn socket(&self) -> &Socket;
 
     /// Receives packets from now on.
-    fn start(&self) -> io::Result<()>;
+    fn start(&mut self) -> io::Result<()>;
 
     /// Receives no more packets. Those received before follow.
     fn stop(&mut self) -> io::Result<()>;
+
+    /// What discards packets of the interface in the kernel. `None` for packets of several interfaces.
+    fn sieve(&self) -> Option<&Arc<Sieve>>;
 
     /// The counters so far, read from the kernel.
     fn stats(&self) -> SourceStats;

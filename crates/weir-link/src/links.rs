@@ -12,7 +12,7 @@ use crate::xdp_socket;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use weir_packet::{Burst, Poll, Source, SourceError, SourceStats};
+use weir_packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
 
 /// The name that stands for all interfaces.
 const ANY: &str = "any";
@@ -61,14 +61,17 @@ impl Links {
                 continue;
             }
             let open = |_| PacketSocket::open(target.clone(), options, &known);
-            let group: Vec<PacketSocket> =
+            let mut group: Vec<PacketSocket> =
                 (0..parts).map(open).collect::<Result<_, _>>().map_err(|error| fail(&error))?;
             if group.len() > 1 {
                 PacketSocket::join(&group).map_err(|error| fail(&error))?;
             }
+            if target.index != 0 {
+                PacketSocket::add_sieve(&mut group, options).map_err(|error| fail(&error))?;
+            }
             sockets.iter_mut().zip(group).for_each(|(list, socket)| list.push(Box::new(socket)));
         }
-        for socket in sockets.iter().flatten() {
+        for socket in sockets.iter_mut().flatten() {
             socket.start().map_err(|error| of_interface(&socket.target().name, error.to_string()))?;
         }
         let common = Common {
@@ -106,6 +109,10 @@ impl Source for Links {
 
     fn clock_step(&mut self) -> i64 {
         self.shares.first_mut().map_or(0, Share::clock_step)
+    }
+
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.shares.iter_mut().for_each(|share| share.narrow(filters));
     }
 
     fn stats(&self) -> SourceStats {

@@ -14,6 +14,10 @@ pub enum Note {
     Down(String),
     /// Packets come again on the interface of this name.
     Up(String),
+    /// The kernel discards packets of the interface of this name that no question needs.
+    Filtered(String),
+    /// The kernel does not run the filter of the questions on the interface of this name, and why: all its packets come.
+    Unfiltered(String, String),
     /// How the interface of this name is captured.
     Method(String, String),
 }
@@ -63,6 +67,9 @@ pub struct LinkOptions {
     pub buffer_bytes: usize,
     /// Receive all packets of the link, also those for other hosts.
     pub promiscuous: bool,
+    /// The link carries copies of traffic, such as a mirror port: packets that no question needs are dropped before the machine
+    /// sees them.
+    pub mirror: bool,
     /// Use the times of the network card, where it has a clock.
     pub hardware_time: bool,
     /// The capture ends once this is not 0: packets received before are still delivered.
@@ -78,6 +85,7 @@ impl Default for LinkOptions {
             method: Method::default(),
             buffer_bytes: 64 << 20,
             promiscuous: true,
+            mirror: false,
             hardware_time: false,
             stop,
             notes: Notes::to(|_| {}),

@@ -5,7 +5,8 @@ use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
 use crate::options::{LinkOptions, Note, Notes};
 use crate::ring::{Ring, TAG_BYTES, Walk};
-use crate::system::{Mapping, Socket, interface_name, link_address};
+use crate::sieve::Sieve;
+use crate::system::{InterfaceQuery, Mapping, Socket, interface_name, link_address};
 use libc::{SOL_PACKET, SOL_SOCKET};
 use std::cell::Cell;
 use std::io;
@@ -58,6 +59,10 @@ pub(crate) struct PacketSocket {
     /// The kernel's counters so far; reading them starts them anew.
     stats: Cell<SourceStats>,
     invalid: u64,
+    /// What discards packets of the interface in the kernel; `None` for all interfaces.
+    sieve: Option<Arc<Sieve>>,
+    /// Of the sockets of the interface, the one that knows what its sieve discards.
+    is_first: bool,
     /// The kernel's description of the next packet is invalid, which the next call reports.
     is_at_fault: bool,
 }
@@ -103,6 +108,8 @@ impl PacketSocket {
             repeated: 0,
             stats: Cell::default(),
             invalid: 0,
+            sieve: None,
+            is_first: false,
             is_at_fault: false,
         })
     }
@@ -119,6 +126,25 @@ impl PacketSocket {
             other.socket.set(SOL_PACKET, libc::PACKET_FANOUT, &(kind | id & 0xffff))?;
         }
         first.socket.set_program(SOL_PACKET, libc::PACKET_FANOUT_DATA, &fanout::program())
+    }
+
+    /// Adds a sieve to the sockets of an interface: their filters, or on a mirror port a program that drops packets in the driver.
+    pub fn add_sieve(sockets: &mut [Self], options: &LinkOptions) -> io::Result<()> {
+        let [first, ..] = sockets else { return Ok(()) };
+        let Target { name, index } = first.target.clone();
+        let hardware = InterfaceQuery::new()?.hardware(&name);
+        let link = link_of(hardware.unwrap_or(libc::ARPHRD_ETHER));
+        let sieve = if options.mirror {
+            Sieve::of_interface((&name, index), link, None, true, &options.notes)?
+        } else {
+            let sockets: io::Result<_> = sockets.iter().map(|socket| socket.socket.duplicate()).collect();
+            Sieve::of_sockets(&name, link, sockets?, &options.notes)
+        };
+        for (number, socket) in sockets.iter_mut().enumerate() {
+            socket.sieve = Some(Arc::clone(&sieve));
+            socket.is_first = number == 0;
+        }
+        Ok(())
     }
 
     /// Takes the next block, if the kernel has passed it.
@@ -203,12 +229,17 @@ impl LinkSocket for PacketSocket {
         &self.socket
     }
 
-    fn start(&self) -> io::Result<()> {
+    fn start(&mut self) -> io::Result<()> {
         self.socket.set(SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32)
     }
 
     fn stop(&mut self) -> io::Result<()> {
+        self.sieve.iter().for_each(|sieve| sieve.stop());
         self.socket.set_program(SOL_SOCKET, libc::SO_ATTACH_FILTER, &fanout::nothing())
+    }
+
+    fn sieve(&self) -> Option<&Arc<Sieve>> {
+        self.sieve.as_ref()
     }
 
     fn stats(&self) -> SourceStats {
@@ -219,7 +250,15 @@ impl LinkSocket for PacketSocket {
             stats.ring_full += u64::from(counters.tp_drops);
             self.stats.set(stats);
         }
-        SourceStats { received: stats.received.saturating_sub(self.repeated), invalid: self.invalid, ..stats }
+        let sieve = self.sieve.as_ref().filter(|_| self.is_first);
+        let [filtered, filtered_bytes] = sieve.map(|sieve| sieve.discarded()).unwrap_or_default();
+        SourceStats {
+            received: stats.received.saturating_sub(self.repeated) + filtered,
+            filtered,
+            filtered_bytes,
+            invalid: self.invalid,
+            ..stats
+        }
     }
 
     fn fill(&mut self, burst: &mut Burst) -> io::Result<bool> {

@@ -10,7 +10,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats, Timestamp};
+use weir_packet::{
+    Burst, KernelFilters, Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats, Timestamp,
+};
 
 /// Time of waiting for packets, before [`Poll::Idle`].
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -188,6 +190,10 @@ impl Source for Share {
             self.step_ns += self.clock.step_before(burst.packets.first().map(|packet| packet.time.0));
         }
         Ok(polled)
+    }
+
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.sockets.iter().filter_map(|socket| socket.sieve()).for_each(|sieve| sieve.narrow(filters));
     }
 
     fn clock_step(&mut self) -> i64 {

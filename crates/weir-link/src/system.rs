@@ -49,6 +49,11 @@ impl Socket {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// Another handle of the socket.
+    pub fn duplicate(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
     /// Sets an option.
     pub fn set<T: Plain>(&self, level: c_int, name: c_int, value: &T) -> io::Result<()> {
         let bytes = size_of::<T>() as socklen_t;

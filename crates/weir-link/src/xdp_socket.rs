@@ -3,12 +3,13 @@
 //! The socket takes all packets of the queue from the machine: an XDP program redirects them, and the machine's own programs do not
 //! receive them. The network card may write packets into the socket's memory itself (zero copy), or the kernel copies them.
 
-use crate::bpf::{Attachment, SocketMap, XdpProgram};
+use crate::bpf::SocketMap;
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
 use crate::options::{LinkOptions, Note, Notes};
 use crate::packet_socket::promiscuous;
-use crate::redirect::{self, META_BYTES};
+use crate::programs::META_BYTES;
+use crate::sieve::Sieve;
 use crate::system::{self, InterfaceQuery, Socket};
 use crate::umem::{FRAME_BYTES, FillRing, ReceiveRing, TakenFrames, Umem};
 use libc::SOL_XDP;
@@ -21,15 +22,6 @@ use weir_packet::{BURST_PACKETS_MAX, Block, Burst, LinkType, PacketMeta, Retenti
 /// Time for which a queue may still belong to a socket that was closed.
 const BUSY_MAX: Duration = Duration::from_secs(1);
 
-/// What the sockets of an interface's queues share.
-#[derive(Debug)]
-#[expect(dead_code, reason = "the kernel ends both when they are closed")]
-struct Attached {
-    program: Attachment,
-    /// While this socket exists, the interface receives packets for other hosts, too.
-    member: Option<Socket>,
-}
-
 /// A socket, its memory and its rings.
 #[derive(Debug)]
 pub(crate) struct XdpSocket {
@@ -38,8 +30,12 @@ pub(crate) struct XdpSocket {
     umem: Arc<Umem>,
     fill: FillRing,
     receive: ReceiveRing,
-    /// Detached when the capture ends.
-    attached: Option<Arc<Attached>>,
+    /// The program that gives the packets to the sockets of the interface's queues.
+    sieve: Option<Arc<Sieve>>,
+    /// Of the sockets of the interface, the one that knows what its sieve discards.
+    is_first: bool,
+    /// While this socket exists, the interface receives packets for other hosts, too.
+    member: Option<Arc<Socket>>,
     names: Names,
     notes: Notes,
     link: LinkType,
@@ -72,10 +68,14 @@ pub(crate) fn open(target: &Target, options: &LinkOptions, names: &Names) -> io:
         all.push(socket);
     }
     modes.dedup();
-    let program = XdpProgram::load(&redirect::program(&sockets, mark))?.attach(target.index)?;
-    let member = options.promiscuous.then(|| promiscuous(target.index)).transpose()?;
-    let attached = Arc::new(Attached { program, member });
-    all.iter_mut().for_each(|socket| socket.attached = Some(Arc::clone(&attached)));
+    let place = (target.name.as_str(), target.index);
+    let sieve = Sieve::of_interface(place, link, Some((sockets, mark)), options.mirror, &options.notes)?;
+    let member = options.promiscuous.then(|| promiscuous(target.index)).transpose()?.map(Arc::new);
+    for (number, socket) in all.iter_mut().enumerate() {
+        socket.sieve = Some(Arc::clone(&sieve));
+        socket.is_first = number == 0;
+        socket.member.clone_from(&member);
+    }
     options
         .notes
         .tell(Note::Method(target.name.clone(), format!("AF_XDP, {}, queues: {queues}", modes.join(", "))));
@@ -143,7 +143,9 @@ impl XdpSocket {
             umem,
             fill,
             receive,
-            attached: None,
+            sieve: None,
+            is_first: false,
+            member: None,
             names: names.clone(),
             notes: options.notes.clone(),
             link,
@@ -201,13 +203,17 @@ impl LinkSocket for XdpSocket {
         &self.socket
     }
 
-    fn start(&self) -> io::Result<()> {
+    fn start(&mut self) -> io::Result<()> {
         Ok(())
     }
 
     fn stop(&mut self) -> io::Result<()> {
-        self.attached = None;
+        self.sieve.iter().for_each(|sieve| sieve.stop());
         Ok(())
+    }
+
+    fn sieve(&self) -> Option<&Arc<Sieve>> {
+        self.sieve.as_ref()
     }
 
     fn stats(&self) -> SourceStats {
@@ -220,16 +226,20 @@ impl LinkSocket for XdpSocket {
             tx_ring_empty_descs: 0,
         };
         let counters = self.socket.get(SOL_XDP, libc::XDP_STATISTICS, none).unwrap_or(none);
+        let sieve = self.sieve.as_ref().filter(|_| self.is_first);
+        let [filtered, filtered_bytes] = sieve.map(|sieve| sieve.discarded()).unwrap_or_default();
         // In copy mode each packet without a buffer counts in both; with zero copy, drivers count attempts to get one.
         let no_buffer = if self.is_zero_copy { 0 } else { counters.rx_fill_ring_empty_descs };
         let lost = SourceStats {
             received: 0,
+            filtered,
+            filtered_bytes,
             ring_full: counters.rx_ring_full,
             no_buffer,
             refused: counters.rx_dropped.saturating_sub(no_buffer),
             invalid: self.invalid,
         };
-        SourceStats { received: self.taken + lost.dropped(), ..lost }
+        SourceStats { received: self.taken + filtered + lost.dropped(), ..lost }
     }
 
     fn fill(&mut self, burst: &mut Burst) -> io::Result<bool> {

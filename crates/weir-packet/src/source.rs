@@ -1,7 +1,8 @@
 //! Packet sources: the trait, its statistics, and the one error type of reading packets.
 
-use crate::{Burst, Timestamp};
+use crate::{Burst, KernelFilters, Timestamp};
 use std::fmt;
+use std::sync::Arc;
 
 /// A source of packets: a capture file, standard input, an interface.
 pub trait Source {
@@ -30,6 +31,12 @@ pub trait Source {
     fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
         let _ = parts;
         Ok(None)
+    }
+
+    /// Passes the filters of the questions to the source, which may discard packets that they do not pass, and counts these packets
+    /// ([`SourceStats::filtered`]). `None`: every packet is needed. Filters may change during the run. A source that cannot discard packets early ignores them.
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        let _ = filters;
     }
 
     /// Packets received and dropped so far, as counted by the source itself. All zero for files, which drop nothing.
@@ -67,8 +74,12 @@ pub enum Poll {
 /// The counters of a source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SourceStats {
-    /// Packets that reached the source, dropped ones included.
+    /// Packets that reached the source, filtered and dropped ones included.
     pub received: u64,
+    /// Packets that no question needs, discarded before they cost anything.
+    pub filtered: u64,
+    /// Bytes of those packets.
+    pub filtered_bytes: u64,
     /// Packets that found the ring between the kernel and the source full.
     pub ring_full: u64,
     /// Packets for which there was no free memory to receive into.
@@ -83,6 +94,8 @@ impl SourceStats {
     /// Adds the counters of another source.
     pub fn add(&mut self, other: Self) {
         self.received += other.received;
+        self.filtered += other.filtered;
+        self.filtered_bytes += other.filtered_bytes;
         self.ring_full += other.ring_full;
         self.no_buffer += other.no_buffer;
         self.refused += other.refused;

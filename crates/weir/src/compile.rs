@@ -4,6 +4,7 @@ use crate::connection::{self, Connection, Places};
 use crate::deferred_predicate::{alternative_plan, deferred_predicates};
 use crate::end_places::EndPlaces;
 use crate::events::never_told;
+use crate::kernel_filters::QuestionFilters;
 use crate::ordering::Ordering;
 use crate::processors::Processors;
 use crate::program::{Executor, make_program};
@@ -28,7 +29,7 @@ use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::{self, Catalog, Filter, Predicate};
 use weir_lang::model::Stack;
 use weir_lang::{ContextChanges, Library};
-use weir_packet::Timestamp;
+use weir_packet::{KernelFilters, Timestamp};
 use weir_sessions::{
     ContentStore, ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting,
 };
@@ -60,6 +61,8 @@ pub struct Options {
     pub ordering: Ordering,
     /// The processors that the threads of the run are bound to.
     pub processors: Processors,
+    /// Whether to make filters for the kernel: for runs over links.
+    pub narrow: bool,
     /// Shows the counters of the run while it goes on.
     pub watch: Option<Watch>,
 }
@@ -119,6 +122,8 @@ pub struct Compiled {
     pub(crate) engine: Result<(), String>,
     /// The native program, whose machine code and intermediate form can be printed on demand.
     pub(crate) native: Option<Arc<weir_codegen::NativeProgram>>,
+    /// The filters for the kernel.
+    pub(crate) kernel_filters: Option<Arc<QuestionFilters>>,
     /// Constructors of worker parts, by question; `None` for questions without any.
     pub(crate) make_workers: Vec<Option<MakeQuestionWorker>>,
 }
@@ -154,6 +159,11 @@ impl Compiled {
     /// Warnings about the filters.
     pub fn warnings(&self) -> &Diagnostics {
         &self.warnings
+    }
+
+    /// The filters for the kernel, if the options ask for them; `None` if every packet is needed.
+    pub fn kernel_filters(&self) -> Option<Arc<dyn KernelFilters>> {
+        self.kernel_filters.clone().map(|filters| filters as Arc<dyn KernelFilters>)
     }
 
     /// The time that each step took.
@@ -513,6 +523,15 @@ impl Compiler {
             at_once: QuestionSet::EMPTY,
         };
         plan.verdicts = plan.verdict_bits();
+        let is_narrow = options.narrow && !trie.wants_every_packet();
+        let kernel_filters = is_narrow.then(|| QuestionFilters {
+            questions: questions.clone(),
+            trie: trie.clone(),
+            program: Arc::clone(&plan.program),
+            stack: stack.clone(),
+            catalog: Arc::clone(&self.catalog),
+            passes: passes.clone(),
+        });
         if plan.holds_packets() {
             plan.share_with_held_packets();
         }
@@ -531,6 +550,7 @@ impl Compiler {
             timing,
             engine,
             native,
+            kernel_filters: kernel_filters.map(Arc::new),
             make_workers: vec![],
         })
     }

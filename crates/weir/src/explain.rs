@@ -9,11 +9,12 @@ use crate::compile::Compiled;
 use std::fmt::Write as _;
 use weir_compile::StackCatalog;
 use weir_compile::trie::{Node, Trie};
+use weir_compile::weaken::is_expressible;
 use weir_engine::plan::Want;
 use weir_ir::graph::{Graph, Op, Terminator};
 use weir_ir::interpret::Interpreter;
 use weir_lang::filter::{Catalog, Literal, Predicate, Stage};
-use weir_packet::{Burst, LinkType};
+use weir_packet::{Burst, KernelFilters, LinkType};
 
 /// A summary of all stages.
 pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
@@ -25,6 +26,7 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
         let label = if has_one { "question".to_string() } else { format!("question {number}") };
         line(&mut text, &label, &format!("{asked}      wants: {}", wants(compiled, number)));
     }
+    line(&mut text, "kernel", &in_kernel(compiled, catalog));
     for (label, stage) in
         [("packet", Stage::Packet), ("conn", Stage::Connection), ("session", Stage::Session)]
     {
@@ -68,7 +70,7 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
         (None, Err(why)) => format!("interpreted ({why})"),
         (None, Ok(())) => "interpreted".into(),
     };
-    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|fast-path|code shows each)"));
+    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|kernel|fast-path|code shows each)"));
     text
 }
 
@@ -89,6 +91,7 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
         "trie" => trie(compiled, catalog),
         "ir" => compiled.lowered_graph(catalog).to_string(),
         "opt" => compiled.graph().to_string(),
+        "kernel" => kernel_code(compiled),
         "fast-path" => match compiled.native.as_ref().and_then(|native| native.fast_path()) {
             Some(fast_path) => fast_path.to_string(),
             None => "no fast path: nothing of the stack is usual, or everything\n".into(),
@@ -98,6 +101,36 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
             None => "no native code: the program is interpreted\n".into(),
         },
     }
+}
+
+/// The predicates that the kernel decides when packets come from links.
+fn in_kernel(compiled: &Compiled, catalog: &StackCatalog) -> String {
+    let Some(filters) = &compiled.kernel_filters else { return "every packet is needed".to_string() };
+    let Some(filter) = filters.filter(LinkType::ETHERNET, 0) else {
+        return "nothing is decided there".to_string();
+    };
+    let is_packet = |p: &&Predicate| catalog.fields()[p.field].stage == Stage::Packet;
+    let decided = predicates(compiled).into_iter().filter(is_packet).filter(|p| is_expressible(p, catalog));
+    let decided: Vec<String> = decided.map(|p| p.display(catalog).to_string()).collect();
+    let decided = match decided.is_empty() {
+        true => "whether a packet is part of a connection".to_string(),
+        false => decided.join("   "),
+    };
+    format!("{decided}   (on links, as {} instructions of eBPF)", filter.frame.len())
+}
+
+/// The verdict about Ethernet frames as a graph, and as the code of a program of XDP.
+fn kernel_code(compiled: &Compiled) -> String {
+    let filters = compiled.kernel_filters.as_ref();
+    let made = filters.and_then(|filters| {
+        Some((filters.graph(LinkType::ETHERNET)?, filters.filter(LinkType::ETHERNET, 0)?))
+    });
+    let Some((graph, filter)) = made else { return "the kernel passes every packet\n".into() };
+    let mut text = format!("{graph}\n");
+    for (number, instruction) in filter.frame.iter().enumerate() {
+        let _ = writeln!(text, "{number:>5}  {instruction}");
+    }
+    text
 }
 
 /// The tests of whole frames (`frame satisfies "…"`), for each link type of the stack.

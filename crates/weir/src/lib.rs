@@ -26,6 +26,7 @@ mod format_packet;
 mod handlers;
 mod isolation;
 mod item;
+mod kernel_filters;
 mod locality;
 mod ordered_merge;
 mod ordering;

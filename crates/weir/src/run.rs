@@ -33,6 +33,7 @@ pub(crate) fn run_changing(
     changes: &mut dyn Changes,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Outcome {
+    source.narrow(compiled.kernel_filters().as_ref());
     let parts = WorkerParts::of(&compiled, shapes);
     let mut merger = Merger::new(Arc::clone(&compiled.plan), Arc::clone(&parts.presenter), changes);
     let split = match compiled.options.ordering {
@@ -84,6 +85,7 @@ fn run_one(
         }
         if let Some((compiled, shapes)) = merger.changed() {
             let began = Instant::now();
+            source.narrow(compiled.kernel_filters().as_ref());
             let parts = WorkerParts::of(&compiled, &shapes);
             merger.change(&compiled.plan, &parts.presenter);
             work.change(&compiled.plan, &parts);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 use weir_engine::plan::Plan;
-use weir_packet::{Poll, Source, SourceError};
+use weir_packet::{KernelFilters, Poll, Source, SourceError};
 
 /// Limit of reports of all workers that wait to be taken.
 const REPORTS_MAX: usize = 256;
@@ -23,6 +23,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 struct Change {
     plan: Arc<Plan>,
     parts: Arc<WorkerParts>,
+    filters: Option<Arc<dyn KernelFilters>>,
 }
 
 /// A worker's report.
@@ -110,11 +111,12 @@ impl Workers {
     }
 
     /// Changes all workers to other questions. All results for the previous ones are delivered first.
-    fn change(&mut self, plan: &Arc<Plan>, parts: WorkerParts, merger: &mut Merger<'_>) {
-        let parts = Arc::new(parts);
+    fn change(&mut self, compiled: &Compiled, parts: WorkerParts, merger: &mut Merger<'_>) {
+        let (plan, parts) = (&compiled.plan, Arc::new(parts));
         for worker in &self.changes {
             // A worker that is done has no further results.
-            let _ = worker.send(Change { plan: Arc::clone(plan), parts: Arc::clone(&parts) });
+            let filters = compiled.kernel_filters();
+            let _ = worker.send(Change { plan: Arc::clone(plan), parts: Arc::clone(&parts), filters });
         }
         let mut has_changed = vec![false; self.changes.len()];
         let mut later = vec![];
@@ -193,7 +195,7 @@ pub(crate) fn run_split(
             }
             if let Some((compiled, shapes)) = merger.changed() {
                 let began = Instant::now();
-                workers.change(&compiled.plan, WorkerParts::of(&compiled, &shapes), merger);
+                workers.change(&compiled, WorkerParts::of(&compiled, &shapes), merger);
                 // The previous questions' results were handed out, and packets may not come for a long time.
                 is_unflushed = true;
                 outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
@@ -240,7 +242,8 @@ fn run_worker(
             Ok(Poll::End) => break,
             Err(error) => errors.push(error),
         }
-        if let Ok(Change { plan, parts }) = changes.try_recv() {
+        if let Ok(Change { plan, parts, filters }) = changes.try_recv() {
+            source.narrow(filters.as_ref());
             work.change(&plan, &parts);
             is_taken = reports.send(WorkerEvent::Changed);
         }

@@ -294,6 +294,7 @@ pub(crate) fn run_many(
                     merger.take_batch(queues.take_batch());
                     merged += 1;
                 }
+                source.narrow(compiled.kernel_filters().as_ref());
                 let parts = WorkerParts::of(&compiled, &shapes);
                 merger.change(&compiled.plan, &parts.presenter);
                 queues.for_each(|worker| {

@@ -29,7 +29,7 @@ struct Args {
     #[command(flatten)]
     settings: Settings,
     /// Show only one stage
-    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "fast-path", "code"])]
+    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "kernel", "fast-path", "code"])]
     stage: Option<String>,
     /// Explain why packet N of a capture file (`-`: standard input) matches or not, layer by layer, with the
     /// decisive bytes; with --stage ir or opt: the packet's path through the graph
@@ -97,7 +97,7 @@ fn run(args: &Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
 /// The program that answers the questions of a command.
 fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Failure> {
     let compiler = input::compiler(&args.program.stack)?;
-    let options = input::options(&args.program, None)?;
+    let options = weir::Options { narrow: true, ..input::options(&args.program, None)? };
     let spec = args.question()?;
     let kind = QuestionKinds::of(all).get(&spec.ask)?;
     kind.check_options(&spec)?;

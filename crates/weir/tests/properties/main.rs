@@ -26,6 +26,7 @@
 //! * `fragments`: all fragments of a datagram that matches are delivered.
 //! * `detail`: layers and fields of packets, and their bytes.
 //! * `hostile`: malicious traffic: no panics, bounded memory.
+//! * `kernel`: filters in the kernel pass all packets that matter.
 //! * `keys`: flows keyed by something other than addresses and ports.
 //! * `texts`: randomly generated protocols give the same results in every engine.
 //! * `corpus`: seeds of fuzzers, replayed.  `shipped`: the capture in `examples/` and its servers' logs.
@@ -50,6 +51,7 @@ mod fragments;
 mod gaps;
 mod hostile;
 mod idle;
+mod kernel;
 mod keys;
 mod layers;
 mod libpcap;

@@ -1,0 +1,146 @@
+//! Writes programs of eBPF (RFC 9669) around the filters that come with questions.
+
+use weir_packet::BpfInstruction;
+
+/// `bpf_map_lookup_elem`.
+pub(crate) const LOOKUP: i32 = 1;
+/// `bpf_ktime_get_ns`: the time since the start of the machine.
+pub(crate) const TIME: i32 = 5;
+/// `bpf_skb_load_bytes`.
+pub(crate) const LOAD_BYTES: i32 = 26;
+/// `bpf_redirect_map`.
+pub(crate) const REDIRECT: i32 = 51;
+/// `bpf_xdp_adjust_meta`.
+pub(crate) const MAKE_META: i32 = 54;
+/// `bpf_xdp_get_buff_len`.
+pub(crate) const FRAME_LENGTH: i32 = 188;
+
+/// The register of the stack's top.
+pub(crate) const STACK: u8 = 10;
+
+/// Sizes of loads and stores.
+pub(crate) const HALF: u8 = 0x08;
+pub(crate) const WORD: u8 = 0x00;
+pub(crate) const DOUBLE: u8 = 0x18;
+
+/// Conditions of jumps.
+pub(crate) const EQUAL: u8 = 0x10;
+pub(crate) const GREATER: u8 = 0x20;
+pub(crate) const DIFFERENT: u8 = 0x50;
+pub(crate) const LESS: u8 = 0xa0;
+
+const ADD: u8 = 0x07;
+const ADD_REGISTER: u8 = 0x0f;
+const MOVE: u8 = 0xb7;
+const MOVE_REGISTER: u8 = 0xbf;
+const LOAD: u8 = 0x61;
+const STORE: u8 = 0x63;
+const LOAD_NUMBER: u8 = 0x18;
+const SWAP: u8 = 0xdc;
+const CALL: u8 = 0x85;
+const JUMP: u8 = 0x05;
+const BY_REGISTER: u8 = 0x08;
+const EXIT: u8 = 0x95;
+/// The number of [`LOAD_NUMBER`] is that of a map.
+const IS_MAP: u8 = 1;
+
+/// A place that jumps name before it is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Label(usize);
+
+/// A program that is being written. Jumps go forward.
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    all: Vec<BpfInstruction>,
+    jumps: Vec<Vec<usize>>,
+}
+
+impl Assembly {
+    pub fn label(&mut self) -> Label {
+        self.jumps.push(vec![]);
+        Label(self.jumps.len() - 1)
+    }
+
+    fn push(&mut self, code: u8, destination: u8, source: u8, offset: i16, number: i32) {
+        self.all.push(BpfInstruction::new(code, destination, source, offset, number));
+    }
+
+    pub fn set(&mut self, register: u8, number: i32) {
+        self.push(MOVE, register, 0, 0, number);
+    }
+
+    pub fn set_double(&mut self, register: u8, number: u64) {
+        self.push(LOAD_NUMBER, register, 0, 0, number as u32 as i32);
+        self.push(0, 0, 0, 0, (number >> 32) as u32 as i32);
+    }
+
+    pub fn set_map(&mut self, register: u8, map: i32) {
+        self.push(LOAD_NUMBER, register, IS_MAP, 0, map);
+        self.push(0, 0, 0, 0, 0);
+    }
+
+    pub fn copy(&mut self, register: u8, from: u8) {
+        self.push(MOVE_REGISTER, register, from, 0, 0);
+    }
+
+    pub fn add(&mut self, register: u8, number: i32) {
+        self.push(ADD, register, 0, 0, number);
+    }
+
+    pub fn add_register(&mut self, register: u8, other: u8) {
+        self.push(ADD_REGISTER, register, other, 0, 0);
+    }
+
+    /// Makes a number of 16 bits big-endian.
+    pub fn swap_half(&mut self, register: u8) {
+        self.push(SWAP, register, 0, 0, 16);
+    }
+
+    pub fn load(&mut self, size: u8, register: u8, base: u8, offset: i16) {
+        self.push(LOAD | size, register, base, offset, 0);
+    }
+
+    pub fn store(&mut self, size: u8, base: u8, offset: i16, register: u8) {
+        self.push(STORE | size, base, register, offset, 0);
+    }
+
+    pub fn call(&mut self, helper: i32) {
+        self.push(CALL, 0, 0, 0, helper);
+    }
+
+    pub fn jump(&mut self, to: Label) {
+        self.jumps[to.0].push(self.all.len());
+        self.push(JUMP, 0, 0, 0, 0);
+    }
+
+    /// Jumps if the register compares so with a number.
+    pub fn jump_if(&mut self, condition: u8, register: u8, number: i32, to: Label) {
+        self.jumps[to.0].push(self.all.len());
+        self.push(JUMP | condition, register, 0, 0, number);
+    }
+
+    /// Jumps if the register compares so with another one.
+    pub fn jump_if_register(&mut self, condition: u8, register: u8, other: u8, to: Label) {
+        self.jumps[to.0].push(self.all.len());
+        self.push(JUMP | condition | BY_REGISTER, register, other, 0, 0);
+    }
+
+    /// The label is here.
+    pub fn place(&mut self, label: Label) {
+        for jump in std::mem::take(&mut self.jumps[label.0]) {
+            self.all[jump].offset = (self.all.len() - jump - 1) as i16;
+        }
+    }
+
+    pub fn filter(&mut self, filter: &[BpfInstruction]) {
+        self.all.extend_from_slice(filter);
+    }
+
+    pub fn exit(&mut self) {
+        self.push(EXIT, 0, 0, 0, 0);
+    }
+
+    pub fn finish(self) -> Vec<BpfInstruction> {
+        self.all
+    }
+}

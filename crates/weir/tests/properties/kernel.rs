@@ -1,0 +1,128 @@
+//! Filters in the kernel pass every packet that changes an answer: XDP programs and socket filters agree, and the packets that pass
+//! give the same rows as all packets.
+
+use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, read_capture, rows, seeds};
+use std::io;
+use weir::link::trial::Trial;
+use weir::packet::{KernelFilter, LinkType};
+use weir::{Ask, Compiled, Compiler, Options, Want};
+use weir_testing::Random;
+use weir_testing::filters::filter;
+use weir_testing::frames;
+use weir_testing::traffic::{Network, conversation, mix};
+
+const SEEDS: u64 = 120;
+
+/// The kernel runs programs over frames of these lengths.
+const FRAME_BYTES: std::ops::RangeInclusive<usize> = 15..=3000;
+
+fn packets(random: &mut Random, shipped: &[MemoryPacket]) -> Vec<MemoryPacket> {
+    let mut list: Vec<MemoryPacket> = (0..120).map(|_| frames::any(random)).collect();
+    let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: false };
+    let ports = (random.pick(&frames::PORTS), 443);
+    let talk = conversation(random, ports, network);
+    list.append(&mut mix(random, &[talk]));
+    frames::give_times(random, &mut list);
+    let start = random.below(shipped.len() as u64 - 90) as usize;
+    let mut all = shipped[start..start + 90].to_vec();
+    let shift = 1_690_000_000_000_000_000 - all[0].time.0;
+    all.iter_mut().for_each(|p| p.time.0 += shift);
+    all.append(&mut list);
+    all.retain(|packet| FRAME_BYTES.contains(&packet.frame.len()) && packet.link.0 == 1);
+    all.iter_mut().for_each(|packet| packet.wire_bytes = packet.frame.len() as u32);
+    all
+}
+
+/// The filter of this number for Ethernet in the kernel, as a program of XDP and as a socket filter. `None` if there is nothing to filter.
+fn load(compiled: &Compiled, number: usize) -> Option<io::Result<[Trial; 2]>> {
+    let filters = compiled.kernel_filters()?;
+    let load = |filter: KernelFilter| {
+        Trial::of_interface(&filter).and_then(|one| Ok([one, Trial::of_socket(&filter)?]))
+    };
+    filters.filter(LinkType::ETHERNET, number).map(load)
+}
+
+/// A row without the identifiers of connections, which are made of packet numbers.
+fn without_uids(row: &str) -> String {
+    let is_uid = |text: &str| {
+        text.len() > 16 && text.starts_with('C') && text.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    row.split('"').map(|text| if is_uid(text) { "uid" } else { text }).collect::<Vec<_>>().join("\"")
+}
+
+/// The rows, sorted; packets have the numbers that they have in the whole capture.
+fn answers(
+    compiler: &Compiler,
+    compiled: &Compiled,
+    packets: &[MemoryPacket],
+    numbers: &[usize],
+) -> Vec<String> {
+    let (rows, _) = rows(compiler, compiled, packets, 1);
+    let whole = |row: String| match row.split_once(" packet ") {
+        Some((question, number)) => {
+            let number: usize = number.parse().expect("a number");
+            format!("{question} packet {}", numbers[number - 1])
+        }
+        None => without_uids(&row),
+    };
+    let mut rows: Vec<String> = rows.into_iter().map(whole).collect();
+    rows.sort_unstable();
+    rows
+}
+
+#[test]
+fn what_passes_the_kernel_gives_all_answers() {
+    let compiler = Compiler::default();
+    let shipped = read_capture(FIRST_LIGHT);
+    let (mut loaded, mut all, mut passed) = (0, 0, 0);
+    for seed in seeds(0..SEEDS) {
+        let mut random = Random::new(seed);
+        let wants = [Want::Packets, Want::Connections, all_sessions()];
+        let asks: Vec<Ask> = (0..1 + random.below(3))
+            .map(|_| {
+                let depth = random.below(4) as u32;
+                ask(&filter(&mut random, compiler.catalog(), depth), random.pick(&wants))
+            })
+            .collect();
+        let options = Options { narrow: true, ..Options::default() };
+        let Ok(compiled) = compiler.compile(&asks, &options) else { continue };
+        // The kernel takes long to verify the exact ones.
+        let number = usize::from(seed % 16 == 0);
+        let trials = match load(&compiled, number) {
+            None => continue,
+            Some(Err(error)) if error.raw_os_error() == Some(1) => {
+                println!("skipped: programs for the kernel need CAP_BPF and CAP_NET_ADMIN");
+                return;
+            }
+            Some(trials) => trials.unwrap_or_else(|wrong| {
+                let filters: Vec<_> = asks.iter().map(|ask| (&ask.filter, ask.want)).collect();
+                panic!("seed {seed}, {filters:#?}: {wrong}")
+            }),
+        };
+        loaded += 1;
+        let packets = packets(&mut random, &shipped);
+        let (mut kept, mut numbers) = (vec![], vec![]);
+        for (number, packet) in packets.iter().enumerate() {
+            let frame = trials[0].needs(&packet.frame).expect("it runs");
+            // The kernel does not make packets for sockets of cut IP headers.
+            let copy = trials[1].needs(&packet.frame).unwrap_or(frame);
+            assert!(frame == copy || packet.frame.len() > 192, "seed {seed}, {asks:?}: {:x?}", packet.frame);
+            if frame && copy {
+                kept.push(packet.clone());
+                numbers.push(number);
+            }
+        }
+        all += packets.len();
+        passed += kept.len();
+        let expected = answers(&compiler, &compiled, &packets, &(0..packets.len()).collect::<Vec<_>>());
+        let got = answers(&compiler, &compiled, &kept, &numbers);
+        if expected != got {
+            let missing: Vec<_> = expected.iter().filter(|row| !got.contains(row)).collect();
+            let more: Vec<_> = got.iter().filter(|row| !expected.contains(row)).collect();
+            panic!("seed {seed}, {asks:#?}: missing {missing:#?}, new {more:#?}");
+        }
+    }
+    println!("{loaded} filters, {passed} of {all} packets passed");
+    assert!(loaded * 2 > SEEDS as usize, "{loaded}");
+    assert!(passed * 10 < all * 9, "{passed} of {all}");
+}
