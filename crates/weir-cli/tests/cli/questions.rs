@@ -142,6 +142,7 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "method",
         "buffer",
         "no-promiscuous",
+        "mirror",
         "hardware-time",
         "user",
         "write-to",
