@@ -1,7 +1,7 @@
 //! Arguments that several subcommands share.
 
 use crate::failure::Failure;
-use crate::quantity::{number, seconds};
+use crate::quantity::{number, seconds, share};
 use crate::spec::QuestionSpec;
 use crate::words::Words;
 use clap::Args as ClapArgs;
@@ -71,6 +71,10 @@ pub struct Input {
     pub follow: bool,
     #[command(flatten)]
     pub program: Program,
+    /// Look only at this share of the traffic (1/8), all connections between the hosts that are selected. On links the kernel
+    /// discards the rest
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Input")]
+    pub sample: Option<u32>,
     /// Print a line each second to standard error: rates, losses, flows, memory, and what becomes of packets
     #[arg(long, help_heading = "Output")]
     pub monitor: bool,

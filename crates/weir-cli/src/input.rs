@@ -147,6 +147,7 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
     let cpus = input.and_then(|input| input.cpus.as_deref());
     let processors = cpus.map(processors).transpose()?.unwrap_or_default();
     Ok(Options {
+        sample: input.and_then(|input| input.sample),
         narrow: input.is_some_and(|input| !input.interface.is_empty()),
         processors,
         engine: match program.engine.as_str() {

@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use std::fmt::Display;
 use std::ops::RangeFrom;
+use weir::SAMPLES;
 
 /// A whole number in this range; `example` is shown in errors.
 pub fn number<T>(text: &str, range: RangeFrom<T>, example: T) -> Result<T, String>
@@ -42,6 +43,17 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     number
         .map(|number| number * unit)
         .ok_or_else(|| "give a time, for example 300, 1.5s, 500ms, 5m or 1h".to_string())
+}
+
+/// A share such as 1/8, in 65536ths.
+pub fn share(text: &str) -> Result<u32, String> {
+    let of = || {
+        let (part, whole) = text.split_once('/')?;
+        let (part, whole): (u32, u32) = (part.trim().parse().ok()?, whole.trim().parse().ok()?);
+        let share = u64::from(part) * SAMPLES / u64::from(whole.max(1));
+        (0 < part && part <= whole && share > 0).then_some(share as u32)
+    };
+    of().ok_or_else(|| "give a share from 1/65536 to 1/1, for example 1/8".to_string())
 }
 
 /// A number of bytes; `k`, `M` and `G` stand for powers of 1024.

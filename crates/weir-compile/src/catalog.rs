@@ -38,6 +38,8 @@ pub enum FieldKey {
     Frame,
     /// Metadata of the packet.
     Meta(Meta),
+    /// A number made of the packet's hosts.
+    Sample,
     /// Column of the connection's record.
     Connection(u16),
     /// A session protocol as a whole.
@@ -104,6 +106,12 @@ impl Catalog for StackCatalog {
 /// The field for the time since the first packet. Filters are [rewritten](StackCatalog::with_first_time) before they
 /// are lowered.
 pub const RELATIVE_TIME: &str = "frame.time_relative";
+
+/// The field by which samples of connections are taken: numbers up to [`SAMPLES`].
+pub const SAMPLE: &str = "frame.sample";
+
+/// The number of values of [`SAMPLE`].
+pub const SAMPLES: u64 = 1 << 16;
 
 impl StackCatalog {
     /// Rewrites comparisons of [`RELATIVE_TIME`] to comparisons of `frame.time`, given the time of the first packet in
@@ -362,6 +370,8 @@ impl StackCatalog {
             }
         }
         debug_assert!(Bool != Bytes);
+        let doc = "a number from 0 to 65535 made of the two hosts of the outermost IP header, for samples; 0 without hosts";
+        self.add(FieldKey::Sample, SAMPLE.into(), Unsigned, 16, doc, packet);
     }
 
     fn add_layer(&mut self, id: LayerId, protocol: &Protocol) {

@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use weir_compile::catalog::SAMPLE;
 use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
 use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
@@ -26,7 +27,7 @@ use weir_engine::stream::OverloadParams;
 use weir_ir::abi::Program;
 use weir_ir::graph::{Graph, Table};
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
-use weir_lang::filter::{self, Catalog, Filter, Predicate};
+use weir_lang::filter::{self, Catalog, Expr, Filter, Predicate};
 use weir_lang::model::Stack;
 use weir_lang::{ContextChanges, Library};
 use weir_packet::{KernelFilters, Timestamp};
@@ -61,6 +62,8 @@ pub struct Options {
     pub ordering: Ordering,
     /// The processors that the threads of the run are bound to.
     pub processors: Processors,
+    /// The share of connections that the questions are about, in 65536ths: connections are selected by their hosts. `None`: all.
+    pub sample: Option<u32>,
     /// Whether to make filters for the kernel: for runs over links.
     pub narrow: bool,
     /// Shows the counters of the run while it goes on.
@@ -365,6 +368,9 @@ impl Compiler {
                 own.iter_mut().flat_map(|one| &mut one.spans).for_each(|(span, _)| span.source = source);
                 warnings.list.append(&mut own);
             }
+            if let Some(share) = options.sample {
+                self.take_sample(&mut filter, share)?;
+            }
             ask_records(ask, &mut filter, (catalog, self.stack()))?;
             let mut need = self.complete_need(ask, &filter);
             need.strict = options.limits.strict;
@@ -387,6 +393,25 @@ impl Compiler {
         let known = vocabulary::Known { stack: self.stack(), catalog, sessions: &self.sessions };
         filter.warnings.extend(vocabulary::unknown(&filter, known));
         Ok(filter)
+    }
+
+    /// Lets a filter hold for a share of connections only, in 65536ths.
+    fn take_sample(&self, filter: &mut Filter, share: u32) -> Result<(), Diagnostics> {
+        if self.stack().dispatch.is_empty() {
+            let message = format!("the stack `{}` does not say which fields are hosts", self.stack().name);
+            let help = "a stack names them in its `dispatch` clause";
+            return Err(without_source(Diagnostic::error("W0188", message).help(help)));
+        }
+        let sample = self.filter(&format!("{SAMPLE} < {share}"), false)?;
+        let added = filter.predicates.len();
+        filter.predicates.extend(sample.predicates);
+        filter.terms.iter_mut().for_each(|term| term.predicates.push(added));
+        let whole = std::mem::replace(&mut filter.expr, Expr::True);
+        filter.expr = match whole {
+            Expr::True => sample.expr,
+            whole => Expr::And(vec![whole, sample.expr]),
+        };
+        Ok(())
     }
 
     /// Adds to errors about unknown names which other stack has the name.

@@ -63,6 +63,7 @@ extern crate self as weir;
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use row_filter::RowFilter;
 pub use session_rows::Log;
+pub use weir_compile::catalog::SAMPLES;
 pub use weir_compile::connection_columns;
 
 pub use compile::{Ask, Compiled, Compiler, Options, Timing};

@@ -122,6 +122,7 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "without" => "fold",
         "workers" => "3",
         "cpus" => "0",
+        "sample" => "1/2",
         "idle-timeout" => "0.1",
         "policy" => "bsd",
         "mode" => "strict",

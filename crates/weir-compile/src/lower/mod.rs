@@ -26,6 +26,7 @@ mod open_terms;
 mod packet_line;
 mod predicate;
 mod ranges;
+mod sample;
 mod sequence;
 mod wholes;
 
@@ -172,6 +173,8 @@ struct Lower<'a> {
     parts_left_out: usize,
     notes: Vec<NoteOf>,
     tables: Vec<LayerId>,
+    /// Whether the number of the packet's hosts is known.
+    sampled: Option<Variable>,
     /// The keys by which packets are assigned to workers, if the program computes these.
     dispatch: Option<dispatch::DispatchVars>,
 }
@@ -245,6 +248,7 @@ impl<'a> Lower<'a> {
             parts_left_out: 0,
             notes: vec![],
             tables: vec![],
+            sampled: None,
             dispatch: None,
         }
     }

@@ -8,7 +8,7 @@
 use super::expr::is_truth;
 use super::groups::{Guarded, PredicateVars};
 use super::ranges::{literal_range, merge_ranges, within};
-use super::{LayerVars, Lower};
+use super::{LayerVars, Lower, sample};
 use crate::catalog::FieldKey;
 use crate::question::Decides;
 use crate::trie::{Node, NodeId, Trie};
@@ -31,7 +31,7 @@ pub(super) enum Above {
 
 /// What must hold of a predicate before a layer is parsed, so that the predicate can still hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Constraint {
+pub(super) enum Constraint {
     /// Nothing.
     None,
     /// It cannot hold.
@@ -200,6 +200,9 @@ impl Lower<'_> {
         let predicate = &self.trie.predicates[p];
         let key = self.catalog.key(predicate.field);
         let (op, negated) = (predicate.op, predicate.negated);
+        if key == FieldKey::Sample {
+            return sample::constraint(op, negated);
+        }
         let may_come = key.layer().is_some_and(|l| self.may_come(layer, l, above));
         if mode == Decides::Packets {
             if op == FilterOp::Ne {
@@ -273,6 +276,7 @@ impl Lower<'_> {
                 }
                 // Depends on the link type: `lower_frame_tests`.
                 FieldKey::Frame if predicate.op == FilterOp::Satisfies => {}
+                FieldKey::Sample => self.lower_first_sample(p),
                 FieldKey::Frame => {
                     let (buf, offset) = (self.b.read(self.buf), self.b.int(0));
                     let length = self.b.one(Op::Length(buf));
@@ -300,6 +304,7 @@ impl Lower<'_> {
                 self.record(p, exists, holds, either_way);
             }
         }
+        self.lower_sample(id);
         self.lower_groups(id, &vars);
     }
 
@@ -358,6 +363,7 @@ impl Lower<'_> {
                 [exists, holds, holds]
             }
             FieldKey::Frame
+            | FieldKey::Sample
             | FieldKey::Meta(_)
             | FieldKey::Connection(_)
             | FieldKey::Session(_)

@@ -26,6 +26,7 @@
 //! * `fragments`: all fragments of a datagram that matches are delivered.
 //! * `detail`: layers and fields of packets, and their bytes.
 //! * `hostile`: malicious traffic: no panics, bounded memory.
+//! * `samples`: a share of the connections.
 //! * `kernel`: filters in the kernel pass all packets that matter.
 //! * `keys`: flows keyed by something other than addresses and ports.
 //! * `texts`: randomly generated protocols give the same results in every engine.
@@ -63,6 +64,7 @@ mod packets;
 mod probing;
 mod quality;
 mod registry;
+mod samples;
 mod sharing;
 mod shipped;
 mod streams;
