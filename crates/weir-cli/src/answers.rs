@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::outlets::Outlets;
 use crate::output;
+use crate::rotation::Rotation;
 use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
@@ -27,6 +28,8 @@ const BATCH_BYTES: usize = 64 << 10;
 pub struct QuestionOutput {
     outlet: Arc<Outlet>,
     destination: Arc<Mutex<Destination>>,
+    /// The output is divided into files.
+    is_divided: bool,
     totals: RunTotals,
 }
 
@@ -52,6 +55,19 @@ impl QuestionOutput {
         match opened.recv_timeout(limit) {
             Ok(opened) => opened.map(|()| true),
             Err(_) => Ok(false),
+        }
+    }
+
+    /// Opens the output again if its file was renamed or deleted since.
+    pub fn reopen(&self) {
+        self.post(Destination::reopen);
+    }
+
+    /// Completes the current file if its time is over at this time since 1970, in nanoseconds. A busy output is left alone: its
+    /// own rows show the time.
+    pub fn pass_time(&self, now: i64) {
+        if self.is_divided && self.outlet.is_idle() {
+            self.post(move |destination| destination.pass_time(now));
         }
     }
 
@@ -92,6 +108,14 @@ pub struct RunParts<'a> {
     pub outlets: &'a Outlets,
 }
 
+/// How the answers of a question are shown.
+pub struct Shown {
+    pub view: View,
+    pub form: Form,
+    /// The output becomes a sequence of files.
+    pub rotation: Option<Rotation>,
+}
+
 /// The answers of a question.
 pub struct Answers {
     /// Name of the question, if the run has several.
@@ -122,7 +146,8 @@ pub struct Answers {
 
 impl Answers {
     /// Answers of a resolved question.
-    pub fn new(spec: &QuestionSpec, resolved: Resolved, view: View, form: Form, run: &RunParts<'_>) -> Self {
+    pub fn new(spec: &QuestionSpec, resolved: Resolved, shown: Shown, run: &RunParts<'_>) -> Self {
+        let Shown { view, form, rotation } = shown;
         let RunParts { stdout, findings, totals, outlets } = *run;
         // Where all columns are shown, so are all digits.
         let (local, precise) = (spec.local, spec.wide || resolved.brief.is_empty());
@@ -131,7 +156,7 @@ impl Answers {
         let findings = (form == Form::Capture(CaptureFormat::Pcapng)).then(|| findings.follow());
         let outlet = outlets.of(spec.output.as_deref());
         let publish = match form {
-            _ if spec.drops_empty => Publish::Complete,
+            _ if spec.drops_empty || rotation.is_some() => Publish::Complete,
             Form::Rows(Format::Parquet) => Publish::Begun,
             _ => Publish::Directly,
         };
@@ -149,6 +174,7 @@ impl Answers {
             precise,
             is_wide: spec.wide,
             publish,
+            rotation,
             pulse,
             clients: outlets.clients().clone(),
         };
@@ -171,7 +197,7 @@ impl Answers {
             view,
             naming: None,
             counted,
-            output: QuestionOutput { outlet, destination, totals },
+            output: QuestionOutput { outlet, destination, is_divided: rotation.is_some(), totals },
             has_failed,
             is_finished: false,
             waiting_rows: RowBatch::default(),
@@ -198,12 +224,9 @@ impl Answers {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Keeps the failure; all failures are reported together at the end of the run.
+    /// Reports a failure. The question has then ended.
     fn fail(&self, failure: Failure) {
-        self.output.totals.add_fault(match &self.name {
-            Some(name) => failure.of_question(name),
-            None => failure,
-        });
+        self.output.totals.add_fault_of(self.name.as_deref(), failure);
         self.has_failed.store(true, Ordering::Relaxed);
     }
 

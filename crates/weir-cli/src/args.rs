@@ -28,9 +28,10 @@ impl Ask {
     /// It is not clear which word is the filter.
     pub fn spec(&mut self, ask: &str) -> Result<QuestionSpec, Failure> {
         let filter = self.words.settle(&mut self.input.read)?;
-        let Output { format, output, view, csv_safe, count, .. } = self.output.clone();
+        let Output { format, output, rotation, view, csv_safe, count, .. } = self.output.clone();
         let spec = QuestionSpec { ask: ask.to_string(), filter, count, csv_safe, ..QuestionSpec::default() };
-        Ok(view.put_into(QuestionSpec { format, output: file_named(output), ..spec }))
+        let spec = QuestionSpec { format, output: file_named(output), ..spec };
+        Ok(view.put_into(rotation.put_into(spec)))
     }
 }
 
@@ -63,6 +64,8 @@ pub struct Input {
     /// Use the times of the network card's clock. Default: the times at which the kernel received the packets
     #[arg(long, help_heading = "Capture")]
     pub hardware_time: bool,
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
     /// Read on as the last file grows, or is replaced by another one (as tail -F), until a signal
     #[arg(long, help_heading = "Input")]
     pub follow: bool,
@@ -115,6 +118,21 @@ pub struct Input {
     pub output_wait: Option<f64>,
 }
 
+/// Options of the rights of a live run.
+#[derive(ClapArgs, Clone)]
+pub struct SandboxArgs {
+    /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user
+    #[arg(long, value_name = "NAME[:GROUP]", help_heading = "Capture")]
+    pub user: Option<String>,
+    /// Permit to write files below this directory, too: for questions that come during the run. May be given several times.
+    /// Default: the directories of the outputs
+    #[arg(long, value_name = "DIR", help_heading = "Capture")]
+    pub write_to: Vec<PathBuf>,
+    /// Keep the rights of the start: capabilities, calls of the system, and files
+    #[arg(long, help_heading = "Capture")]
+    pub no_sandbox: bool,
+}
+
 /// How a question is compiled.
 #[derive(ClapArgs, Clone)]
 pub struct Program {
@@ -158,6 +176,8 @@ pub struct Output {
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/", help_heading = "Output")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
+    pub rotation: RotateArgs,
+    #[command(flatten)]
     pub view: View,
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
     #[arg(long, help_heading = "Output")]
@@ -168,6 +188,26 @@ pub struct Output {
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long, help_heading = "Output")]
     pub stats: bool,
+}
+
+/// Options of outputs that are divided into files.
+#[derive(ClapArgs, Clone, Default)]
+pub struct RotateArgs {
+    /// Begin another file at this size (100M), after this time of capture (1h), or at both (1G,1h). FILE.json becomes
+    /// FILE.2026-11-25-14-00-00.json, named after the beginning of the hour; each file is complete by itself
+    #[arg(long, value_name = "SIZE|TIME", help_heading = "Output")]
+    pub rotate: Option<String>,
+    /// With --rotate: keep the newest N files of this output, and delete the others, also those of earlier runs
+    #[arg(long, value_name = "N", requires = "rotate", value_parser = limit, allow_negative_numbers = true, help_heading = "Output")]
+    pub keep: Option<u64>,
+}
+
+impl RotateArgs {
+    /// Adds these options to the question.
+    pub fn put_into(&self, spec: QuestionSpec) -> QuestionSpec {
+        let Self { rotate, keep } = self.clone();
+        QuestionSpec { rotate, keep, ..spec }
+    }
 }
 
 /// What is shown of rows.

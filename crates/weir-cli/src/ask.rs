@@ -1,14 +1,19 @@
 //! Asks the questions of a command in one pass over the captures.
 
 use crate::args::Input;
+use crate::captures::Hangup;
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
+use crate::live_clock;
 use crate::metrics;
 use crate::monitor::Monitor;
+use crate::question_changes::QuestionChanges;
 use crate::question_set::{Active, QuestionSet, Stated};
+use crate::reload::{self, Reload};
 use crate::report::{self, Ran};
 use crate::runner::{self, Runner};
+use crate::sandbox;
 use crate::shutdown::Shutdown;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::Subcommand;
@@ -29,6 +34,8 @@ pub struct Asked<'a> {
     pub wrong: Vec<Failure>,
     /// Control socket, through which questions are added and removed during the run.
     pub socket: Option<&'a Path>,
+    /// The file of questions, which SIGHUP reads again.
+    pub reload: Option<Reload>,
     /// Report counters.
     pub stats: bool,
     /// Whether other questions write to standard output.
@@ -40,7 +47,7 @@ impl<'a> Asked<'a> {
     pub fn one(input: &'a Input, spec: &'a QuestionSpec, stats: bool) -> Self {
         let stdout = Stdout::Own { is_terminal: io::stdout().is_terminal() };
         let specs = std::slice::from_ref(spec);
-        Self { input, specs, wrong: vec![], socket: None, stats, stdout }
+        Self { input, specs, wrong: vec![], socket: None, reload: None, stats, stdout }
     }
 }
 
@@ -75,7 +82,7 @@ pub fn answer_one(
 
 /// Answers all questions in one run, or reports the mistakes of all of them.
 pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Failure> {
-    let Asked { input, specs, mut wrong, socket, stats, stdout } = asked;
+    let Asked { input, specs, mut wrong, socket, reload, stats, stdout } = asked;
     if input.read.is_empty() && input.interface.is_empty() {
         let first = specs.first().map_or("flows", |spec| spec.ask.as_str());
         return Err(Failure::new(format!(
@@ -118,9 +125,6 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         }
     }
     let compiled = engine.compile()?;
-    let shutdown = Shutdown::watch(Arc::clone(&set.outlets), socket)?;
-    let _listening =
-        socket.map(|path| control::listen(path, engine.control(), Arc::clone(&set))).transpose()?;
     runner::warn(&compiled);
     let runner = Runner {
         input,
@@ -130,12 +134,27 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         stats,
         notes: &notes,
     };
+    let hangup = if reload.is_some() { Hangup::Reloads } else { Hangup::Ends };
+    let captures = runner.open(hangup)?;
+    // Only sockets of links need rights. Threads have the rights of the one that starts them, so threads come later.
+    if !input.interface.is_empty() {
+        sandbox::enter(input, &sandbox::writable(&input.sandbox, specs, socket))?;
+        // The times of other inputs may be those of a capture that is replayed.
+        live_clock::start(&set)?;
+    }
+    let shutdown = Shutdown::watch(Arc::clone(&set.outlets), socket, hangup)?;
+    if let Some(reload) = reload {
+        reload::watch(reload, specs, engine.control().downgrade(), &set)?;
+    }
+    let _listening = socket
+        .map(|path| control::listen(path, QuestionChanges::new(engine.control(), Arc::clone(&set))))
+        .transpose()?;
     if let (Some(address), Some(watch)) = (&input.metrics, &watch) {
         metrics::serve(address, watch.clone(), set.totals.clone())?;
     }
     let watch = watch.filter(|_| input.monitor);
     let monitor = watch.map(Monitor::start).transpose().map_err(Failure::new)?;
-    let outcome = runner.run(&mut engine, &compiled)?;
+    let outcome = runner.run(&mut engine, &compiled, captures);
     drop(monitor);
     let blocked = set.outlets.wait();
     let fault = set.totals.take_fault();

@@ -36,6 +36,15 @@ impl Ender {
     }
 }
 
+/// What SIGHUP means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hangup {
+    /// The terminal was closed: the run ends.
+    Ends,
+    /// The file of questions is read again.
+    Reloads,
+}
+
 /// A packet source that ends at the end of the captures, or at a signal.
 pub struct Captures {
     reader: Reader,
@@ -84,9 +93,11 @@ impl Captures {
         workers: usize,
         is_attended: bool,
         findings: &Findings,
+        hangup: Hangup,
     ) -> Result<Self, Failure> {
         let (is_stopped, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        for (number, _) in SIGNALS {
+        let ends = |number: i32| number != SIGHUP || hangup == Hangup::Ends;
+        for (number, _) in SIGNALS.into_iter().filter(|(number, _)| ends(*number)) {
             // The order matters: the first handler must find the flag unset, and terminates the process at the second
             // signal.
             signal_hook::flag::register_conditional_default(number, Arc::clone(&is_stopped))
@@ -99,7 +110,6 @@ impl Captures {
         if !input.interface.is_empty() {
             let links = Links::open(&input.interface, &link_options(input, &signal, findings)?, workers);
             let reader = Reader::Links(links.map_err(Failure::new)?);
-            note!("weir: capturing on {} (Ctrl-C ends)", input.interface.join(", "));
             return Ok(Self { reader, is_live, signal, packets: 0, is_cut: false });
         }
         let reader = CaptureReader::open(&input.read).with_findings(findings.clone());
@@ -120,6 +130,13 @@ impl Captures {
     /// Ends the captures before their end.
     pub fn ender(&self) -> Ender {
         Ender(Arc::clone(&self.signal))
+    }
+
+    /// Says that the capture begins, once the process is ready for signals and requests.
+    pub fn announce(&self, input: &Input) {
+        if matches!(self.reader, Reader::Links(_)) {
+            note!("weir: capturing on {} (Ctrl-C ends)", input.interface.join(", "));
+        }
     }
 
     /// If a signal cut the captures short: reports the signal, and returns the exit status of a process that it ended.
@@ -149,6 +166,10 @@ impl Source for Captures {
 
     fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
         self.reader.source_mut().split(parts)
+    }
+
+    fn clock_step(&mut self) -> i64 {
+        self.reader.source_mut().clock_step()
     }
 
     fn progress(&self) -> (u64, Option<u64>) {

@@ -9,21 +9,13 @@
 
 use crate::control_socket::{self, LIMITS, Listening, Serve};
 use crate::failure::Failure;
-use crate::question_set::{Active, QuestionSet, Stated};
+use crate::question_changes::QuestionChanges;
 use crate::spec::QuestionSpec;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-use weir::Control;
-
-/// Time for an output to be opened. A pipe waits for its reader.
-const OPEN_MAX: Duration = Duration::from_secs(1);
-
-/// Time for the output of a removed question to be completed.
-const COMPLETE_MAX: Duration = Duration::from_secs(5);
 
 /// A request.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,17 +54,14 @@ pub struct Answer {
     pub questions: Vec<QuestionSpec>,
 }
 
-/// Adds and removes questions of a run, and answers requests to do so.
-pub struct Service {
-    /// The engine of the run.
-    pub control: Control,
-    /// The questions of the run.
-    pub set: Arc<QuestionSet>,
+/// Answers requests.
+struct Service {
+    changes: QuestionChanges,
 }
 
 /// Listens on a socket that only its owner may use.
-pub fn listen(path: &Path, control: Control, set: Arc<QuestionSet>) -> Result<Listening, Failure> {
-    control_socket::listen(path, LIMITS, Service { control, set })
+pub fn listen(path: &Path, changes: QuestionChanges) -> Result<Listening, Failure> {
+    control_socket::listen(path, LIMITS, Service { changes })
 }
 
 impl Serve for Service {
@@ -102,70 +91,12 @@ fn text(answer: &Answer) -> String {
 
 impl Service {
     fn carry_out(&self, request: Request) -> Result<Answer, String> {
+        let answer = Answer::default();
         match request {
-            Request::Add { question } => self.add(*question),
-            Request::List => self.list(),
-            Request::Remove { name } => self.remove(&name),
+            Request::Add { question } => Ok(Answer { note: self.changes.add(*question)?, ..answer }),
+            Request::List => Ok(Answer { questions: self.changes.list()?, ..answer }),
+            Request::Remove { name } => self.changes.remove(&name).map(|()| answer),
         }
-    }
-
-    /// Adds a question, and opens its output.
-    ///
-    /// # Errors
-    /// The mistakes in the question, or why its output cannot be opened.
-    pub fn add(&self, question: QuestionSpec) -> Result<Answer, String> {
-        let (stated, name) = (Stated::new(question.clone()), question.name);
-        // The lock covers both check and subscription, so that concurrent requests cannot take the same name.
-        let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let prepared = self.set.admit(&stated, names.values().map(|other| &other.stated));
-        let prepared = prepared.map_err(|wrong| Failure::Several(wrong).to_string())?;
-        let output = prepared.output;
-        let subscription = self.control.subscribe_questions(prepared.questions, prepared.answers)?;
-        names.insert(name.clone(), Active { subscription, stated, output: output.clone() });
-        drop(names);
-        match output.open(OPEN_MAX) {
-            Ok(true) => Ok(Answer::default()),
-            Ok(false) => {
-                let note = "its output is not open yet: a named pipe needs a reader".to_string();
-                Ok(Answer { note: Some(note), ..Answer::default() })
-            }
-            Err(failure) => {
-                // The question may have ended by itself.
-                let _ = self.control.unsubscribe(subscription);
-                let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
-                names.retain(|_, active| active.subscription != subscription);
-                Err(failure.of_question(&name).to_string())
-            }
-        }
-    }
-
-    fn list(&self) -> Result<Answer, String> {
-        let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let live = self.control.list()?;
-        // A question whose output failed has already ended.
-        names.retain(|_, active| live.iter().any(|listed| listed.subscription == active.subscription));
-        let mut questions: Vec<QuestionSpec> =
-            names.values().map(|active| active.stated.spec.clone()).collect();
-        questions.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Answer { questions, ..Answer::default() })
-    }
-
-    /// Removes a question, and completes its output.
-    ///
-    /// # Errors
-    /// There is no such question, or its output is blocked.
-    pub fn remove(&self, name: &str) -> Result<Answer, String> {
-        let mut names = self.set.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = names.get(name).map(|active| active.subscription);
-        let subscription = known.ok_or_else(|| format!("there is no question called `{name}`"))?;
-        self.control.unsubscribe(subscription)?;
-        let removed = names.remove(name);
-        drop(names);
-        let waiting = removed.and_then(|active| active.output.wait(COMPLETE_MAX).err());
-        waiting.map_or(Ok(Answer::default()), |load| {
-            let rows = load.rows;
-            Err(format!("`{name}` is removed, but its output is blocked: {rows} rows are not written"))
-        })
     }
 }
 

@@ -4,25 +4,26 @@
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::outlets::ClientTerms;
-use crate::output;
+use crate::output::{self, FileId};
 use crate::part::Part;
+use crate::rotation::{Rotating, Rotation};
 use crate::spec::Stdout;
 use crate::subcommand::MakeLines;
 use crate::tagged_sink::Named;
 use crate::totals::{Loss, RunTotals};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir::io::outlet::{Load, Paced, Pulse};
 use weir::io::tcp::{self, Endpoint};
 use weir::io::{
     CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Following, Format, Partitions,
-    RowBatch, sink,
+    RowBatch, WholeFile, Written, sink,
 };
-use weir::packet::{Column, PacketMeta, RowSink};
+use weir::packet::{Column, PacketMeta, RowSink, Timestamp};
 
 /// A packet for a capture file.
 pub struct Packet {
@@ -62,6 +63,8 @@ pub struct Opening {
     pub is_wide: bool,
     /// When a temporary file replaces the output, if it is a file.
     pub publish: Publish,
+    /// The output becomes a sequence of files.
+    pub rotation: Option<Rotation>,
     /// For reports of progress, if a blocked output is not waited for.
     pub pulse: Option<Pulse>,
     /// How clients are waited for, if they receive the answers.
@@ -98,6 +101,11 @@ pub struct Destination {
     opening: Opening,
     writer: Writer,
     part: Option<Part>,
+    /// The regular file that is open.
+    file: Option<FileId>,
+    /// A capture has begun: further ones are those of other files.
+    is_begun: bool,
+    rotating: Option<Rotating>,
     totals: RunTotals,
     /// Tells the question that its output has failed.
     has_failed: Arc<AtomicBool>,
@@ -113,15 +121,29 @@ impl Destination {
         has_failed: Arc<AtomicBool>,
     ) -> Self {
         let writer = if opening.form == Form::Count { Writer::Count } else { Writer::Unopened };
-        Self { name, output, opening, writer, part: None, totals, has_failed }
+        let rotating =
+            opening.rotation.zip(output.clone()).map(|(terms, output)| Rotating::new(terms, output));
+        Self {
+            name,
+            output,
+            opening,
+            writer,
+            part: None,
+            file: None,
+            is_begun: false,
+            rotating,
+            totals,
+            has_failed,
+        }
     }
 
-    /// Opens the output unless it is open: creates or truncates the file.
+    /// Opens the output unless it is open: creates or truncates the file. A sequence of files begins with its first answer.
     ///
     /// # Errors
     /// The output cannot be opened. Its question has then ended.
     pub fn open(&mut self) -> Result<(), Failure> {
         match self.writer {
+            Writer::Unopened if self.rotating.is_some() => {}
             Writer::Unopened => {
                 self.writer = self.opened().inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))?
             }
@@ -141,9 +163,44 @@ impl Destination {
         if matches!(self.writer, Writer::Closed) {
             return;
         }
-        let written =
-            self.open().and_then(|()| self.write_batch(batch, is_flushed).map_err(|e| self.unwritten(&e)));
-        self.keep_failure(written);
+        let written = match self.rotating {
+            Some(_) => self.write_in_turn(batch),
+            None => self.open().and_then(|()| self.write_batch(batch).map_err(|e| self.unwritten(&e))),
+        };
+        let flushed = written.and_then(|()| match is_flushed {
+            true => self.flush().map_err(|e| self.unwritten(&e)),
+            false => Ok(()),
+        });
+        self.keep_failure(flushed);
+    }
+
+    /// Completes the file, and begins another one, if the file was renamed or deleted: so that logrotate(8) can move files away.
+    pub fn reopen(&mut self) {
+        let (Some(path), Some(file)) = (&self.output, &self.file) else { return };
+        // Lines are made once, a sequence of files needs no help, and an output that has ended does not begin again.
+        let can_begin_again = matches!(
+            (&self.writer, self.opening.form),
+            (Writer::Rows(_), Form::Rows(_)) | (Writer::Capture(_), Form::Capture(_))
+        );
+        if self.rotating.is_some() || !can_begin_again || output::file_id(path).as_ref() == Some(file) {
+            return;
+        }
+        let reopened = self.finish_writer(0).and_then(|()| {
+            self.writer = Writer::Unopened;
+            self.open()
+        });
+        self.keep_failure(reopened);
+    }
+
+    /// The time is now at least `now`, in nanoseconds since 1970: completes the file whose period is over.
+    pub fn pass_time(&mut self, now: i64) {
+        if matches!(self.writer, Writer::Closed) {
+            return;
+        }
+        if self.rotating.as_mut().is_some_and(|rotating| rotating.is_over_at(now)) {
+            let completed = self.complete_file();
+            self.keep_failure(completed);
+        }
     }
 
     /// Completes the output; `count` is the number of answers.
@@ -151,18 +208,18 @@ impl Destination {
         if matches!(self.writer, Writer::Closed) {
             return;
         }
-        let completed = self.complete_output(count);
+        let completed = match self.rotating {
+            Some(_) => self.complete_file(),
+            None => self.complete_output(count),
+        };
         self.keep_failure(completed);
         self.writer = Writer::Closed;
     }
 
-    /// Keeps a failure, and closes the output. All failures are reported together at the end of the run.
+    /// Reports a failure, and closes the output.
     fn keep_failure(&mut self, done: Result<(), Failure>) {
         let Err(failure) = done else { return };
-        self.totals.add_fault(match &self.name {
-            Some(name) => failure.of_question(name),
-            None => failure,
-        });
+        self.totals.add_fault_of(self.name.as_deref(), failure);
         self.has_failed.store(true, Ordering::Relaxed);
         self.writer = Writer::Closed;
         // The incomplete temporary file stays, and does not replace the target.
@@ -201,7 +258,13 @@ impl Destination {
             }
             Form::Capture(format) => {
                 let writer = CaptureWriter::new(format, self.stream()?);
-                Writer::Capture(match self.opening.findings.take() {
+                let findings = match self.is_begun {
+                    // A further file also has the names and secrets so far.
+                    true => self.opening.findings.as_ref().map(Following::anew),
+                    false => self.opening.findings.clone(),
+                };
+                self.is_begun = true;
+                Writer::Capture(match findings {
                     Some(findings) => writer.with_findings(findings),
                     None => writer,
                 })
@@ -226,7 +289,7 @@ impl Destination {
         if self.output.is_some() {
             let file = self.file()?;
             return Ok(match is_regular(&file) {
-                true => sink::create_in_file(format, file, options),
+                true => sink::create_in_file(format, file, options, self.written()),
                 false => sink::create(format, self.paced(file), options),
             });
         }
@@ -245,7 +308,17 @@ impl Destination {
             return Ok(self.paced(connection.map_err(failed)?));
         }
         let file = self.file()?;
-        Ok(if is_regular(&file) { Box::new(file) } else { self.paced(file) })
+        Ok(match (is_regular(&file), &self.output) {
+            (false, _) => self.paced(file),
+            (true, Some(_)) => Box::new(WholeFile::new(file, self.written())),
+            // Others may write to the same file.
+            (true, None) => Box::new(file),
+        })
+    }
+
+    /// Begins to count the bytes of a file.
+    fn written(&mut self) -> Written {
+        self.rotating.as_mut().map(Rotating::begin).unwrap_or_default()
     }
 
     /// A pipe, device or connection, whose reader may be slow.
@@ -289,11 +362,17 @@ impl Destination {
 
     /// Opens the file, or standard output.
     fn file(&mut self) -> Result<File, Failure> {
-        let Some(path) = &self.output else { return output::open(None) };
+        let Some(path) = self.output.clone() else { return output::open(None) };
+        let file = self.create(&path)?;
+        self.file = file.metadata().ok().filter(Metadata::is_file).map(|about| FileId::of(&about));
+        Ok(file)
+    }
+
+    fn create(&mut self, path: &Path) -> Result<File, Failure> {
         if self.opening.publish == Publish::Directly || output::is_special(path) {
             return output::open(Some(path));
         }
-        let created = Part::create(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())));
+        let created = Part::create(path).map_err(|e| Failure::writing(path.display(), &e));
         created.map(|(file, part)| {
             self.part = Some(part);
             file
@@ -314,16 +393,69 @@ impl Destination {
         part.publish().map_err(|e| self.unwritten(&e))
     }
 
-    fn write_batch(&mut self, batch: Batch, is_flushed: bool) -> io::Result<()> {
-        match (&mut self.writer, batch) {
-            (Writer::Rows(sink), Batch::Rows(rows)) => {
-                rows.each(&mut |values| sink.row(values))?;
-                if is_flushed { sink.flush() } else { Ok(()) }
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.writer {
+            Writer::Rows(sink) => sink.flush(),
+            Writer::Capture(writer) => writer.flush(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes answers to a sequence of files.
+    fn write_in_turn(&mut self, batch: Batch) -> Result<(), Failure> {
+        match batch {
+            Batch::Rows(rows) => {
+                let mut failure = None;
+                let written = rows.each(&mut |values| {
+                    let time = self.rotating.as_ref().and_then(|rotating| rotating.time_of(values));
+                    if let Err(failed) = self.turn(time) {
+                        failure = Some(failed);
+                        return Err(io::ErrorKind::Other.into());
+                    }
+                    match &mut self.writer {
+                        Writer::Rows(sink) => sink.row(values),
+                        _ => Ok(()),
+                    }
+                });
+                failure.map_or_else(|| written.map_err(|e| self.unwritten(&e)), Err)
             }
+            Batch::Packets(packets) => packets.into_iter().try_for_each(|packet| {
+                self.turn(Some(packet.meta.time))?;
+                let Writer::Capture(writer) = &mut self.writer else { return Ok(()) };
+                let written = writer.write_with_options(&packet.meta, &packet.frame, &packet.options);
+                written.map_err(|e| self.unwritten(&e))
+            }),
+        }
+    }
+
+    /// Before an answer of this time: ends the current file if it is due, and begins the next one.
+    fn turn(&mut self, time: Option<Timestamp>) -> Result<(), Failure> {
+        if self.rotating.as_mut().is_some_and(|rotating| rotating.is_over_before(time)) {
+            self.complete_file()?;
+        }
+        if matches!(self.writer, Writer::Unopened) {
+            self.writer = self.opened()?;
+        }
+        Ok(())
+    }
+
+    /// Completes the current file of a sequence, if there is one, and gives it its name.
+    fn complete_file(&mut self) -> Result<(), Failure> {
+        self.finish_writer(0)?;
+        self.writer = Writer::Unopened;
+        let (Some(part), Some(rotating)) = (self.part.take(), &self.rotating) else { return Ok(()) };
+        for error in rotating.publish(part).map_err(|e| self.unwritten(&e))? {
+            note!("weir: an old file cannot be deleted: {error}");
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self, batch: Batch) -> io::Result<()> {
+        match (&mut self.writer, batch) {
+            (Writer::Rows(sink), Batch::Rows(rows)) => rows.each(&mut |values| sink.row(values)),
             (Writer::Capture(writer), Batch::Packets(packets)) => {
                 let mut packets = packets.iter();
-                packets.try_for_each(|p| writer.write_with_options(&p.meta, &p.frame, &p.options))?;
-                if is_flushed { writer.flush() } else { Ok(()) }
+                packets.try_for_each(|p| writer.write_with_options(&p.meta, &p.frame, &p.options))
             }
             (Writer::Clients(clients), Batch::Packets(packets)) => {
                 let bytes = packets.iter().map(Packet::bytes).sum();
@@ -345,6 +477,12 @@ impl Destination {
             return Ok(());
         }
         self.open()?;
+        self.finish_writer(count)?;
+        self.publish()
+    }
+
+    /// Completes what is being written.
+    fn finish_writer(&mut self, count: u64) -> Result<(), Failure> {
         let written = match std::mem::replace(&mut self.writer, Writer::Closed) {
             Writer::Rows(mut sink) => sink.end(),
             Writer::Capture(writer) => writer.finish(),
@@ -355,8 +493,7 @@ impl Destination {
             }
             Writer::Unopened | Writer::Closed => Ok(()),
         };
-        written.map_err(|e| self.unwritten(&e))?;
-        self.publish()
+        written.map_err(|e| self.unwritten(&e))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors, their messages, and the exit status.
 
-use crate::terminal;
+use crate::{terminal, write_bounds};
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -18,6 +18,24 @@ pub enum Failure {
     Message(String),
     /// Several failures; at least one.
     Several(Vec<Failure>),
+    /// A failure that is already printed.
+    Reported,
+}
+
+/// An error of writing, with its remedy.
+pub fn of_writing(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!(
+                "{error}: free space, or bound the files with --rotate and --keep; nothing more is written here"
+            )
+        }
+        io::ErrorKind::FileTooLarge => {
+            format!("{error}: divide the output with --rotate; nothing more is written here")
+        }
+        io::ErrorKind::PermissionDenied => format!("{error}{}", write_bounds::remedy()),
+        _ => error.to_string(),
+    }
 }
 
 impl Failure {
@@ -48,14 +66,14 @@ impl Failure {
     pub fn writing(name: impl fmt::Display, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
-            _ => Failure::Message(format!("{name}: {error}")),
+            _ => Failure::Message(format!("{name}: {}", of_writing(error))),
         }
     }
 
     /// The same failure, with the name of the question that it belongs to.
     pub fn of_question(self, name: &str) -> Self {
         match self {
-            Failure::BrokenPipe => Failure::BrokenPipe,
+            same @ (Failure::BrokenPipe | Failure::Reported) => same,
             Failure::Mistakes(list) => Failure::MistakesOf(name.to_string(), list),
             named @ Failure::MistakesOf(..) => named,
             Failure::Message(message) => Failure::Message(format!("question `{name}`: {message}")),
@@ -75,6 +93,7 @@ impl Failure {
                 terminal::say_rendered(&list.render(terminal::stderr_color()));
             }
             Failure::Message(message) => say!("weir: {message}"),
+            Failure::Reported => {}
             Failure::Several(all) => {
                 for one in all {
                     one.report();
@@ -92,6 +111,7 @@ impl fmt::Display for Failure {
             Failure::MistakesOf(name, list) => write!(f, "question `{name}`:\n{}", list.render(false)),
             Failure::BrokenPipe => f.write_str("the reader of the output has closed it"),
             Failure::Message(message) => f.write_str(message),
+            Failure::Reported => Ok(()),
             Failure::Several(all) => {
                 let lines: Vec<String> = all.iter().map(Failure::to_string).collect();
                 f.write_str(&lines.join("\n"))

@@ -78,6 +78,9 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
         ("--no-promiscuous", input.no_promiscuous),
         ("--mirror", input.mirror),
         ("--hardware-time", input.hardware_time),
+        ("--user", input.sandbox.user.is_some()),
+        ("--no-sandbox", input.sandbox.no_sandbox),
+        ("--write-to", !input.sandbox.write_to.is_empty()),
     ];
     if input.hardware_time && input.method == "af_xdp" {
         return Err(Failure::new("--hardware-time is for --method af_packet".to_string()));

@@ -70,7 +70,7 @@ pub fn open(target: Option<&Path>) -> Result<File, Failure> {
         Some(path) => File::create(path),
         None => io::stdout().as_fd().try_clone_to_owned().map(File::from),
     };
-    opened.map_err(|e| Failure::new(format!("{}: {e}", name_of(target))))
+    opened.map_err(|e| Failure::writing(name_of(target), &e))
 }
 
 /// The name of an output in messages.
@@ -115,7 +115,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         (_, true, _) => OpenOptions::new().append(true).open(path).map(drop),
         (_, false, _) => File::create_new(path).and_then(|_| std::fs::remove_file(path)),
     };
-    tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+    tried.map_err(|e| Failure::writing(path.display(), &e))
 }
 
 /// The TCP connection of this name, if it is not the name of a file.
@@ -155,7 +155,7 @@ pub fn check_directory(path: &Path) -> Result<(), Failure> {
         let tried = there.join(format!(".weir-{}", std::process::id()));
         File::create_new(&tried).and_then(|_| std::fs::remove_file(&tried))
     });
-    tried.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+    tried.map_err(|e| Failure::writing(path.display(), &e))
 }
 
 /// A file or directory that is written to, by whatever path.

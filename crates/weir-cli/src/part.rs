@@ -59,6 +59,24 @@ impl Part {
         std::fs::rename(&self.path, &self.target)
     }
 
+    /// Gives the file the first of these names that no file has. Nothing is replaced.
+    ///
+    /// # Errors
+    /// As for [`std::fs::hard_link`] and [`std::fs::rename`].
+    pub fn publish_as_first_of(mut self, names: impl IntoIterator<Item = PathBuf>) -> io::Result<()> {
+        self.is_kept = true;
+        for name in names {
+            match std::fs::hard_link(&self.path, &name) {
+                Ok(()) => return std::fs::remove_file(&self.path),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                // A file system without hard links.
+                Err(_) if name.exists() => {}
+                Err(_) => return std::fs::rename(&self.path, &name),
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
+    }
+
     /// Leaves the temporary file as it is, and the target too.
     pub fn keep(mut self) {
         self.is_kept = true;

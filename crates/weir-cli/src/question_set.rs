@@ -1,6 +1,6 @@
 //! The questions of a run: checks each against the others, and prepares it.
 
-use crate::answers::{Answers, QuestionOutput, RunParts};
+use crate::answers::{Answers, QuestionOutput, RunParts, Shown};
 use crate::args::Input;
 use crate::extraction::{Extraction, Store};
 use crate::failure::Failure;
@@ -9,6 +9,7 @@ use crate::memory;
 use crate::outlets::Outlets;
 use crate::output::{self, FileId};
 use crate::quantity;
+use crate::rotation::Rotation;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::stream_files::Files;
 use crate::subcommand::{Context, QuestionKinds, Resolved, Subcommand};
@@ -187,9 +188,13 @@ impl QuestionSet {
                 let shown = QuestionSpec { limit, ..spec.clone() };
                 let view = View::of(&shown, form, &resolved.columns, &resolved.brief, memory_max);
                 let view = view.and_then(|view| check_rows(spec, &resolved, &view, form).map(|()| view));
+                let shown = view.and_then(|view| {
+                    let rotation = Rotation::of(spec, form, &view.columns)?;
+                    Ok(Shown { view, form, rotation })
+                });
                 let filters =
                     self.check_filters(&resolved).map_err(|wrong| self.prefer_own(spec, &resolved, wrong));
-                (filters, view.map(|view| (resolved, view, form)))
+                (filters, shown.map(|shown| (resolved, shown)))
             }
             // Also check the filter of a question of unknown type.
             (Err(_), Err(wrong)) => (self.check_filter(&spec.filter), Err(wrong)),
@@ -198,7 +203,7 @@ impl QuestionSet {
         wrong
             .extend([output, files, filter].into_iter().filter_map(Result::err).map(|w| self.named(spec, w)));
         match resolved {
-            Ok((resolved, view, form)) if wrong.is_empty() => Ok(self.prepare(spec, resolved, view, form)),
+            Ok((resolved, shown)) if wrong.is_empty() => Ok(self.prepare(spec, resolved, shown)),
             resolved => {
                 wrong.extend(resolved.err().map(|w| self.named(spec, w)));
                 Err(wrong)
@@ -215,9 +220,9 @@ impl QuestionSet {
         Some((questions.len() - 1, log.columns()))
     }
 
-    fn prepare(&self, spec: &QuestionSpec, mut resolved: Resolved, view: View, form: Form) -> Prepared {
+    fn prepare(&self, spec: &QuestionSpec, mut resolved: Resolved, shown: Shown) -> Prepared {
         let (mut questions, note) = (std::mem::take(&mut resolved.questions), resolved.note.take());
-        let naming = view.learns_names().then(|| self.naming(&mut questions)).flatten();
+        let naming = shown.view.learns_names().then(|| self.naming(&mut questions)).flatten();
         let lost_bytes = resolved.lost_bytes;
         let run = RunParts {
             stdout: self.stdout,
@@ -225,7 +230,7 @@ impl QuestionSet {
             totals: &self.totals,
             outlets: &self.outlets,
         };
-        let answers = Answers::new(spec, resolved, view, form, &run);
+        let answers = Answers::new(spec, resolved, shown, &run);
         let answers = match naming {
             Some((question, columns)) => answers.with_naming(question, columns),
             None => answers,

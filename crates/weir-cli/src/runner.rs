@@ -1,7 +1,7 @@
 //! Runs the questions of an engine over the captures of the command line, and reports the outcome.
 
 use crate::args::Input;
-use crate::captures::Captures;
+use crate::captures::{Captures, Hangup};
 use crate::failure::Failure;
 use crate::report::{self, Ran};
 use crate::terminal;
@@ -45,21 +45,25 @@ pub struct Unreported {
 }
 
 impl Runner<'_> {
-    /// Opens the captures, and runs the questions of `engine` over them; `compiled` is their program.
-    pub fn run(&self, engine: &mut Engine<'_>, compiled: &Compiled) -> Result<Unreported, Failure> {
-        // Calibrate the cycle counter now, so that the measured time does not include it.
-        let _ = Stages::new(self.stats);
-        let started = Instant::now();
-        Ok(self.run_over(self.open()?, started, engine, compiled))
-    }
-
-    /// Opens the captures.
-    pub fn open(&self) -> Result<Captures, Failure> {
-        Captures::open(self.input, self.workers(), self.has_control, self.findings)
-    }
-
     fn workers(&self) -> usize {
         self.input.workers.min(WORKERS_MAX)
+    }
+
+    /// Opens the captures. Packets of interfaces are received from now on.
+    ///
+    /// # Errors
+    /// As for [`Captures::open`].
+    pub fn open(&self, hangup: Hangup) -> Result<Captures, Failure> {
+        // Calibrate the cycle counter now, so that the measured time does not include it.
+        let _ = Stages::new(self.stats);
+        Captures::open(self.input, self.workers(), self.has_control, self.findings, hangup)
+    }
+
+    /// Runs the questions of `engine` over the captures; `compiled` is their program.
+    pub fn run(&self, engine: &mut Engine<'_>, compiled: &Compiled, captures: Captures) -> Unreported {
+        captures.announce(self.input);
+        let started = Instant::now();
+        self.run_over(captures, started, engine, compiled)
     }
 
     /// Runs the questions of `engine` over captures that are open since `started`.

@@ -1,6 +1,7 @@
 //! Ends the process within a second of SIGTERM or SIGHUP, whatever is blocked. Process managers send these signals once.
 //! SIGINT has no such limit: a person sees that the process waits, and sends it again.
 
+use crate::captures::Hangup;
 use crate::failure::Failure;
 use crate::outlets::Outlets;
 use signal_hook::consts::{SIGHUP, SIGTERM};
@@ -32,8 +33,9 @@ pub struct Shutdown {
 
 impl Shutdown {
     /// Begins to wait for the signal. The end removes `socket`, as the usual end of a run does.
-    pub fn watch(outlets: Arc<Outlets>, socket: Option<&Path>) -> Result<Self, Failure> {
-        let mut signals = Signals::new([SIGTERM, SIGHUP]).map_err(Failure::new)?;
+    pub fn watch(outlets: Arc<Outlets>, socket: Option<&Path>, hangup: Hangup) -> Result<Self, Failure> {
+        let numbers: &[i32] = if hangup == Hangup::Ends { &[SIGTERM, SIGHUP] } else { &[SIGTERM] };
+        let mut signals = Signals::new(numbers).map_err(Failure::new)?;
         let socket = socket.map(Path::to_path_buf);
         let signal = Arc::new(AtomicI32::new(0));
         let received = Arc::clone(&signal);

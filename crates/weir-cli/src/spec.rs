@@ -10,7 +10,7 @@ use weir::io::{CaptureFormat, Format};
 use weir::patterns::EngineChoice;
 
 /// The statement of a question.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionSpec {
     /// Name of the question; unique in a run.
@@ -27,6 +27,12 @@ pub struct QuestionSpec {
     /// columnar format to a directory.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub output: Option<PathBuf>,
+    /// The output becomes a sequence of files: a size, a time, or both (`100M`, `1h`, `1G,1h`).
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
+    pub rotate: Option<String>,
+    /// With `rotate`: the number of files that are kept.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keep: Option<u64>,
     /// For `match`: the patterns, one regular expression each.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub patterns: Vec<String>,
@@ -244,7 +250,9 @@ impl QuestionSpec {
     /// Whether a file that is written beside the output replaces the output.
     pub fn is_replaced(&self) -> bool {
         let by_name = self.output.as_deref().and_then(Format::of_path).map(Format::label);
-        self.drops_empty || self.format.as_deref().or(by_name) == Some(Format::Parquet.label())
+        self.drops_empty
+            || self.rotate.is_some()
+            || self.format.as_deref().or(by_name) == Some(Format::Parquet.label())
     }
 
     /// Whether the output is a capture, in a file or for a connection.

@@ -3,7 +3,7 @@
 //!
 //! Others may write to the directory, too: a link there is not followed, and an input of the run is not overwritten.
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::output::FileId;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -114,7 +114,7 @@ impl Files {
     fn fail(&self, path: &Path, error: &io::Error) {
         let shown = if is_temporary(path) { &self.directory } else { path };
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-        fault.get_or_insert_with(|| format!("{}: {error}", shown.display()));
+        fault.get_or_insert_with(|| format!("{}: {}", shown.display(), failure::of_writing(error)));
     }
 
     /// Creates or empties the file.

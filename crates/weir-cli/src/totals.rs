@@ -14,6 +14,8 @@ pub struct RunTotals {
 struct Shared {
     /// The first failure of each output.
     fault: Mutex<Option<Failure>>,
+    /// Names of questions that have failed.
+    failed: Mutex<Vec<String>>,
     losses: Mutex<Vec<Loss>>,
     /// Number of answers to all questions so far.
     answers: AtomicU64,
@@ -72,7 +74,32 @@ impl RunTotals {
         lock(&self.shared.losses).clone()
     }
 
+    /// As [`add_fault`](Self::add_fault), of a question, if the run has several.
+    pub fn add_fault_of(&self, question: Option<&str>, failure: Failure) {
+        let Some(name) = question else { return self.add_fault(failure) };
+        lock(&self.shared.failed).push(name.to_string());
+        self.add_fault(failure.of_question(name));
+    }
+
+    /// Whether a question of this name has failed, and has not begun again.
+    pub fn has_failed(&self, question: &str) -> bool {
+        lock(&self.shared.failed).iter().any(|name| name == question)
+    }
+
+    /// A question of this name begins again.
+    pub fn forget_failed(&self, question: &str) {
+        lock(&self.shared.failed).retain(|name| name != question);
+    }
+
+    /// Prints a failure of an output at once, since a live run may go on for months; the end of the run has its status.
     pub fn add_fault(&self, failure: Failure) {
+        let failure = match failure {
+            Failure::BrokenPipe => Failure::BrokenPipe,
+            other => {
+                other.report();
+                Failure::Reported
+            }
+        };
         let mut fault = lock(&self.shared.fault);
         *fault = Some(match fault.take() {
             Some(before) => before.and(failure),

@@ -5,7 +5,7 @@ use crate::batch::{Batch, about};
 use crate::{Out, no_columns};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
-use std::io::{self, BufWriter};
+use std::io::{self, Write};
 use weir_packet::{Column, RowSink, Value};
 
 /// Writes an Arrow stream.
@@ -13,7 +13,28 @@ pub struct ArrowSink {
     /// The output, until the columns are known.
     out: Option<Out>,
     path: String,
-    state: Option<(Batch, StreamWriter<BufWriter<Out>>)>,
+    state: Option<(Batch, StreamWriter<Blocks>)>,
+}
+
+/// Collects a batch, so that it is written as one block: a file grows by whole batches, although the disk may be full.
+struct Blocks {
+    out: Out,
+    bytes: Vec<u8>,
+}
+
+impl Write for Blocks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let written = self.out.write_all(&self.bytes);
+        // Also after an error, so that the batch is not written twice.
+        self.bytes.clear();
+        written?;
+        self.out.flush()
+    }
 }
 
 impl ArrowSink {
@@ -27,7 +48,7 @@ impl RowSink for ArrowSink {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let out = self.out.take().ok_or_else(no_columns)?;
         let batch = Batch::new(columns, about(columns, &self.path).collect(), true);
-        let writer = StreamWriter::try_new_buffered(out, batch.schema()).map_err(to_io)?;
+        let writer = StreamWriter::try_new(Blocks { out, bytes: vec![] }, batch.schema()).map_err(to_io)?;
         self.state = Some((batch, writer));
         Ok(())
     }
@@ -57,7 +78,7 @@ impl RowSink for ArrowSink {
     }
 }
 
-fn write(batch: &mut Batch, writer: &mut StreamWriter<BufWriter<Out>>) -> io::Result<()> {
+fn write(batch: &mut Batch, writer: &mut StreamWriter<Blocks>) -> io::Result<()> {
     match batch.take().map_err(to_io)? {
         Some(batch) => writer.write(&batch).map_err(to_io),
         None => Ok(()),

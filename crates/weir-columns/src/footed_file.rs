@@ -18,6 +18,8 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of the first hole in bytes.
 #[cfg(not(test))]
@@ -37,12 +39,15 @@ pub struct FootedFile {
     footer: Vec<u8>,
     /// The size of the data that the current footer describes.
     described_bytes: u64,
+    /// The size of the data, for others.
+    written: Arc<AtomicU64>,
 }
 
 impl FootedFile {
     /// An empty regular file. It ends with a footer as soon as the first one is [placed](Self::place).
-    pub fn new(file: File) -> Self {
-        Self { file, data_bytes: 0, hole_end: 0, footer: vec![], described_bytes: 0 }
+    /// `written` counts the bytes of data.
+    pub fn new(file: File, written: Arc<AtomicU64>) -> Self {
+        Self { file, data_bytes: 0, hole_end: 0, footer: vec![], described_bytes: 0, written }
     }
 
     /// Whether a footer of all data is worth its bytes: footers grow with the data, and are written again and again.
@@ -64,19 +69,23 @@ impl FootedFile {
                 self.footer = footer;
             }
             None => {
+                self.enlarge(0, Some(&footer))?;
                 self.footer = footer;
-                self.enlarge(0)?;
             }
         }
         self.described_bytes = self.data_bytes;
         Ok(())
     }
 
-    /// Makes the hole larger, for `bytes` of data, and writes the current footer behind it.
-    fn enlarge(&mut self, bytes: u64) -> io::Result<()> {
+    /// Makes the hole larger, for `bytes` of data, and writes this footer behind it, or the current one. If the disk is
+    /// full, the file still ends with the current footer.
+    fn enlarge(&mut self, bytes: u64, footer: Option<&[u8]>) -> io::Result<()> {
         let end = self.hole_end + self.footer.len() as u64;
         let start = end.max(self.data_bytes + bytes) * 2 + HOLE_BYTES;
-        self.file.write_all_at(&self.footer, start)?;
+        if let Err(error) = self.file.write_all_at(footer.unwrap_or(&self.footer), start) {
+            let _ = self.file.set_len(end.max(self.data_bytes));
+            return Err(error);
+        }
         self.hole_end = start;
         Ok(())
     }
@@ -94,10 +103,11 @@ impl Write for FootedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let added = bytes.len() as u64;
         if !self.footer.is_empty() && self.data_bytes + added > self.hole_end {
-            self.enlarge(added)?;
+            self.enlarge(added, None)?;
         }
         let written = self.file.write_at(bytes, self.data_bytes)?;
         self.data_bytes += written as u64;
+        self.written.fetch_add(written as u64, Ordering::Relaxed);
         Ok(written)
     }
 
@@ -119,7 +129,7 @@ mod tests {
     fn the_file_ends_with_the_last_footer_after_every_step() {
         let path = path("steps");
         let read = || std::fs::read(&path).expect("it is readable");
-        let mut file = FootedFile::new(File::create(&path).expect("a temporary file"));
+        let mut file = FootedFile::new(File::create(&path).expect("a temporary file"), Arc::default());
         let (mut data, mut largest) = (vec![], 0);
         for step in 0..300usize {
             let footer = |what: &str| format!("{what} {step}{}", "f".repeat(step * 3)).into_bytes();
@@ -143,7 +153,7 @@ mod tests {
     #[test]
     fn a_large_write_makes_room_first() {
         let path = path("large");
-        let mut file = FootedFile::new(File::create(&path).expect("a temporary file"));
+        let mut file = FootedFile::new(File::create(&path).expect("a temporary file"), Arc::default());
         file.place(b"footer".to_vec()).unwrap();
         file.write_all(&vec![7; 3 * HOLE_BYTES as usize]).unwrap();
         let read = std::fs::read(&path).unwrap();

@@ -24,6 +24,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use weir_packet::{Column, RowSink, Value};
 
 /// Maximum number of rows of a row group.
@@ -142,9 +143,11 @@ impl ParquetSink {
         Self { place: Some(Place::Stream(out)), path: path.to_string(), state: None }
     }
 
-    /// Writes to an empty regular file, which is readable from its columns on; `path` as for [`new`](Self::new).
-    pub fn in_file(file: File, path: &str) -> Self {
-        Self { place: Some(Place::File(FootedFile::new(file))), ..Self::new(Box::new(io::sink()), path) }
+    /// Writes to an empty regular file, which is readable from its columns on; `path` as for [`new`](Self::new). `written`
+    /// counts the bytes of data, without footers.
+    pub fn in_file(file: File, path: &str, written: Arc<AtomicU64>) -> Self {
+        let file = FootedFile::new(file, written);
+        Self { place: Some(Place::File(file)), ..Self::new(Box::new(io::sink()), path) }
     }
 
     fn properties(columns: &[Column], path: &str) -> io::Result<WriterProperties> {

@@ -4,7 +4,7 @@
 //! next century affects only its own flow. (In Zeek, time follows every packet and never goes back, so such a packet
 //! ends all connections; in Suricata, time goes wherever packets say.) Late packets, as several interfaces produce
 //! them, do not set the clock back. Thousands of consecutive packets that lie far behind do: the captures were read
-//! in the wrong order, or a clock was set. One clock sees all packets in order, so it shows the same time with any
+//! in the wrong order, or the machine's clock was set. One clock sees all packets in order, so it shows the same time with any
 //! number of workers.
 //!
 //! While no packets arrive, a live source claims a time ([`Clock::idle`]), and the clock follows the claim: flows end
@@ -12,13 +12,18 @@
 //! than a second behind the claim confirms the claim. An older packet, such as one of a pipe that buffers, overrules
 //! it: the clock goes back to that packet's time, and flows that begin in late packets have their whole time-out.
 //! Flows that the claim has ended stay ended. A regular file claims nothing.
+//!
+//! A link reports when the machine's clock is set ([`Clock::step`]): the clock follows at once, and the idle times of flows stay.
+//! A live source whose claims stay behind the clock sets it back, too: the machine's clock was set, and too few packets come
+//! to show it. Otherwise time would stand still until the machine's clock has caught up.
 
 use crate::counters::ClockCounters;
 use crate::timer::TICK_NS;
 
-/// One hour, which is longer than any time-out. A packet more than this ahead of its successor is counted; packets
-/// more than this behind may set the clock back.
+/// One hour, which is longer than any time-out. A packet more than this ahead of its successor is counted.
 const FAR_NS: i64 = 3_600_000_000_000;
+/// Packets and claims more than this behind may set the clock back: interfaces of one machine differ less.
+const BACK_NS: i64 = 60_000_000_000;
 /// Packets more than this behind are counted as late. Five seconds is the shortest time-out of a connection: the
 /// connection of a later packet may have ended.
 const LATE_NS: i64 = 5_000_000_000;
@@ -27,6 +32,9 @@ const LATE_NS: i64 = 5_000_000_000;
 const CLAIM_TOLERANCE_NS: i64 = 1_000_000_000;
 /// This many consecutive packets must lie far behind before the clock is set back, because that visits every flow.
 const BEHIND_PACKETS: u32 = 4096;
+/// This many consecutive claims of an idle source must be [far behind](BACK_NS) before the clock is set back: links claim a
+/// time every 10 ms.
+const BEHIND_CLAIMS: u32 = 32;
 
 /// The clock of a run.
 #[derive(Debug, Clone)]
@@ -36,6 +44,8 @@ pub struct Clock {
     last: i64,
     /// Consecutive packets that were far behind.
     behind: u32,
+    /// Consecutive claims that were far behind.
+    claims_behind: u32,
     /// If `now` was claimed by an idle source and no packet has arrived since: the time on which packets agreed
     /// before.
     before_claim: Option<i64>,
@@ -48,6 +58,7 @@ impl Default for Clock {
             now: i64::MIN,
             last: i64::MIN,
             behind: 0,
+            claims_behind: 0,
             before_claim: None,
             counters: ClockCounters::default(),
         }
@@ -88,6 +99,7 @@ impl Clock {
         if agreed >= self.now && !is_far {
             self.now = agreed;
             self.behind = 0;
+            self.claims_behind = 0;
         } else {
             self.look_back(time, agreed, is_far);
         }
@@ -96,14 +108,40 @@ impl Clock {
     /// Processes the claim of an idle source that traffic has reached `time`. Returns whether the clock has moved.
     pub fn idle(&mut self, time: i64) -> bool {
         if time <= self.now {
-            return false;
+            return self.is_set_back_by(time);
         }
+        self.claims_behind = 0;
         // The time on which the last packet and the claim agree.
         let agreed = self.now.max(self.last.min(time));
         self.before_claim.get_or_insert(agreed);
         self.now = time;
         // The next packet is compared with the claim only.
         self.last = i64::MIN;
+        true
+    }
+
+    /// The machine's clock was set by this many nanoseconds: packets and claims from now on are later by them, or earlier.
+    pub fn step(&mut self, step_ns: i64) {
+        let moved = |time: i64| if time == i64::MIN { time } else { time.saturating_add(step_ns) };
+        (self.now, self.last) = (moved(self.now), moved(self.last));
+        self.before_claim = self.before_claim.map(moved);
+        (self.behind, self.claims_behind) = (0, 0);
+        self.counters.clock_steps += 1;
+    }
+
+    /// Handles a claim that is behind the clock. A source that knows no time claims the smallest one.
+    fn is_set_back_by(&mut self, time: i64) -> bool {
+        if time == i64::MIN || time >= self.now.saturating_sub(BACK_NS) {
+            self.claims_behind = 0;
+            return false;
+        }
+        self.claims_behind += 1;
+        if self.claims_behind < BEHIND_CLAIMS {
+            return false;
+        }
+        (self.now, self.last, self.before_claim) = (time, i64::MIN, None);
+        (self.behind, self.claims_behind) = (0, 0);
+        self.counters.clock_set_back += 1;
         true
     }
 
@@ -119,7 +157,7 @@ impl Clock {
         self.counters.packets_ahead += u64::from(is_far);
         self.now = self.now.max(agreed);
         self.counters.packets_late += u64::from(time < self.now.saturating_sub(LATE_NS));
-        if time >= self.now.saturating_sub(FAR_NS) {
+        if time >= self.now.saturating_sub(BACK_NS) {
             self.behind = 0;
             return;
         }
@@ -179,6 +217,40 @@ mod tests {
         assert_eq!(shown[9 + 4_094], START + CENTURY);
         assert_eq!(shown[9 + 4_095], START + 4_094);
         assert_eq!((counters.clock_set_back, counters.packets_ahead), (1, 1));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_by_minutes_does_not_stand_still() {
+        let mut times = vec![START; 9];
+        times.extend((0..5_000).map(|n| START - 120 * SECOND + n));
+        let (shown, counters) = shows(&times);
+        assert_eq!(shown.last(), Some(&(START - 120 * SECOND + 4_998)));
+        assert_eq!(counters.clock_set_back, 1);
+    }
+
+    #[test]
+    fn late_claims_of_a_slow_link_set_it_back() {
+        for back in [90 * SECOND, 3_600 * SECOND] {
+            let mut clock = Clock::default();
+            [START, START + SECOND].into_iter().for_each(|time| _ = clock.tick(time));
+            assert!(clock.idle(START + 2 * SECOND));
+            let claims = (0..40).map(|n| {
+                // A packet now and then does not change that.
+                if n % 10 == 0 {
+                    let _ = clock.tick(START - back + n * SECOND / 10);
+                }
+                clock.idle(START - back + n * SECOND / 10)
+            });
+            let moved: Vec<bool> = claims.collect();
+            assert!(moved.contains(&true), "{back}");
+            assert!(clock.now() < START && clock.now() > START - back, "{}", clock.now());
+            assert_eq!(clock.counters.clock_set_back, 1);
+        }
+        // Claims a little behind are usual.
+        let mut clock = Clock::default();
+        [START, START + SECOND].into_iter().for_each(|time| _ = clock.tick(time));
+        assert!((0..100).all(|_| !clock.idle(START - 30 * SECOND)));
+        assert_eq!((clock.now(), clock.counters.clock_set_back), (START, 0));
     }
 
     #[test]

@@ -181,7 +181,8 @@ counters! {
     ClockCounters {
         packets_ahead, "Packets more than an hour ahead of the next packet; they did not set the clock.";
         packets_late, "Packets more than 5 s behind the packets before them; their flows may already have ended.";
-        clock_set_back, "Times that the clock was set back, because thousands of consecutive packets were more than an hour behind.";
+        clock_set_back, "Times that the clock was set back, because thousands of consecutive packets were more than a minute behind, or a live source was.";
+        clock_steps, "Times that the machine's clock was set during a capture on a link, by each worker; idle times of flows stayed.";
         claims_overruled, "Times that packets were more than 1 s behind the time that an idle source had claimed, for example from a pipe that was buffered or stopped.";
     }
 }

@@ -70,6 +70,12 @@ impl<S: Subscriber> Worker<S> {
         self
     }
 
+    /// The machine's clock was set by this many nanoseconds, forward or back: the idle time of flows does not change. (Their
+    /// first packets keep their times, so durations include the step.)
+    pub fn step_clock(&mut self, step_ns: i64) {
+        self.flows.step_clock(step_ns);
+    }
+
     /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970). Callers pass the
     /// [start of a tick](crate::clock::Clock::ticked). Each call ends a few flows, so the caller can take their results
     /// in between; returns `true` while there are more, and then the caller calls again before it passes packets.

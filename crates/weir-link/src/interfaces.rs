@@ -73,7 +73,7 @@ impl Rights {
 
 /// How the right to capture is granted to the program.
 pub const GRANT: &str =
-    "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep \"$(command -v weir)\"";
+    "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep \"$(command -v weir)\"";
 
 /// The text of an error of opening an interface, with a remedy.
 pub(crate) fn remedy(name: &str, error: &io::Error) -> String {

@@ -5,6 +5,7 @@
 //!
 //! * `links`: the source.  `share`: the sockets of one worker, and how a capture ends.  `interface_states`: which interfaces are
 //!   down.
+//! * `clock_watch`: whether the machine's clock is set.
 //! * `link_socket`: what all sockets have in common.
 //! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings.
 //! * `sieve`: discards packets in the kernel that no question needs.
@@ -22,6 +23,7 @@
 
 mod assembly;
 mod bpf;
+mod clock_watch;
 mod fanout;
 mod interface_states;
 pub mod interfaces;

@@ -107,6 +107,10 @@ impl Source for Links {
         Ok(Some(self.shares.drain(..).map(|share| Box::new(share) as Box<dyn Source + Send>).collect()))
     }
 
+    fn clock_step(&mut self) -> i64 {
+        self.shares.first_mut().map_or(0, Share::clock_step)
+    }
+
     fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
         self.shares.iter_mut().for_each(|share| share.narrow(filters));
     }

@@ -1,5 +1,6 @@
 //! The share of a capture that one worker has: a socket on each interface.
 
+use crate::clock_watch::ClockWatch;
 use crate::interface_states::InterfaceStates;
 use crate::link_socket::LinkSocket;
 use crate::options::{Note, Notes};
@@ -62,13 +63,29 @@ pub(crate) struct Share {
     asks: InterfaceQuery,
     /// Packets have come since the last pause.
     had_packets: bool,
+    clock: ClockWatch,
+    /// A step of the machine's clock that is not reported yet, in nanoseconds.
+    step_ns: i64,
 }
 
 impl Share {
     pub fn new(sockets: Vec<Box<dyn LinkSocket>>, common: Common) -> io::Result<Self> {
         let (gone, asks) = (SourceStats::default(), InterfaceQuery::new()?);
         let (leaving, checked) = (vec![], Instant::now());
-        Ok(Self { sockets, leaving, turn: 0, gone, common, stopped: None, checked, asks, had_packets: false })
+        let clock = ClockWatch::new();
+        Ok(Self {
+            sockets,
+            leaving,
+            turn: 0,
+            gone,
+            common,
+            stopped: None,
+            checked,
+            asks,
+            had_packets: false,
+            clock,
+            step_ns: 0,
+        })
     }
 
     /// Takes over the sockets of another share.
@@ -166,6 +183,32 @@ pub(crate) fn of_interface(name: &str, message: String) -> SourceError {
 
 impl Source for Share {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
+        self.clock.look(SystemTime::now(), Instant::now());
+        let polled = self.poll_sockets(burst)?;
+        // The clock of a network card is another one.
+        if !self.common.hardware_time {
+            self.step_ns += self.clock.step_before(burst.packets.first().map(|packet| packet.time.0));
+        }
+        Ok(polled)
+    }
+
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.sockets.iter().filter_map(|socket| socket.sieve()).for_each(|sieve| sieve.narrow(filters));
+    }
+
+    fn clock_step(&mut self) -> i64 {
+        std::mem::take(&mut self.step_ns)
+    }
+
+    fn stats(&self) -> SourceStats {
+        let mut all = self.gone;
+        self.sockets.iter().for_each(|socket| all.add(socket.stats()));
+        all
+    }
+}
+
+impl Share {
+    fn poll_sockets(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         burst.clear();
         // The memory of the last burst returns to the kernel.
         burst.block = Arc::default();
@@ -195,15 +238,5 @@ impl Source for Share {
             return Ok(Poll::Packets);
         }
         Ok(Poll::Idle { now: self.now() })
-    }
-
-    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
-        self.sockets.iter().filter_map(|socket| socket.sieve()).for_each(|sieve| sieve.narrow(filters));
-    }
-
-    fn stats(&self) -> SourceStats {
-        let mut all = self.gone;
-        self.sockets.iter().for_each(|socket| all.add(socket.stats()));
-        all
     }
 }

@@ -44,6 +44,12 @@ pub trait Source {
         SourceStats::default()
     }
 
+    /// The nanoseconds by which the machine's clock was set, forward (positive) or back, between the packets of the last poll
+    /// and those before; usually 0. Each step is reported once. Files have no clock.
+    fn clock_step(&mut self) -> i64 {
+        0
+    }
+
     /// Bytes read so far, and the total if known, for a progress bar.
     fn progress(&self) -> (u64, Option<u64>) {
         (0, None)

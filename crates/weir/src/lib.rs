@@ -9,6 +9,8 @@
 
 mod balance;
 mod batch_worker;
+#[cfg(test)]
+mod clock_step_tests;
 mod compile;
 mod connection;
 mod contradiction;
@@ -22,6 +24,7 @@ pub mod explain;
 mod flow_id;
 mod format_packet;
 mod handlers;
+mod isolation;
 mod item;
 mod kernel_filters;
 mod locality;
@@ -69,10 +72,11 @@ pub use detail::{Dissector, FieldDetail, ItemDetail, LayerDetail, PacketDetail, 
 pub use engine::{
     Callback, Checked, Control, Datum, Engine, EventRow, Every, Frame, Handler, Listed, Needs, Next, Reply,
     RunEnd, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket,
-    Tracked, run,
+    Tracked, WeakControl, run,
 };
 pub use events::EventRows;
 pub use format_packet::Path;
+pub use isolation::{CALLBACK_PANICS_MAX, CallbackPanics};
 pub use item::{Bytes, Flow, Item, Shape};
 pub use ordering::Ordering;
 pub use outcome::Outcome;

@@ -2,6 +2,7 @@
 
 use crate::compile::Compiled;
 use crate::handlers::Handlers;
+use crate::isolation::CallbackPanics;
 use crate::item::{Item, Shape};
 use std::time::Duration;
 use weir_engine::counters::Counters;
@@ -28,6 +29,8 @@ pub struct Outcome {
     pub handlers: Handlers,
     /// Deliveries that did not fit into the queues of callbacks with their own threads.
     pub lost: u64,
+    /// Panics of callbacks and handlers, one entry for each subscription that had any.
+    pub callback_panics: Vec<CallbackPanics>,
     /// How often the program was replaced during the run, and the longest time from the request to the new program's
     /// first burst, without its compilation.
     pub swaps: (u64, Duration),

@@ -2,6 +2,7 @@
 
 use crate::compile::Ask;
 use crate::engine::{Every, track_store};
+use crate::isolation::Isolation;
 use crate::item::Shape;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::stream_handler::{StreamHandler, erased};
@@ -40,17 +41,31 @@ impl Question {
         params: StreamParams,
         make: impl Fn() -> H + Send + Sync + 'static,
     ) -> Self {
+        Self::of_isolated_streams(filter, params, make, None)
+    }
+
+    /// As [`of_streams`](Self::of_streams); `isolation` catches panics of the handlers.
+    pub(crate) fn of_isolated_streams<H: StreamHandler>(
+        filter: &str,
+        params: StreamParams,
+        make: impl Fn() -> H + Send + Sync + 'static,
+        isolation: Option<Isolation>,
+    ) -> Self {
         let params = StreamParams { chunk: params.chunk.map(ChunkParams::sane), ..params };
         let need = Need { connections: H::RECORD, ..Need::default() };
         let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
-        let make: MakeQuestionWorker = Arc::new(move || QuestionWorker::Stream(erased(make())));
+        let make: MakeQuestionWorker =
+            Arc::new(move || QuestionWorker::Stream(erased(make(), isolation.clone())));
         Self { ask, shape: Shape::default(), make: Some(make) }
     }
 
     /// A question about the records of connections, also of those that go on: `every` says how often. Its items are
     /// [`Item::Tracked`](crate::Item::Tracked) with the state `()`. The records name the application protocol.
     pub fn of_records(filter: &str, every: Every) -> Self {
-        let make: MakeQuestionWorker = Arc::new(move || QuestionWorker::Track(track_store::<()>(every)));
+        // The state `()` has no code that could panic.
+        let isolation = Isolation::default();
+        let store = move || track_store::<()>(every, isolation.clone());
+        let make: MakeQuestionWorker = Arc::new(move || QuestionWorker::Track(store()));
         let whole = Self::whole(filter, Want::Tracked(ProtocolSet::EMPTY));
         let need = Need { service: true, ..Need::default() };
         Self { ask: Ask { need, ..whole.ask }, make: Some(make), ..whole }

@@ -197,6 +197,8 @@ pub(crate) fn run_split(
             if let Some((compiled, shapes)) = merger.changed() {
                 let began = Instant::now();
                 workers.change(&compiled, WorkerParts::of(&compiled, &shapes), merger);
+                // The previous questions' results were handed out, and packets may not come for a long time.
+                is_unflushed = true;
                 outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Places};
 use crate::flow_id;
+use crate::isolation::Isolation;
 use crate::item::Item;
 use std::any::Any;
 use std::net::IpAddr;
@@ -201,33 +202,64 @@ struct Typed<H: StreamHandler> {
     handler: H,
     states: Vec<H::State>,
     free: Vec<u32>,
+    /// Catches the panics of the handler; `None`: they end the run.
+    isolation: Option<Isolation>,
+}
+
+/// The index of a stream whose state could not be created.
+const NO_STATE: u32 = u32::MAX;
+
+impl<H: StreamHandler> Typed<H> {
+    /// Calls the handler with the state of a stream. Returns whether the handler has completed the call.
+    fn call(&mut self, number: u32, call: impl FnOnce(&mut H, &mut H::State)) -> bool {
+        let Some(state) = self.states.get_mut(number as usize) else { return false };
+        let handler = &mut self.handler;
+        match &self.isolation {
+            Some(isolation) => isolation.call(|| call(handler, state)).is_some(),
+            None => {
+                call(handler, state);
+                true
+            }
+        }
+    }
+
+    /// Creates the state of a stream.
+    fn state(&self) -> Option<H::State> {
+        match &self.isolation {
+            Some(isolation) => isolation.call(H::State::default),
+            None => Some(H::State::default()),
+        }
+    }
 }
 
 impl<H: StreamHandler> ErasedStreamHandler for Typed<H> {
     fn created(&mut self, stream: &mut Stream<'_, '_>) {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.states.push(H::State::default());
-            self.states.len() as u32 - 1
+        let number = self.free.pop().unwrap_or_else(|| match self.state() {
+            Some(state) => {
+                self.states.push(state);
+                self.states.len() as u32 - 1
+            }
+            None => NO_STATE,
         });
         stream.handle.state.user = number;
-        self.handler.created(&mut self.states[number as usize], stream);
+        self.call(number, |handler, state| handler.created(state, stream));
     }
 
     fn data(&mut self, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
-        let number = stream.handle.state.user as usize;
-        self.handler.data(&mut self.states[number], stream, chunk);
+        self.call(stream.handle.state.user, |handler, state| handler.data(state, stream, chunk));
     }
 
     fn closed(&mut self, stream: &mut Stream<'_, '_>) {
-        let number = stream.handle.state.user as usize;
-        self.handler.closed(&mut self.states[number], stream);
+        self.call(stream.handle.state.user, |handler, state| handler.closed(state, stream));
     }
 
     fn terminated(&mut self, stream: &mut Stream<'_, '_>, reason: EndReason) {
         let number = stream.handle.state.user;
-        let state = std::mem::take(&mut self.states[number as usize]);
-        self.free.push(number);
-        self.handler.terminated(state, stream, reason);
+        let end = |handler: &mut H, state: &mut _| handler.terminated(std::mem::take(state), stream, reason);
+        // Otherwise the state may be that of the previous stream. Panics are few, and without calls there are no new states.
+        if self.call(number, end) {
+            self.free.push(number);
+        }
     }
 
     fn into_handler(self: Box<Self>) -> Box<dyn Any + Send> {
@@ -236,6 +268,9 @@ impl<H: StreamHandler> ErasedStreamHandler for Typed<H> {
 }
 
 /// A worker's part of a question about streams.
-pub(crate) fn erased<H: StreamHandler>(handler: H) -> Box<dyn ErasedStreamHandler> {
-    Box::new(Typed { handler, states: vec![], free: vec![] })
+pub(crate) fn erased<H: StreamHandler>(
+    handler: H,
+    isolation: Option<Isolation>,
+) -> Box<dyn ErasedStreamHandler> {
+    Box::new(Typed { handler, states: vec![], free: vec![], isolation })
 }

@@ -53,6 +53,11 @@ impl WorkerLoop {
         mut deliver: impl FnMut(&mut Yields),
     ) -> Result<Poll, SourceError> {
         let polled = read(source, &mut self.burst, &mut self.stages)?;
+        let step_ns = source.clock_step();
+        if step_ns != 0 {
+            self.clock.step(step_ns);
+            self.worker.step_clock(step_ns);
+        }
         match polled {
             Poll::Packets => {
                 let mut first = 0;

@@ -1,6 +1,6 @@
 //! `weir match`: matches of patterns in streams.
 
-use crate::args::{Input, StreamBounds, View, file_named, formats};
+use crate::args::{Input, RotateArgs, StreamBounds, View, file_named, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
@@ -59,6 +59,8 @@ struct Args {
     /// file per hour
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    rotation: RotateArgs,
     /// Format of matches. Default: grep (endpoints, offset, match; in colours) on a terminal, JSON lines
     /// otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
@@ -330,7 +332,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         csv_safe: args.csv_safe,
         ..QuestionSpec::default()
     };
-    let spec = args.view.put_into(args.bounds.put_into(spec));
+    let spec = args.rotation.put_into(args.view.put_into(args.bounds.put_into(spec)));
     let asked = Asked::one(&args.input, &spec, args.stats);
     Ok(ask::answer(asked, all)?.status_of_search())
 }

@@ -5,6 +5,7 @@ use crate::args::Input;
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::file_options::Completable;
+use crate::reload::{self, ReadAgain, Reload};
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Group, Subcommand};
 use crate::{input, output};
@@ -64,7 +65,7 @@ fn questions() -> String {
     format!(
         "\
 A file of questions:
-  read = [\"capture.pcap\"]                # or -r
+  read = [\"capture.pcap\"]                # or -r; interface = [\"eth0\"] for a live capture
   idle_timeout = \"5m\"                    # every option above, with _ for -: policy = [\"bsd\"],
   memory = \"1G\"                          # workers = 4, bpf = true; the command line has precedence
   [[question]]
@@ -78,7 +79,8 @@ ask is flows, packets, streams, follow, match, events, sessions, stats, overview
 session protocol. Without `format`, the name of the output selects the format (.parquet, .csv …). The output of
 packets may be a capture file (.pcap, .pcapng), or a connection (tcp-listen:PORT, tcp://HOST:PORT). Further options, as on the command line; `weir ctl` and `weir explain`
 take them as --set:
-  all        count = true (only their number, to the output), csv_safe = true (CSV without formulas),
+  all        rotate = \"1G,1h\", keep = 48 (files by size and time, the newest 48),
+             count = true (only their number, to the output), csv_safe = true (CSV without formulas),
              columns = [\"ts\", \"client\"], limit = 100, sort = \"-orig_bytes\", names = [\"dns\"];
              of tables: wide = true, local = true
   match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,
@@ -188,6 +190,19 @@ impl QuestionFile {
     }
 }
 
+/// Reads the questions of a file again. Options of the command line in it are checked, and apply at the next start.
+fn again(path: &Path, line: Completable) -> ReadAgain {
+    // The working directory stays the same.
+    let path = path.to_path_buf();
+    Box::new(move || {
+        let file = QuestionFile::read(&path)?;
+        let (specs, mut wrong) = file.specs();
+        wrong.extend(specs.iter().filter_map(|spec| file.overwritten(spec)));
+        wrong.extend(file.complete(&line).err());
+        Failure::all(wrong).map(|()| specs)
+    })
+}
+
 fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let Given { mut args, line } = given;
     let (mut specs, mut wrong) = (vec![], vec![]);
@@ -204,12 +219,21 @@ fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         }
     }
     if args.input.read.is_empty() && args.input.interface.is_empty() {
-        return Err(Failure::new("no input: give -r FILE, or `read = [\"FILE\"]` in the file of questions"));
+        return Err(Failure::new(
+            "no input: give -r FILE or -i INTERFACE, or `read = [\"FILE\"]` or `interface = [\"eth0\"]` in the file of questions",
+        ));
     }
     if specs.is_empty() && wrong.is_empty() && args.control.is_none() {
         return Err(Failure::new("no question: give `[[question]]` in a file, or --control SOCKET"));
     }
+    let read_again = match (&args.file, reload::applies(&args.input)) {
+        (Some(path), true) => {
+            Some(Reload { file: path.display().to_string(), read_again: again(path, line) })
+        }
+        _ => None,
+    };
     let asked = Asked {
+        reload: read_again,
         input: &args.input,
         specs: &specs,
         wrong,

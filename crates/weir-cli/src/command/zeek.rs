@@ -1,7 +1,7 @@
 //! `weir zeek`: Zeek's logs, one question and one file each.
 
 use super::sessions;
-use crate::args::{Contents, Input, formats};
+use crate::args::{Contents, Input, RotateArgs, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::input;
@@ -27,6 +27,8 @@ struct Args {
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
     #[arg(long)]
     csv_safe: bool,
+    #[command(flatten)]
+    rotation: RotateArgs,
     #[command(flatten)]
     contents: Contents,
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
@@ -60,16 +62,18 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
     let format: Format = args.format.parse().map_err(Failure::new)?;
     let ending = if format.is_columnar() { format.label() } else { "log" };
-    let spec = |path: &str, ask: &str| QuestionSpec {
-        name: path.to_string(),
-        ask: ask.to_string(),
-        filter: filter.clone(),
-        format: Some(args.format.clone()),
-        output: Some(dir.join(format!("{path}.{ending}"))),
-        csv_safe: args.csv_safe,
-        // Like Zeek, create no empty logs.
-        drops_empty: true,
-        ..QuestionSpec::default()
+    let spec = |path: &str, ask: &str| {
+        args.rotation.put_into(QuestionSpec {
+            name: path.to_string(),
+            ask: ask.to_string(),
+            filter: filter.clone(),
+            format: Some(args.format.clone()),
+            output: Some(dir.join(format!("{path}.{ending}"))),
+            csv_safe: args.csv_safe,
+            // Like Zeek, create no empty logs.
+            drops_empty: true,
+            ..QuestionSpec::default()
+        })
     };
     let mut specs = vec![spec("conn", "flows")];
     let registry = weir::sessions::SessionRegistry::builtin();
@@ -84,6 +88,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         specs: &specs,
         wrong: vec![],
         socket: None,
+        reload: None,
         stats: args.stats,
         stdout: Stdout::Shared,
     };

@@ -4,15 +4,16 @@ use super::app::Run;
 use super::lock;
 use super::questions::{Receiver, questions};
 use super::traffic::Traffic;
-use crate::control::Service;
 use crate::failure::Failure;
+use crate::question_changes::QuestionChanges;
+use crate::question_set::QuestionSet;
 use crate::spec::QuestionSpec;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::mpsc::{Receiver as Receiving, Sender, channel};
 use std::sync::{Arc, Mutex};
 use weir::io::tcp::Endpoint;
-use weir::{Engine, Subscription};
+use weir::{Control, Engine, Subscription};
 
 /// The name of the question whose answers are recorded.
 const RECORDING: &str = "recording";
@@ -33,7 +34,9 @@ pub fn subscribe(
 
 /// A running capture.
 pub struct Live {
-    service: Service,
+    control: Control,
+    set: Arc<QuestionSet>,
+    changes: QuestionChanges,
     /// The questions whose answers are shown.
     shown: Arc<Mutex<Subscription>>,
     traffic: Arc<Mutex<Traffic>>,
@@ -42,15 +45,18 @@ pub struct Live {
 }
 
 impl Live {
-    /// The run of this service; `shown` are the questions about `traffic`. Also returns the receiver of filters: after the end
+    /// The run with this control and these questions; `shown` are the questions about `traffic`. Also returns the receiver of filters: after the end
     /// of the files, the main thread reads them again with such a filter.
     pub fn new(
-        service: Service,
+        control: Control,
+        set: Arc<QuestionSet>,
         shown: Subscription,
         traffic: Arc<Mutex<Traffic>>,
     ) -> (Self, Receiving<String>) {
         let (again, receiver) = channel();
-        (Self { service, shown: Arc::new(Mutex::new(shown)), traffic, again }, receiver)
+        let changes = QuestionChanges::new(control.clone(), Arc::clone(&set));
+        let shown = Arc::new(Mutex::new(shown));
+        (Self { control, set, changes, shown, traffic, again }, receiver)
     }
 
     /// The questions whose answers are shown.
@@ -60,7 +66,7 @@ impl Live {
 
     /// Whether all captures are files, which can be read several times.
     fn is_repeatable(&self) -> bool {
-        let input = &self.service.set.input;
+        let input = &self.set.input;
         let is_file = |name: &OsString| name != "-" && !Endpoint::is_named(Path::new(name));
         input.interface.is_empty() && input.read.iter().all(is_file)
     }
@@ -68,7 +74,7 @@ impl Live {
 
 impl Run for Live {
     fn check(&self, filter: &str) -> Result<(), String> {
-        let set = &self.service.set;
+        let set = &self.set;
         set.compiler.check_filter(filter, self.is_bpf()).map_err(|wrong| wrong.render(false))
     }
 
@@ -82,7 +88,7 @@ impl Run for Live {
             lock(&self.traffic).is_over = false;
             return self.again.send(filter.to_string()).map_err(|_| "the run is over".to_string());
         }
-        let Service { control, set } = &self.service;
+        let Self { control, set, .. } = &*self;
         let receiver = Receiver::new(&set.compiler, Arc::clone(&self.traffic));
         let before = *lock(&self.shown);
         *lock(&self.shown) = control.subscribe_questions(questions(&set.compiler, filter), receiver)?;
@@ -97,14 +103,14 @@ impl Run for Live {
             output: Some(file.to_path_buf()),
             ..QuestionSpec::default()
         };
-        self.service.add(spec).map(drop)
+        self.changes.add(spec).map(drop)
     }
 
     fn stop_recording(&mut self) -> Result<(), String> {
-        self.service.remove(RECORDING).map(drop)
+        self.changes.remove(RECORDING)
     }
 
     fn is_bpf(&self) -> bool {
-        self.service.set.input.program.bpf
+        self.set.input.program.bpf
     }
 }

@@ -21,8 +21,7 @@ mod traffic;
 mod view;
 
 use crate::args::Input;
-use crate::captures::{Captures, Ender};
-use crate::control::Service;
+use crate::captures::{Captures, Ender, Hangup};
 use crate::failure::Failure;
 use crate::question_set::QuestionSet;
 use crate::report;
@@ -77,15 +76,14 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
         stats: terminal::is_verbose(),
         notes: &[],
     };
-    let captures = runner.open()?;
+    let captures = runner.open(Hangup::Ends)?;
     let leaving = Leaving::of(captures.ender());
-    let service = Service { control: engine.control(), set: Arc::clone(&set) };
-    let (live, again) = Live::new(service, shown, Arc::clone(&traffic));
+    let (live, again) = Live::new(engine.control(), Arc::clone(&set), shown, Arc::clone(&traffic));
     let shown = live.shown();
     let mut app = App::new(live, Arc::clone(&traffic), watch, source(input), filter.to_string());
     app.is_colored = terminal::stdout_color();
     // The process ends within a second of SIGTERM or SIGHUP, also if the terminal or an output is blocked.
-    let _shutdown = Shutdown::watch(Arc::clone(&set.outlets), None)?;
+    let _shutdown = Shutdown::watch(Arc::clone(&set.outlets), None, Hangup::Ends)?;
     let left = leaving.clone();
     let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &left));
     let screen = screen.map_err(Failure::new)?;
@@ -139,7 +137,7 @@ impl Rounds<'_> {
             engine.unsubscribe(*lock(self.shown));
             *lock(self.shown) = live::subscribe(engine, &filter, self.traffic)?;
             *compiled = engine.compile()?;
-            captures = self.runner.open()?;
+            captures = self.runner.open(Hangup::Ends)?;
             self.leaving.renew(captures.ender());
         }
     }

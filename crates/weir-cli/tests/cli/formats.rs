@@ -15,20 +15,20 @@ fn counted(question: &str) -> usize {
 }
 
 /// Rows of a Parquet file, and its columns.
-fn parquet_rows(path: &Path) -> (usize, Vec<String>) {
+pub fn parquet_rows(path: &Path) -> (usize, Vec<String>) {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let about = reader.metadata().file_metadata();
     let names = about.schema().get_fields().iter().map(|field| field.name().to_string());
     (about.num_rows() as usize, names.collect())
 }
 
-fn arrow_rows(path: &Path) -> usize {
+pub fn arrow_rows(path: &Path) -> usize {
     let reader = arrow_ipc::reader::StreamReader::try_new(File::open(path).unwrap(), None).unwrap();
     reader.map(|batch| batch.unwrap().num_rows()).sum()
 }
 
 /// All files in a directory and its subdirectories.
-fn files(directory: &Path) -> Vec<PathBuf> {
+pub fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in fs::read_dir(directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display())) {
         let path = entry.unwrap().path();

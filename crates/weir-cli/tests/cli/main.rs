@@ -2,6 +2,7 @@
 
 mod check;
 mod detail;
+mod disk_full;
 mod everyday;
 mod extract;
 mod fifteen;
@@ -11,11 +12,13 @@ mod formats;
 mod killed;
 mod outputs;
 mod questions;
+mod rotation;
 mod screen;
 mod streams;
 mod tcp;
 mod top;
 mod tshark;
+mod unit;
 mod untrusted;
 
 use std::path::{Path, PathBuf};

@@ -139,7 +139,17 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         other => panic!("a value for --{other} of `weir run`"),
     };
     // Messages belong to the terminal, a run that follows a file does not end, and the test has no interface.
-    let of_links = ["interface", "method", "buffer", "no-promiscuous", "mirror", "hardware-time"];
+    let of_links = [
+        "interface",
+        "method",
+        "buffer",
+        "no-promiscuous",
+        "mirror",
+        "hardware-time",
+        "user",
+        "write-to",
+        "no-sandbox",
+    ];
     let is_left_out = |name: &str| ["quiet", "verbose", "follow"].contains(&name) || of_links.contains(&name);
     let of_run = long_options("run").into_iter().filter(|name| !is_left_out(name));
     of_run.map(|name| (name.clone(), value(&name))).collect()
@@ -185,6 +195,24 @@ fn every_option_of_the_command_line_may_be_in_a_file_of_questions() {
     }
     // These options change the answers or the messages. (Others, such as the number of workers, must not.)
     assert!(differs >= 4, "{differs}");
+}
+
+/// Options that a file of questions cannot state, each with the reason.
+const NOT_IN_FILES: &[(&str, &str)] =
+    &[("quiet", "messages about the file itself come before its options are known"), ("verbose", "likewise")];
+
+#[test]
+fn a_file_of_questions_has_every_option_of_the_run_or_a_reason_why_not() {
+    let file = directory("file-keys").join("questions.toml");
+    for option in long_options("run") {
+        let key = option.replace('-', "_");
+        // No option has a table as its value: the key is known if the message is about the value.
+        std::fs::write(&file, format!("[{key}]\nx = 1\n")).unwrap();
+        let (_, err, status) = weir(&["run", file.to_str().unwrap()]);
+        let is_known = !err.contains("there is no option");
+        assert!(status == 2 && err.contains(&format!("`{key}`")), "{err}");
+        assert_eq!(is_known, !NOT_IN_FILES.iter().any(|(name, _)| *name == option), "--{option}: {err}");
+    }
 }
 
 #[test]

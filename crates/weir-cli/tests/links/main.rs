@@ -5,6 +5,7 @@ mod kernel;
 
 #[path = "../cli/screen.rs"]
 mod screen;
+mod service;
 mod watching;
 
 use std::fs;

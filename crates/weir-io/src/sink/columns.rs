@@ -1,6 +1,6 @@
 //! Parquet and Arrow. A separate crate implements them, which isolates their dependencies.
 
-use super::{Options, Out};
+use super::{Options, Out, Written};
 use std::fs::File;
 use weir_columns::{ArrowSink, ParquetSink};
 
@@ -11,9 +11,9 @@ pub(super) fn parquet(out: Out, options: &Options) -> ParquetSink {
     ParquetSink::new(out, options.path)
 }
 
-/// Parquet in a regular file.
-pub(super) fn parquet_file(file: File, options: &Options) -> ParquetSink {
-    ParquetSink::in_file(file, options.path)
+/// Parquet in a regular file, whose data `written` counts.
+pub(super) fn parquet_file(file: File, options: &Options, written: &Written) -> ParquetSink {
+    ParquetSink::in_file(file, options.path, written.counter())
 }
 
 /// An Arrow stream.

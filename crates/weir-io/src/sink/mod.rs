@@ -19,6 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod text;
+mod whole_file;
 mod zeek;
 
 pub use batch::RowBatch;
@@ -28,6 +29,8 @@ pub use jsonl::json_text;
 pub use partition::Partitions;
 pub use pcap::PcapWriter;
 pub use pcapng::PcapngWriter;
+pub use text::file_time;
+pub use whole_file::{WholeFile, Written};
 
 use std::fmt;
 use std::fs::File;
@@ -80,11 +83,16 @@ formats! {
 }
 
 /// Like [`create`], for an empty regular file. The file is readable at all times, up to the last complete block of rows,
-/// even if the process is killed.
-pub fn create_in_file(format: Format, file: File, options: &Options) -> Box<dyn RowSink + Send> {
+/// even if the process is killed or the disk is full. `written` counts the bytes of the file.
+pub fn create_in_file(
+    format: Format,
+    file: File,
+    options: &Options,
+    written: Written,
+) -> Box<dyn RowSink + Send> {
     match format {
-        Format::Parquet => Box::new(columns::parquet_file(file, options)),
-        _ => create(format, Box::new(file), options),
+        Format::Parquet => Box::new(columns::parquet_file(file, options, &written)),
+        _ => create(format, Box::new(WholeFile::new(file, written)), options),
     }
 }
 

@@ -13,7 +13,7 @@
 
 use super::columns::complete_parquet;
 use super::text::push_date;
-use super::{Format, Options, create_in_file};
+use super::{Format, Options, Written, create_in_file};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
@@ -99,7 +99,7 @@ impl Partitions {
         }
         let number = self.next.entry(hour).or_default();
         let (path, file) = create_next(&directory, self.format, number)?;
-        let mut sink = create_in_file(self.format, file, &self.options);
+        let mut sink = create_in_file(self.format, file, &self.options, Written::default());
         sink.begin(&self.columns)?;
         self.open.push(Part { hour, sink, path, last_row: 0 });
         let last = self.open.len() - 1;

@@ -49,12 +49,23 @@ fn push_micros(line: &mut Vec<u8>, micros: u64) {
 pub(super) fn push_date(line: &mut Vec<u8>, time: Timestamp) {
     let micros = time.0.div_euclid(1_000);
     let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    let [year, month, day, hour, minute, second] = parts_of(seconds);
+    // Writing into a vector cannot fail.
+    let _ = write!(line, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}");
+    push_micros(line, fraction as u64);
+}
+
+/// UTC to the second in names of files, as `2026-11-21-02-00-01`: Zeek's form, whose order is that of time.
+pub fn file_time(time: Timestamp) -> String {
+    let [year, month, day, hour, minute, second] = parts_of(time.0.div_euclid(1_000_000_000));
+    format!("{year:04}-{month:02}-{day:02}-{hour:02}-{minute:02}-{second:02}")
+}
+
+/// Year, month, day, hour, minute and second of a time in seconds since 1970.
+fn parts_of(seconds: i64) -> [i64; 6] {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = date_of(days);
-    let (hour, minute) = (second / 3_600, second / 60 % 60);
-    // Writing into a vector cannot fail.
-    let _ = write!(line, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60);
-    push_micros(line, fraction as u64);
+    [year, month, day, second / 3_600, second / 60 % 60, second % 60]
 }
 
 /// Year, month and day of a day since 1970-01-01 in the Gregorian calendar (Howard Hinnant's

@@ -2,6 +2,7 @@
 
 use super::bundle::Bundle;
 use super::datum::{Datum, Needs};
+use crate::isolation::Isolation;
 use crate::item::Item;
 use crate::outcome::Outcome;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -47,7 +48,7 @@ pub trait Callback<A> {
 
     /// Calls the callback if all of its parameters are present.
     #[doc(hidden)]
-    fn call(&mut self, bundle: &Bundle) -> Next;
+    fn call(&mut self, bundle: &Bundle, isolation: &Isolation) -> Next;
 }
 
 impl<F, A, R> Callback<(A,)> for F
@@ -60,9 +61,9 @@ where
         A::needs(needs);
     }
 
-    fn call(&mut self, bundle: &Bundle) -> Next {
+    fn call(&mut self, bundle: &Bundle, isolation: &Isolation) -> Next {
         let mut next = Next::Go;
-        A::with(bundle, &mut |a| next = self(a).next());
+        A::with(bundle, &mut |a| next = isolated(isolation, || self(a).next()));
         next
     }
 }
@@ -79,9 +80,9 @@ where
         B::needs(needs);
     }
 
-    fn call(&mut self, bundle: &Bundle) -> Next {
+    fn call(&mut self, bundle: &Bundle, isolation: &Isolation) -> Next {
         let mut next = Next::Go;
-        A::with(bundle, &mut |a| B::with(bundle, &mut |b| next = self(a, b).next()));
+        A::with(bundle, &mut |a| B::with(bundle, &mut |b| next = isolated(isolation, || self(a, b).next())));
         next
     }
 }
@@ -100,16 +101,28 @@ where
         C::needs(needs);
     }
 
-    fn call(&mut self, bundle: &Bundle) -> Next {
+    fn call(&mut self, bundle: &Bundle, isolation: &Isolation) -> Next {
         let mut next = Next::Go;
         A::with(bundle, &mut |a| {
-            B::with(bundle, &mut |b| C::with(bundle, &mut |c| next = self(a, b, c).next()));
+            B::with(bundle, &mut |b| {
+                C::with(bundle, &mut |c| next = isolated(isolation, || self(a, b, c).next()))
+            });
         });
         next
     }
 }
 
-/// Receives the items of a subscription's questions as they arrive.
+/// Calls a callback. One that has panicked too often ends its subscription.
+fn isolated(isolation: &Isolation, call: impl FnOnce() -> Next) -> Next {
+    match isolation.call(call) {
+        Some(next) => next,
+        None if isolation.is_off() => Next::End,
+        None => Next::Go,
+    }
+}
+
+/// Receives the items of a subscription's questions as they arrive. For programs that are built on Weir: its
+/// panics end the run, unlike those of callbacks and handlers.
 pub trait TakeItems {
     /// Receives the next item; `question` is the question's number within the subscription.
     fn take(&mut self, question: usize, item: Item) -> Next;
@@ -138,22 +151,26 @@ pub(super) trait Deliver {
 }
 
 /// A callback that runs on the calling thread, with its parameter types erased.
-struct Here<F, A>(F, std::marker::PhantomData<fn(A)>);
+struct Here<F, A>(F, Isolation, std::marker::PhantomData<fn(A)>);
 
 impl<A, F: Callback<A>> Deliver for Here<F, A> {
     fn call(&mut self, bundle: &Bundle) -> Next {
-        self.0.call(bundle)
+        self.0.call(bundle, &self.1)
     }
 }
 
-pub(super) fn boxed<'c, A: 'c, F: Callback<A> + 'c>(callback: F) -> Box<dyn Deliver + 'c> {
-    Box::new(Here(callback, std::marker::PhantomData))
+pub(super) fn boxed<'c, A: 'c, F: Callback<A> + 'c>(
+    callback: F,
+    isolation: Isolation,
+) -> Box<dyn Deliver + 'c> {
+    Box::new(Here(callback, isolation, std::marker::PhantomData))
 }
 
 pub(super) fn boxed_send<A: 'static, F: Callback<A> + Send + 'static>(
     callback: F,
+    isolation: Isolation,
 ) -> Box<dyn Deliver + Send> {
-    Box::new(Here(callback, std::marker::PhantomData))
+    Box::new(Here(callback, isolation, std::marker::PhantomData))
 }
 
 /// Copies a callback for a thread.
@@ -163,6 +180,7 @@ type Copy = Box<dyn Fn() -> Box<dyn Deliver + Send>>;
 /// queue are lost.
 pub(super) struct Pool {
     copy: Copy,
+    isolation: Isolation,
     threads_max: usize,
     room: usize,
     queues: Vec<SyncSender<Bundle>>,
@@ -172,10 +190,15 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub fn new(threads: usize, room: usize, copy: impl Fn() -> Box<dyn Deliver + Send> + 'static) -> Self {
+    pub fn new(
+        (threads, room): (usize, usize),
+        isolation: Isolation,
+        copy: impl Fn() -> Box<dyn Deliver + Send> + 'static,
+    ) -> Self {
         let (queues, threads_max) = (vec![], threads.max(1));
         Self {
             copy: Box::new(copy),
+            isolation,
             threads_max,
             room: room.max(1),
             queues,
@@ -202,6 +225,9 @@ impl Pool {
 
 impl Deliver for Pool {
     fn call(&mut self, bundle: &Bundle) -> Next {
+        if self.isolation.is_off() {
+            return Next::End;
+        }
         if self.queues.is_empty() {
             self.start();
         }

@@ -8,7 +8,7 @@ use crate::subscription::Subscription;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -110,6 +110,11 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
+    /// A control that does not keep a run going.
+    pub fn downgrade(&self) -> WeakControl {
+        WeakControl { sender: self.sender.clone(), state: Arc::downgrade(&self.state) }
+    }
+
     /// Adds a callback, as [`Engine::subscribe`] does, for data from now on.
     ///
     /// # Errors
@@ -200,5 +205,26 @@ impl Control {
 
 /// How often a caller checks whether the run is over.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A [`Control`] that does not keep a run going: a run whose subscriptions have all ended goes on as long as others can add
+/// some.
+#[derive(Clone)]
+pub struct WeakControl {
+    sender: Sender<Request>,
+    state: Weak<State>,
+}
+
+impl fmt::Debug for WeakControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the weak control of an engine")
+    }
+}
+
+impl WeakControl {
+    /// The control, unless the engine no longer exists.
+    pub fn upgrade(&self) -> Option<Control> {
+        Some(Control { sender: self.sender.clone(), state: self.state.upgrade()? })
+    }
+}
 
 const GONE: &str = "the run is over";

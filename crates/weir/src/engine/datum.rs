@@ -3,6 +3,7 @@
 use super::bundle::{Bundle, EventRow, Frame};
 use super::track::{Every, MakeTrack, Track, Tracked, track_store};
 use crate::connection::Connection;
+use crate::isolation::Isolation;
 use crate::item::{Bytes, Flow, Item};
 use crate::stream_handler::{Stream, StreamHandler};
 use std::marker::PhantomData;
@@ -33,6 +34,8 @@ pub struct Needs {
     pub(super) flow: bool,
     /// The callback is called when a connection ends.
     pub(super) at_end: bool,
+    /// The panics of the callback, or of its types that run on workers.
+    pub(super) isolation: Isolation,
     /// The callback takes a session type that no registered protocol produces.
     is_unregistered: bool,
 }
@@ -259,7 +262,7 @@ impl<T: Track> Datum for Tracked<T> {
     fn needs(needs: &mut Needs) {
         needs.connections();
         needs.track_sessions |= needs.registry.where_(|protocol| T::PROTOCOLS.contains(&protocol.name));
-        needs.track = Some(Arc::new(|every| track_store::<T>(every)));
+        needs.track = Some(Arc::new(|every, isolation| track_store::<T>(every, isolation)));
         needs.kinds += 1;
     }
 

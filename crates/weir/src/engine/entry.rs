@@ -4,10 +4,12 @@ use super::bundle::Bundle;
 use super::callback::{Deliver, Next, RunEnd, TakeItems};
 use super::datum::{Needs, Passing};
 use super::track::{Every, MakeTrack, track_store};
+use crate::isolation::{CallbackPanics, Isolation};
 use crate::item::Item;
 use crate::outcome::Outcome;
 use crate::question::Question;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
+use crate::subscription::Subscription;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weir_compile::events::EventSet;
@@ -41,6 +43,8 @@ pub(super) struct Entry<'c> {
     pub is_asked: bool,
     /// The number of its subscription.
     pub serial: u64,
+    /// The panics of its callback or handlers.
+    isolation: Isolation,
 }
 
 /// Limit of remembered connections that want no more deliveries: the end of some is never reported.
@@ -65,12 +69,13 @@ impl<'c> Entry<'c> {
             is_free: false,
             is_asked: false,
             serial: 0,
+            isolation: Isolation::default(),
         }
     }
 
     /// A subscription whose questions have only handlers.
-    pub fn of_handlers(question: Question) -> Self {
-        Self::of_parts(vec![question])
+    pub fn of_handlers(question: Question, isolation: Isolation) -> Self {
+        Self { isolation, ..Self::of_parts(vec![question]) }
     }
 
     /// A subscription that receives items as they arrive.
@@ -93,7 +98,9 @@ impl<'c> Entry<'c> {
             let is_tracked = needs.track.is_some() || every != Every::Connection;
             let nothing: MakeTrack = Arc::new(track_store::<()>);
             let make = needs.track.unwrap_or(nothing);
-            let worker: MakeQuestionWorker = Arc::new(move || QuestionWorker::Track(make(every)));
+            let isolation = needs.isolation.clone();
+            let worker: MakeQuestionWorker =
+                Arc::new(move || QuestionWorker::Track(make(every, isolation.clone())));
             parts.push(match is_tracked {
                 true => Question {
                     make: Some(worker),
@@ -112,8 +119,8 @@ impl<'c> Entry<'c> {
             part.ask.need.events = EventSet::FULL;
             parts.push(part);
         }
-        let (each_session, at_end) = (needs.each_session > 0, needs.at_end);
-        Self { parts, deliver: Some(deliver), each_session, at_end, ..Self::of_parts(vec![]) }
+        let (each_session, at_end, isolation) = (needs.each_session > 0, needs.at_end, needs.isolation);
+        Self { parts, deliver: Some(deliver), each_session, at_end, isolation, ..Self::of_parts(vec![]) }
     }
 
     /// A subscription with a handler, which receives everything.
@@ -123,7 +130,12 @@ impl<'c> Entry<'c> {
             let behind: MakeQuestionWorker = Arc::new(move || QuestionWorker::Behind(index));
             Question { make: Some(if index == 0 { Arc::clone(&make) } else { behind }), ..part }
         });
-        Self { parts: parts.collect(), deliver: None, ..Self::of_parts(vec![]) }
+        Self { parts: parts.collect(), isolation: callback.isolation, ..Self::of_parts(vec![]) }
+    }
+
+    /// The panics of its callback or handlers, if there were any; `place` is that of the entry.
+    pub fn panics(&self, place: usize) -> Option<CallbackPanics> {
+        self.isolation.report(Subscription { serial: self.serial, place })
     }
 
     /// The filter of the subscription.

@@ -2,6 +2,7 @@
 
 use super::datum::Needs;
 use crate::connection::Connection;
+use crate::isolation::Isolation;
 use crate::item::Flow;
 use std::any::Any;
 use weir_packet::PacketMeta;
@@ -56,20 +57,31 @@ pub(crate) trait ErasedHandler: Send {
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
-impl<H: Handler> ErasedHandler for H {
+/// A handler whose panics are isolated.
+struct Isolated<H> {
+    handler: H,
+    isolation: Isolation,
+}
+
+/// A handler with its type erased, and its panics isolated.
+pub(super) fn isolated<H: Handler>(handler: H, isolation: Isolation) -> Box<dyn ErasedHandler> {
+    Box::new(Isolated { handler, isolation })
+}
+
+impl<H: Handler> ErasedHandler for Isolated<H> {
     fn packet(&mut self, packet: &PacketMeta, frame: &[u8]) {
-        Handler::packet(self, packet, frame);
+        self.isolation.call(|| self.handler.packet(packet, frame));
     }
 
     fn session(&mut self, flow: &Flow, session: &dyn Session) {
-        Handler::session(self, flow, session);
+        self.isolation.call(|| self.handler.session(flow, session));
     }
 
     fn connection(&mut self, connection: &Connection) {
-        Handler::connection(self, connection);
+        self.isolation.call(|| self.handler.connection(connection));
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
-        self
+        Box::new(self.handler)
     }
 }

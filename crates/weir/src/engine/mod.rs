@@ -31,6 +31,10 @@
 //! A callback takes up to three of these. Callbacks run on the thread that called [`Engine::run`], in capture order,
 //! whatever the number of workers. They may therefore borrow, and need no locks. Code that runs on the workers is a
 //! [handler](Engine::subscribe_handler): one per worker, merged at the end.
+//!
+//! A panic in a callback or handler loses the result of that call only. It is caught and
+//! [counted](Outcome::callback_panics), and the run continues, also for the same subscription: code that keeps state must
+//! leave it usable when it panics. After [100](crate::CALLBACK_PANICS_MAX) panics the callback is not called any more.
 
 mod bundle;
 mod callback;
@@ -46,7 +50,7 @@ mod track;
 
 pub use bundle::{EventRow, Frame};
 pub use callback::{Callback, Next, Reply, RunEnd, TakeItems};
-pub use control::{Control, Listed};
+pub use control::{Control, Listed, WeakControl};
 pub use datum::{Datum, Needs, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk};
 pub use handler::Handler;
 pub use of_program::run;
@@ -56,6 +60,7 @@ pub(crate) use handler::ErasedHandler;
 pub(crate) use track::{TrackStore, track_store};
 
 use crate::compile::{Ask, Compiled, Compiler, Options};
+use crate::isolation::{CallbackPanics, Isolation};
 use crate::item::Shape;
 use crate::outcome::Outcome;
 use crate::question::Question;
@@ -84,6 +89,8 @@ pub struct Engine<'c> {
     serial: u64,
     /// Losses of removed subscriptions.
     lost: u64,
+    /// Panics of removed subscriptions whose places are used again.
+    panics: Vec<CallbackPanics>,
 }
 
 impl Default for Engine<'_> {
@@ -106,7 +113,15 @@ impl<'c> Engine<'c> {
 
     /// An engine without subscriptions.
     pub fn with(compiler: Compiler, options: Options) -> Self {
-        Self { compiler, options, entries: vec![], requests: Requests::default(), serial: 0, lost: 0 }
+        Self {
+            compiler,
+            options,
+            entries: vec![],
+            requests: Requests::default(),
+            serial: 0,
+            lost: 0,
+            panics: vec![],
+        }
     }
 
     /// The compiler of its filters.
@@ -161,7 +176,8 @@ impl<'c> Engine<'c> {
     {
         let mut needs = Needs::over(self.compiler.sessions());
         F::needs(&mut needs);
-        self.add_callback(filter, needs, every, callback::boxed(callback))
+        let deliver = callback::boxed(callback, needs.isolation.clone());
+        self.add_callback(filter, needs, every, deliver)
     }
 
     /// Adds a subscription that was checked when the program was compiled: `#[weir::subscribe("filter")]`.
@@ -184,14 +200,14 @@ impl<'c> Engine<'c> {
         self.subscribe(checked.filter, checked.callback)
     }
 
-    /// Adds a callback that runs on threads of its own: its data goes there through a queue of `room` places, and is
+    /// Adds a callback that runs on threads of its own; `place` is their number, and the `room` of each one's queue: data is
     /// lost, and [counted](Outcome::lost), if the queue is full. A slow callback delays nothing else.
     ///
     /// # Errors
     /// All errors in the filter.
     pub fn subscribe_on<A, F>(
         &mut self,
-        (threads, room): (usize, usize),
+        place: (usize, usize),
         filter: &str,
         callback: F,
     ) -> Result<Subscription, Diagnostics>
@@ -201,7 +217,10 @@ impl<'c> Engine<'c> {
     {
         let mut needs = Needs::over(self.compiler.sessions());
         F::needs(&mut needs);
-        let pool = callback::Pool::new(threads, room, move || callback::boxed_send(callback.clone()));
+        let isolation = needs.isolation.clone();
+        let pool = callback::Pool::new(place, needs.isolation.clone(), move || {
+            callback::boxed_send(callback.clone(), isolation.clone())
+        });
         self.add_callback(filter, needs, Every::Connection, Box::new(pool))
     }
 
@@ -220,11 +239,9 @@ impl<'c> Engine<'c> {
             // Packets are delivered to handlers as they arrive, so the filter cannot depend on later data.
             self.compiler.check_at_once(filter, self.options.bpf)?;
         }
-        self.add(Entry::of_handler(
-            filter,
-            needs,
-            Arc::new(move || QuestionWorker::Handler(Box::new(make()))),
-        ))
+        let isolation = needs.isolation.clone();
+        let make = move || QuestionWorker::Handler(handler::isolated(make(), isolation.clone()));
+        self.add(Entry::of_handler(filter, needs, Arc::new(make)))
     }
 
     /// Adds a handler of streams: `make` creates one for each worker. The handlers are in the
@@ -238,7 +255,9 @@ impl<'c> Engine<'c> {
         params: StreamParams,
         make: impl Fn() -> H + Send + Sync + 'static,
     ) -> Result<Subscription, Diagnostics> {
-        self.add(Entry::of_handlers(Question::of_streams(filter, params, make)))
+        let isolation = Isolation::default();
+        let question = Question::of_isolated_streams(filter, params, make, Some(isolation.clone()));
+        self.add(Entry::of_handlers(question, isolation))
     }
 
     fn add_callback(
@@ -287,6 +306,7 @@ impl<'c> Engine<'c> {
         entry.serial = serial;
         match self.entries.get_mut(place) {
             Some(free) => {
+                self.panics.extend(free.panics(place));
                 entry.parts.resize_with(free.parts.len(), Question::nothing);
                 *free = entry;
             }
@@ -412,6 +432,8 @@ impl<'c> Engine<'c> {
         outcome.handlers.name(&subscriptions);
         let lost_at_end: u64 = self.entries.iter_mut().map(Entry::finish).sum();
         outcome.lost = lost + std::mem::take(&mut self.lost) + lost_at_end;
+        let panics = self.entries.iter().enumerate().filter_map(|(place, entry)| entry.panics(place));
+        outcome.callback_panics = self.panics.iter().cloned().chain(panics).collect();
         let mut first = 0;
         for entry in &mut self.entries {
             entry.finish_items(&outcome, first);

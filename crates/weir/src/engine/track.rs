@@ -1,7 +1,9 @@
 //! User-defined state per connection: a type that receives the connection's packets and sessions, and is passed to a
 //! callback when the connection ends, or at intervals.
 
+use crate::isolation::Isolation;
 use std::any::Any;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -101,7 +103,7 @@ pub enum Every {
 }
 
 /// Creates the store of connection states.
-pub(super) type MakeTrack = Arc<dyn Fn(Every) -> Box<dyn TrackStore> + Send + Sync>;
+pub(super) type MakeTrack = Arc<dyn Fn(Every, Isolation) -> Box<dyn TrackStore> + Send + Sync>;
 
 /// The states of a question's connections on a worker, with their type erased.
 pub(crate) trait TrackStore: Send {
@@ -139,6 +141,7 @@ struct Typed<T> {
     reports: VecDeque<Asked>,
     /// The run's clock, nanoseconds since 1970. The times of packets may be wrong.
     now: i64,
+    isolation: Isolation,
 }
 
 /// A report that is to come.
@@ -155,7 +158,7 @@ const STALE_REPORTS_MAX: usize = 1024;
 impl<T: Track> Typed<T> {
     /// Adds a report to come, unless the connection has one.
     fn ask_for_report(&mut self, packet: u64, flow: FlowRef) {
-        let state = self.states.entry(flow).or_default();
+        let Some(state) = state_of(&mut self.states, flow, &self.isolation) else { return };
         if state.asked_by.is_some() {
             return;
         }
@@ -175,8 +178,24 @@ impl Asked {
     }
 }
 
-pub(crate) fn track_store<T: Track>(every: Every) -> Box<dyn TrackStore> {
-    Box::new(Typed::<T> { states: HashMap::new(), every, reports: VecDeque::new(), now: i64::MIN })
+pub(crate) fn track_store<T: Track>(every: Every, isolation: Isolation) -> Box<dyn TrackStore> {
+    let (reports, now) = (VecDeque::new(), i64::MIN);
+    Box::new(Typed::<T> { states: HashMap::new(), every, reports, now, isolation })
+}
+
+/// The state of a connection, which begins now if there is none. `None`: it cannot be created.
+fn state_of<'s, T: Track>(
+    states: &'s mut HashMap<FlowRef, State<T>>,
+    flow: FlowRef,
+    isolation: &Isolation,
+) -> Option<&'s mut State<T>> {
+    match states.entry(flow) {
+        Entry::Occupied(state) => Some(state.into_mut()),
+        Entry::Vacant(place) => {
+            let tracked = isolation.call(T::default)?;
+            Some(place.insert(State { tracked, since: None, asked_by: None }))
+        }
+    }
 }
 
 impl<T: Track> TrackStore for Typed<T> {
@@ -188,18 +207,23 @@ impl<T: Track> TrackStore for Typed<T> {
         if matches!(every, Every::Within(_)) {
             self.ask_for_report(packet.packet.number, flow);
         }
-        let state = self.states.entry(flow).or_default();
+        let state = state_of(&mut self.states, flow, &self.isolation)?;
         state.since.get_or_insert(since);
         let (meta, frame) = (packet.packet, packet.frame);
         let is_orig = !packet.from_responder;
-        state.tracked.packet(&TrackPacket { meta, frame, is_orig, tracked: packet });
-        state
-            .is_due(every, meta)
-            .then(|| Arc::new(Tracked { state: state.tracked.clone() }) as Arc<dyn Any + Send + Sync>)
+        let seen = TrackPacket { meta, frame, is_orig, tracked: packet };
+        self.isolation.call(|| state.tracked.packet(&seen));
+        if !state.is_due(every, meta) {
+            return None;
+        }
+        let copy = self.isolation.call(|| state.tracked.clone())?;
+        Some(Arc::new(Tracked { state: copy }))
     }
 
     fn session(&mut self, flow: FlowRef, session: &dyn Session) {
-        self.states.entry(flow).or_default().tracked.session(session);
+        if let Some(state) = state_of(&mut self.states, flow, &self.isolation) {
+            self.isolation.call(|| state.tracked.session(session));
+        }
     }
 
     fn first_report(&mut self, now: i64) -> Option<(u64, FlowRef)> {
@@ -227,7 +251,8 @@ impl<T: Track> TrackStore for Typed<T> {
     }
 
     fn report(&self, flow: FlowRef) -> Option<Arc<dyn Any + Send + Sync>> {
-        let tracked = self.states.get(&flow)?.tracked.clone();
+        let state = self.states.get(&flow)?;
+        let tracked = self.isolation.call(|| state.tracked.clone())?;
         Some(Arc::new(Tracked { state: tracked }))
     }
 

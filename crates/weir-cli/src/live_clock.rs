@@ -1,0 +1,34 @@
+//! The clock of live runs: an output that is divided by time completes its file although no rows come.
+
+use crate::failure::Failure;
+use crate::question_set::QuestionSet;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How often outputs are told the time.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time for rows to come after their packets.
+const ROW_DELAY: Duration = Duration::from_secs(2);
+
+/// Tells the outputs of a run the time, until the run ends.
+///
+/// # Errors
+/// The thread cannot be created.
+pub fn start(set: &Arc<QuestionSet>) -> Result<(), Failure> {
+    let set = Arc::downgrade(set);
+    let thread = std::thread::Builder::new().name("weir-clock".into());
+    thread.spawn(move || tell(&set)).map(drop).map_err(Failure::new)
+}
+
+fn tell(set: &Weak<QuestionSet>) {
+    while let Some(set) = set.upgrade() {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(since_1970.saturating_sub(ROW_DELAY).as_nanos()).unwrap_or(i64::MAX);
+        let names = set.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.values().for_each(|active| active.output.pass_time(now));
+        drop(names);
+        drop(set);
+        std::thread::sleep(INTERVAL);
+    }
+}

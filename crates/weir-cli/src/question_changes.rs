@@ -1,0 +1,118 @@
+//! Adds, lists and removes questions of a run while the run goes on: for the control socket, and for reloads.
+
+use crate::failure::Failure;
+use crate::question_set::{Active, QuestionSet, Stated};
+use crate::spec::QuestionSpec;
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+use weir::Control;
+
+/// Time for an output to be opened. A pipe waits for its reader.
+const OPEN_MAX: Duration = Duration::from_secs(1);
+
+/// Time for the output of a removed question to be completed.
+const COMPLETE_MAX: Duration = Duration::from_secs(5);
+
+/// Changes the questions of a run.
+pub struct QuestionChanges {
+    control: Control,
+    set: Arc<QuestionSet>,
+}
+
+impl QuestionChanges {
+    /// Changes the questions of `set`, whose run has this control.
+    pub fn new(control: Control, set: Arc<QuestionSet>) -> Self {
+        Self { control, set }
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<String, Active>> {
+        self.set.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a question, and opens its output. Returns a remark if the output is not open yet.
+    ///
+    /// # Errors
+    /// The mistakes of the question, or why its output cannot be opened. The question is not added then.
+    pub fn add(&self, question: QuestionSpec) -> Result<Option<String>, String> {
+        let (stated, name) = (Stated::new(question.clone()), question.name);
+        // The lock covers both check and subscription, so that concurrent requests cannot take the same name.
+        let mut names = self.names();
+        let prepared = self.set.admit(&stated, names.values().map(|other| &other.stated));
+        let prepared = prepared.map_err(|wrong| Failure::Several(wrong).to_string())?;
+        self.set.totals.forget_failed(&name);
+        let output = prepared.output;
+        let subscription = self.control.subscribe_questions(prepared.questions, prepared.answers)?;
+        names.insert(name.clone(), Active { subscription, stated, output: output.clone() });
+        drop(names);
+        match output.open(OPEN_MAX) {
+            Ok(true) => Ok(None),
+            Ok(false) => Ok(Some("its output is not open yet: a named pipe needs a reader".to_string())),
+            Err(failure) => {
+                // The question may have ended by itself.
+                let _ = self.control.unsubscribe(subscription);
+                self.names().retain(|_, active| active.subscription != subscription);
+                Err(failure.of_question(&name).to_string())
+            }
+        }
+    }
+
+    /// The questions that have not ended, by name.
+    ///
+    /// # Errors
+    /// The run has ended.
+    pub fn list(&self) -> Result<Vec<QuestionSpec>, String> {
+        let mut names = self.names();
+        let live = self.control.list()?;
+        // A question whose output failed has already ended.
+        names.retain(|_, active| live.iter().any(|listed| listed.subscription == active.subscription));
+        let mut questions: Vec<QuestionSpec> =
+            names.values().map(|active| active.stated.spec.clone()).collect();
+        questions.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(questions)
+    }
+
+    /// Removes a question, and completes its output.
+    ///
+    /// # Errors
+    /// There is no such question, or its output is blocked.
+    pub fn remove(&self, name: &str) -> Result<(), String> {
+        let mut names = self.names();
+        let known = names.get(name).map(|active| active.subscription);
+        let subscription = known.ok_or_else(|| format!("there is no question called `{name}`"))?;
+        self.control.unsubscribe(subscription)?;
+        let removed = names.remove(name);
+        drop(names);
+        let waiting = removed.and_then(|active| active.output.wait(COMPLETE_MAX).err());
+        waiting.map_or(Ok(()), |load| {
+            let rows = load.rows;
+            Err(format!("`{name}` is removed, but its output is blocked: {rows} rows are not written"))
+        })
+    }
+
+    /// Checks questions that would run beside those of these names.
+    ///
+    /// # Errors
+    /// All mistakes of all questions.
+    pub fn check(&self, questions: &[QuestionSpec], beside: &[&str]) -> Result<(), Failure> {
+        let names = self.names();
+        let stated: Vec<Stated> = questions.iter().cloned().map(Stated::new).collect();
+        let mut wrong = vec![];
+        for (index, own) in stated.iter().enumerate() {
+            let active = names.values().map(|active| &active.stated);
+            let active = active.filter(|other| beside.contains(&other.spec.name.as_str()));
+            wrong.extend(self.set.admit(own, active.chain(&stated[..index])).err().into_iter().flatten());
+        }
+        Failure::all(wrong)
+    }
+
+    /// Whether a question of this name has failed, and has not begun again.
+    pub fn has_failed(&self, name: &str) -> bool {
+        self.set.totals.has_failed(name)
+    }
+
+    /// Opens the outputs of all questions again whose files were renamed or deleted since.
+    pub fn reopen(&self) {
+        self.names().values().for_each(|active| active.output.reopen());
+    }
+}

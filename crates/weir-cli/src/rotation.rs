@@ -1,0 +1,326 @@
+//! `--rotate` and `--keep`: an output becomes a sequence of files, each complete by itself.
+//!
+//! * A file is written as `flows.json.PID.part`, and gets its name when it is complete: `flows.2026-11-25-14-00-00.json`.
+//!   A name never replaces an existing file: further files of the same time are `…_001`, `…_002`.
+//! * Time is that of rows and packets (column `ts`), so the files of a capture are the same on every machine. A row goes
+//!   to the current file even if it is earlier: rows of connections come at their ends.
+//! * A row that skips a whole period ends the file only if the row before did, too: a single wrong time has no effect.
+
+use crate::failure::Failure;
+use crate::form::Form;
+use crate::output;
+use crate::part::Part;
+use crate::quantity::{bytes, seconds};
+use crate::spec::QuestionSpec;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use weir::io::tcp::Endpoint;
+use weir::io::{Written, file_time};
+use weir::packet::{Column, Timestamp, Value, ValueType};
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Maximum number of files of one time.
+const NUMBERS_MAX: u32 = 1_000_000;
+
+/// When another file begins, and how many are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// `u64::MAX`: no limit.
+    bytes_max: u64,
+    period_ns: Option<i64>,
+    /// `None`: all.
+    keep: Option<usize>,
+    /// The index of the column `ts` in the rows. Packets have their own times.
+    time_at: usize,
+}
+
+impl Rotation {
+    /// The rotation of a question whose answers have this form and these columns; `None` if it states none.
+    ///
+    /// # Errors
+    /// A value is wrong, or the output cannot be divided.
+    pub fn of(spec: &QuestionSpec, form: Form, columns: &[Column]) -> Result<Option<Self>, Failure> {
+        let Some(stated) = &spec.rotate else {
+            return match spec.keep {
+                Some(_) => Err(Failure::new("--keep is for --rotate: give both")),
+                None => Ok(None),
+            };
+        };
+        let refused = |why: &str| Err(Failure::new(format!("--rotate {stated}: {why}")));
+        match &spec.output {
+            None => return refused("standard output is no file: give -o FILE"),
+            Some(path) if Endpoint::is_named(path) => return refused("a TCP connection is no file"),
+            Some(path) if output::is_directory(path) => {
+                return refused("a directory already has a file for each hour: name a file");
+            }
+            Some(path) if output::is_special(path) => return refused("the output is no regular file"),
+            Some(_) => {}
+        }
+        let time_at = match form {
+            Form::Capture(_) => Some(0),
+            Form::Rows(_) => columns.iter().position(|c| c.name == "ts" && c.value_type == ValueType::Time),
+            Form::Lines { .. } => {
+                return refused("this text is one file: give a --format of rows, such as json");
+            }
+            Form::Count => return refused("the output is one number"),
+        };
+        let Some(time_at) = time_at else {
+            return refused("the rows need the column `ts`, whose time names the files");
+        };
+        let none = Self { bytes_max: u64::MAX, period_ns: None, keep: None, time_at };
+        let terms = stated.split(',').try_fold(none, |terms, term| terms.with(stated, term.trim()))?;
+        let keep = spec.keep.map(|files| usize::try_from(files).unwrap_or(usize::MAX));
+        if keep == Some(0) {
+            return Err(Failure::new("--keep 0: give the number of files to keep, at least 1"));
+        }
+        Ok(Some(Self { keep, ..terms }))
+    }
+
+    /// Adds one of the stated terms: a time has a unit of its own, so that `1m` cannot mean both.
+    fn with(self, stated: &str, term: &str) -> Result<Self, Failure> {
+        let wrong = || {
+            Failure::new(format!(
+                "--rotate {stated}: give a size such as 100M, a time such as 10min or 1h, or both: 1G,1h (`m` alone could mean either)"
+            ))
+        };
+        let is_time = term.ends_with("min") || term.ends_with(['s', 'h', 'd']);
+        if !is_time {
+            let size = bytes("--rotate", term).ok().filter(|_| !term.ends_with('m'));
+            let bytes_max = size.filter(|bytes| *bytes > 0 && self.bytes_max == u64::MAX);
+            return Ok(Self { bytes_max: bytes_max.ok_or_else(wrong)?, ..self });
+        }
+        let time = match (term.strip_suffix('d'), term.strip_suffix("min")) {
+            (Some(days), _) => seconds(days).map(|days| days * 86_400.0),
+            (_, Some(minutes)) => seconds(minutes).map(|minutes| minutes * 60.0),
+            _ => seconds(term),
+        };
+        // The names of files have whole seconds. The largest time is that of a century.
+        let whole = time.ok().filter(|time| (1.0..=3.2e9).contains(time) && time.fract() == 0.0);
+        let period_ns = whole.filter(|_| self.period_ns.is_none()).map(|time| time as i64 * SECOND_NS);
+        Ok(Self { period_ns: Some(period_ns.ok_or_else(wrong)?), ..self })
+    }
+}
+
+/// The state of an output that is divided into files.
+pub struct Rotating {
+    terms: Rotation,
+    /// The output as stated; the names of its files derive from it.
+    output: PathBuf,
+    /// The latest time so far.
+    now: Option<i64>,
+    /// The time of the previous row.
+    previous: i64,
+    /// Size of the current file.
+    written: Written,
+    /// The times of the current file: its name, and when it ends.
+    begin: i64,
+    end: i64,
+}
+
+impl Rotating {
+    /// The state before the first file of `output`.
+    pub fn new(terms: Rotation, output: PathBuf) -> Self {
+        let (written, now) = (Written::default(), None);
+        // Files are created beside the file that a link leads to.
+        let output = fs::canonicalize(&output).unwrap_or(output);
+        Self { terms, output, now, previous: i64::MIN, written, begin: 0, end: i64::MAX }
+    }
+
+    /// The time of a row.
+    pub fn time_of(&self, row: &[Value<'_>]) -> Option<Timestamp> {
+        match row.get(self.terms.time_at) {
+            Some(Value::Time(time)) => Some(*time),
+            _ => None,
+        }
+    }
+
+    /// Time passes until the next row. Returns whether the current file ends before that row.
+    pub fn is_over_before(&mut self, time: Option<Timestamp>) -> bool {
+        if let Some(Timestamp(time)) = time {
+            let next_end = self.end.saturating_add(self.terms.period_ns.unwrap_or(0));
+            if time < next_end || self.previous >= self.end {
+                self.now = Some(self.now.map_or(time, |now| now.max(time)));
+            }
+            self.previous = time;
+        }
+        self.now.is_some_and(|now| now >= self.end) || self.written.bytes() >= self.terms.bytes_max
+    }
+
+    /// Whether the period of the current file is over at this time, as the clock of a live run says. Rows that come later
+    /// belong to the next file.
+    pub fn is_over_at(&mut self, time: i64) -> bool {
+        let is_over = time >= self.end;
+        if is_over {
+            self.now = Some(self.now.map_or(time, |now| now.max(time)));
+        }
+        is_over
+    }
+
+    /// Begins another file; returns the counter of its bytes.
+    pub fn begin(&mut self) -> Written {
+        let now = self.now.unwrap_or(0);
+        (self.begin, self.end) = match self.terms.period_ns {
+            Some(period) => {
+                let begin = now.div_euclid(period) * period;
+                (begin, begin.saturating_add(period))
+            }
+            None => (now, i64::MAX),
+        };
+        self.written = Written::default();
+        self.written.clone()
+    }
+
+    /// Gives a complete file its name, and deletes the oldest files if there are too many. Returns the errors of these.
+    ///
+    /// # Errors
+    /// The file cannot be renamed.
+    pub fn publish(&self, part: Part) -> io::Result<Vec<io::Error>> {
+        let time = file_time(Timestamp(self.begin));
+        let names = (0..NUMBERS_MAX).map(|number| match number {
+            0 => named(&self.output, &time),
+            _ => named(&self.output, &format!("{time}_{number:03}")),
+        });
+        part.publish_as_first_of(names)?;
+        Ok(self.delete_oldest())
+    }
+
+    fn delete_oldest(&self) -> Vec<io::Error> {
+        let Some(keep) = self.terms.keep else { return vec![] };
+        let mut files = files_of(&self.output);
+        files.sort();
+        let many = files.len().saturating_sub(keep);
+        let delete = |(_, path): &((String, u32), PathBuf)| {
+            let error =
+                fs::remove_file(path).err().filter(|error| error.kind() != io::ErrorKind::NotFound)?;
+            Some(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        };
+        files[..many].iter().filter_map(delete).collect()
+    }
+}
+
+/// The name of an output's file: the time before the ending.
+fn named(output: &Path, time: &str) -> PathBuf {
+    let mut name = output.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{time}"));
+    if let Some(ending) = output.extension() {
+        name.push(".");
+        name.push(ending);
+    }
+    output.with_file_name(name)
+}
+
+/// The files of an output in its directory, each with the time and the number of its name.
+fn files_of(output: &Path) -> Vec<((String, u32), PathBuf)> {
+    let directory = output.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Some(stem), ending) = (output.file_stem(), output.extension()) else { return vec![] };
+    let ending =
+        ending.map(|ending| [".".as_ref(), ending].into_iter().collect::<OsString>()).unwrap_or_default();
+    let place = |name: &OsString| {
+        let name = name.to_str()?.strip_prefix(stem.to_str()?)?.strip_prefix('.')?;
+        place_of(name.strip_suffix(ending.to_str()?)?)
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|about| about.is_file()));
+    files.filter_map(|file| Some((place(&file.file_name())?, file.path()))).collect()
+}
+
+/// Time and number in the middle of a name; `None` if the name is of another kind.
+fn place_of(middle: &str) -> Option<(String, u32)> {
+    let (time, number) = match middle.split_once('_') {
+        Some((time, digits)) => {
+            (time, digits.parse().ok().filter(|number| format!("{number:03}") == digits)?)
+        }
+        None => (middle, 0),
+    };
+    let parts: Vec<&str> = time.split('-').collect();
+    let is_part =
+        |(part, digits): (&&str, usize)| part.len() == digits && part.bytes().all(|b| b.is_ascii_digit());
+    let is_time = parts.len() == 6 && parts.iter().zip([4, 2, 2, 2, 2, 2]).all(is_part);
+    is_time.then(|| (time.to_string(), number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir::io::{CaptureFormat, Format};
+
+    const COLUMNS: &[Column] = &[Column::new("ts", ValueType::Time, "when")];
+
+    fn stated(rotate: &str) -> Result<Option<Rotation>, String> {
+        let spec = QuestionSpec {
+            rotate: Some(rotate.to_string()),
+            output: Some("flows.json".into()),
+            ..QuestionSpec::default()
+        };
+        Rotation::of(&spec, Form::Rows(Format::Json), COLUMNS).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn sizes_and_times_are_told_apart_by_their_units() {
+        let terms =
+            |rotate| stated(rotate).ok().flatten().map(|t| (t.bytes_max, t.period_ns.map(|p| p / SECOND_NS)));
+        assert_eq!(terms("100M"), Some((100 << 20, None)));
+        assert_eq!(terms("1h"), Some((u64::MAX, Some(3600))));
+        assert_eq!(terms("1G, 10min"), Some((1 << 30, Some(600))));
+        assert_eq!(terms("1d,500"), Some((500, Some(86_400))));
+        for wrong in ["", "0", "0s", "0.5s", "1h,2h", "1M,2M", "1x", "10m", "1h,", "min", "1e300d"] {
+            assert!(stated(wrong).is_err_and(|message| message.contains("1G,1h")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_divided_is_refused_with_the_remedy() {
+        let refused = |output: Option<&str>, form, columns: &[Column]| {
+            let (rotate, output) = (Some("1h".to_string()), output.map(PathBuf::from));
+            let spec = QuestionSpec { rotate, output, ..QuestionSpec::default() };
+            Rotation::of(&spec, form, columns).err().map_or_else(String::new, |failure| failure.to_string())
+        };
+        let json = Form::Rows(Format::Json);
+        assert!(refused(None, json, COLUMNS).contains("give -o FILE"));
+        assert!(refused(Some("lake/"), json, COLUMNS).contains("name a file"));
+        assert!(refused(Some("/dev/null"), json, COLUMNS).contains("no regular file"));
+        assert!(refused(Some("tcp://h:1"), json, COLUMNS).contains("TCP"));
+        assert!(refused(Some("x.json"), json, &[]).contains("column `ts`"));
+        assert!(refused(Some("x"), Form::Count, COLUMNS).contains("number"));
+        assert_eq!(refused(Some("x.pcap"), Form::Capture(CaptureFormat::Pcap), &[]), "");
+        let spec = QuestionSpec { keep: Some(3), ..QuestionSpec::default() };
+        assert!(Rotation::of(&spec, json, COLUMNS).is_err());
+    }
+
+    #[test]
+    fn files_end_with_their_period_and_a_single_wrong_time_has_no_effect() {
+        let terms = stated("10s").unwrap_or_default().expect("a rotation");
+        let mut rotating = Rotating::new(terms, "flows.json".into());
+        let mut files = vec![];
+        let mut row = |seconds: i64| {
+            let time = Some(Timestamp(seconds * SECOND_NS));
+            if files.is_empty() | rotating.is_over_before(time) {
+                rotating.begin();
+                files.push(rotating.begin / SECOND_NS);
+            }
+            files.len()
+        };
+        // A late row stays in the current file. A time that skips a period needs another one.
+        assert_eq!([103, 109, 110, 101, 111].map(&mut row), [1, 1, 2, 2, 2]);
+        assert_eq!([9_000, 112, 120, 9_000, 9_001, 8_000].map(&mut row), [2, 2, 3, 3, 4, 4]);
+        assert_eq!(files, [100, 110, 120, 9_000]);
+    }
+
+    #[test]
+    fn only_files_of_the_output_are_recognised() {
+        assert_eq!(named(Path::new("a/flows.json"), "T"), Path::new("a/flows.T.json"));
+        assert_eq!(named(Path::new("flows"), "T"), Path::new("flows.T"));
+        let known = |middle| place_of(middle).map(|(_, number)| number);
+        assert_eq!(known("2026-11-25-14-00-00"), Some(0));
+        assert_eq!(known("2026-11-25-14-00-00_007"), Some(7));
+        assert_eq!(known("2026-11-25-14-00-00_1000"), Some(1000));
+        for other in
+            ["", "old", "2026-11-25", "2026-11-25-14-00-0x", "2026-11-25-14-00-00_7", "2026-11-25-14-00-00_"]
+        {
+            assert_eq!(known(other), None, "{other}");
+        }
+    }
+}
