@@ -30,6 +30,14 @@ impl QuestionChanges {
         self.set.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The questions that have not ended by themselves, for instance because their output failed.
+    fn live_names(&self) -> Result<MutexGuard<'_, HashMap<String, Active>>, String> {
+        let mut names = self.names();
+        let live = self.control.list()?;
+        names.retain(|_, active| live.iter().any(|listed| listed.subscription == active.subscription));
+        Ok(names)
+    }
+
     /// Adds a question, and opens its output. Returns a remark if the output is not open yet.
     ///
     /// # Errors
@@ -37,7 +45,7 @@ impl QuestionChanges {
     pub fn add(&self, question: QuestionSpec) -> Result<Option<String>, String> {
         let (stated, name) = (Stated::new(question.clone()), question.name);
         // The lock covers both check and subscription, so that concurrent requests cannot take the same name.
-        let mut names = self.names();
+        let mut names = self.live_names()?;
         let prepared = self.set.admit(&stated, names.values().map(|other| &other.stated));
         let prepared = prepared.map_err(|wrong| Failure::Several(wrong).to_string())?;
         self.set.totals.forget_failed(&name);
@@ -62,10 +70,7 @@ impl QuestionChanges {
     /// # Errors
     /// The run has ended.
     pub fn list(&self) -> Result<Vec<QuestionSpec>, String> {
-        let mut names = self.names();
-        let live = self.control.list()?;
-        // A question whose output failed has already ended.
-        names.retain(|_, active| live.iter().any(|listed| listed.subscription == active.subscription));
+        let names = self.live_names()?;
         let mut questions: Vec<QuestionSpec> =
             names.values().map(|active| active.stated.spec.clone()).collect();
         questions.sort_by(|a, b| a.name.cmp(&b.name));
@@ -77,7 +82,7 @@ impl QuestionChanges {
     /// # Errors
     /// There is no such question, or its output is blocked.
     pub fn remove(&self, name: &str) -> Result<(), String> {
-        let mut names = self.names();
+        let mut names = self.live_names()?;
         let known = names.get(name).map(|active| active.subscription);
         let subscription = known.ok_or_else(|| format!("there is no question called `{name}`"))?;
         self.control.unsubscribe(subscription)?;

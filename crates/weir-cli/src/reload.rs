@@ -30,6 +30,14 @@ pub fn applies(input: &Input) -> bool {
     output::is_live(input) && !std::io::stdin().is_terminal() && !std::io::stderr().is_terminal()
 }
 
+/// From now on, SIGHUP does not end the process: the file of questions has just been read.
+///
+/// # Errors
+/// The handler of the signal cannot be created.
+pub fn prepare() -> Result<(), Failure> {
+    signal_hook::flag::register(SIGHUP, Arc::default()).map_err(Failure::new).map(drop)
+}
+
 /// Reloads at each SIGHUP, until the run ends.
 ///
 /// # Errors
@@ -76,7 +84,8 @@ fn again(
     let is_kept = |spec: &QuestionSpec| before.contains(spec) && !changes.has_failed(&spec.name);
     let (kept, new): (Vec<QuestionSpec>, Vec<QuestionSpec>) = now.into_iter().partition(is_kept);
     let gone = active.iter().filter(|one| before.contains(one) && !kept.contains(one));
-    let gone: Vec<&str> = gone.map(|one| one.name.as_str()).collect();
+    let previous: Vec<&QuestionSpec> = gone.collect();
+    let gone: Vec<&str> = previous.iter().map(|one| one.name.as_str()).collect();
     let stay: Vec<&str> =
         active.iter().map(|one| one.name.as_str()).filter(|name| !gone.contains(name)).collect();
     changes.check(&new, &stay)?;
@@ -93,8 +102,17 @@ fn again(
                 begun += 1;
                 now.push(spec);
             }
-            // The next reload tries again.
-            Err(why) => say!("weir: {}: {why}", reload.file),
+            // Some mistakes show only when all questions are compiled. The previous question continues then, and the next reload
+            // tries again.
+            Err(why) => {
+                say!("weir: {}: {why}", reload.file);
+                let previous = previous.iter().find(|one| one.name == spec.name);
+                if let Some(previous) = previous
+                    && changes.add((*previous).clone()).is_ok()
+                {
+                    now.push((*previous).clone());
+                }
+            }
         }
     }
     note!("weir: {}: reloaded: {begun} questions begin, {gone} end, {continuing} continue", reload.file);

@@ -211,12 +211,9 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("source_received", ran.outcome.source.received),
         ("source_filtered", ran.outcome.source.filtered),
         ("source_filtered_bytes", ran.outcome.source.filtered_bytes),
-        ("source_ring_full", ran.outcome.source.ring_full),
-        ("source_no_buffer", ran.outcome.source.no_buffer),
-        ("source_refused", ran.outcome.source.refused),
-        ("source_invalid", ran.outcome.source.invalid),
     ];
-    for (name, value) in others.into_iter().filter(|(_, value)| *value > 0) {
+    let losses = ran.outcome.source.losses().map(|(name, value, _)| (name, value));
+    for (name, value) in others.into_iter().chain(losses).filter(|(_, value)| *value > 0) {
         say!("{name:<20} {value}");
     }
 }

@@ -179,7 +179,11 @@ impl Rotating {
     /// The file cannot be renamed.
     pub fn publish(&self, part: Part) -> io::Result<Vec<io::Error>> {
         let time = file_time(Timestamp(self.begin));
-        let names = (0..NUMBERS_MAX).map(|number| match number {
+        // Numbers of deleted files are not used again: the newest file has the highest number.
+        let files = files_of(&self.output).into_iter();
+        let last = files.filter(|((other, _), _)| *other == time).map(|((_, number), _)| number).max();
+        let first = last.map_or(0, |last| last + 1);
+        let names = (first..first.saturating_add(NUMBERS_MAX)).map(|number| match number {
             0 => named(&self.output, &time),
             _ => named(&self.output, &format!("{time}_{number:03}")),
         });

@@ -36,6 +36,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
     libc::SYS_setns,
     libc::SYS_unshare,
     // Programs in the kernel, its modules, and its inside.
@@ -44,6 +45,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
     libc::SYS_syslog,
@@ -86,14 +88,16 @@ pub fn writable(args: &SandboxArgs, specs: &[QuestionSpec], socket: Option<&Path
     let mut places = args.write_to.clone();
     for spec in specs {
         let output = spec.output.as_deref().filter(|path| !Endpoint::is_named(path));
-        places.extend(output.map(|path| match output::is_special(path) {
-            true => path.to_path_buf(),
-            false => directory_of(path),
+        // A link leads to another directory.
+        let output = output.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
+        places.extend(output.map(|path| match output::is_special(&path) {
+            true => path,
+            false => directory_of(&path),
         }));
         places.extend([&spec.files, &spec.extract].into_iter().flatten().cloned());
-        // Rows that are sorted may need more than memory.
-        places.extend(spec.sort.as_ref().map(|_| std::env::temp_dir()));
     }
+    // Rows that are sorted may need more than memory, also those of questions that come later.
+    places.push(std::env::temp_dir());
     places.extend(socket.map(directory_of));
     // Directories that do not exist yet are created in the nearest one that does.
     let there = |path: &PathBuf| {

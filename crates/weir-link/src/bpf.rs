@@ -247,7 +247,7 @@ impl Program {
                 return Err(error);
             }
             let mut log = vec![0; LOG_BYTES];
-            load(Some(&mut log)).map_err(|error| {
+            load(Some(&mut log)).map_err(|_| {
                 let text = String::from_utf8_lossy(&log);
                 let lines: Vec<&str> = text.trim_matches('\0').lines().collect();
                 let last = lines[lines.len().saturating_sub(6)..].join("; ");

@@ -49,6 +49,12 @@ impl Links {
             let fail = |error: &io::Error| of_interface(name, interfaces::remedy(name, error));
             let index = if name == ANY { Ok(0) } else { interface_index(name) };
             let target = Target { name: name.clone(), index: index.map_err(|error| fail(&error))? };
+            if options.mirror && target.index == 0 {
+                return Err(of_interface(
+                    name,
+                    "--mirror is for single interfaces: name each of them".to_string(),
+                ));
+            }
             if options.method == Method::Xdp {
                 if target.index == 0 {
                     return Err(of_interface(

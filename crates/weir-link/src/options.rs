@@ -27,7 +27,7 @@ pub enum Note {
 pub struct Notes(Arc<dyn Fn(Note) + Send + Sync>);
 
 impl Notes {
-    /// Calls `receiver` with each note, from the thread that polls.
+    /// Calls `receiver` with each note, from the thread that polls, or from the thread that loads a filter.
     pub fn to(receiver: impl Fn(Note) + Send + Sync + 'static) -> Self {
         Self(Arc::new(receiver))
     }

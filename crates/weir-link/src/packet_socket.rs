@@ -92,6 +92,10 @@ impl PacketSocket {
         socket.set(SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let mapping = Mapping::of(&socket, blocks * BLOCK_BYTES, 0)?;
         let ring = Arc::new(Ring::new(mapping, BLOCK_BYTES, blocks));
+        // The loopback interface shows each packet as sent and as received.
+        if InterfaceQuery::new()?.hardware(&target.name) == Some(libc::ARPHRD_LOOPBACK) {
+            socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
+        }
         if target.index != 0 && options.promiscuous {
             make_promiscuous(&socket, target.index)?;
         }
@@ -165,7 +169,7 @@ impl PacketSocket {
                 self.is_at_fault = walk.left() > 0;
                 return Ok(());
             };
-            // The loopback interface shows each packet as sent and as received.
+            // Of all interfaces, the loopback interface shows each packet twice.
             if packet.hardware == libc::ARPHRD_LOOPBACK && packet.kind == libc::PACKET_OUTGOING {
                 self.repeated += 1;
                 continue;

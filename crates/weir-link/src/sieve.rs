@@ -131,7 +131,7 @@ impl Sieve {
     fn install(&self, filters: &Arc<dyn KernelFilters>) -> io::Result<()> {
         let (counts, scratch) = self.maps()?;
         for number in 0.. {
-            let Some(filter) = filters.filter(self.link, number) else { break };
+            let Some(filter) = filters.filter(self.link, number).map_err(io::Error::other)? else { break };
             let loaded = match &self.place {
                 Place::Sockets(_) => {
                     Program::load(ProgramKind::Socket, &for_socket(&filter, &scratch, &counts))

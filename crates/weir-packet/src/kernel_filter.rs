@@ -59,7 +59,10 @@ impl fmt::Display for BpfInstruction {
 pub trait KernelFilters: fmt::Debug + Send + Sync {
     /// The filter for frames of a link type. Each number gives a more exact filter than the one before, which the kernel takes longer
     /// to verify, or refuses. `None`: there are no more; for number 0: every packet is needed.
-    fn filter(&self, link: LinkType, number: usize) -> Option<KernelFilter>;
+    ///
+    /// # Errors
+    /// Why there is no such filter, as part of a sentence.
+    fn filter(&self, link: LinkType, number: usize) -> Result<Option<KernelFilter>, &'static str>;
 }
 
 /// The part of a program that decides, in the kernel, which packets some question may need. It passes too many packets rather

@@ -102,9 +102,26 @@ impl SourceStats {
         self.invalid += other.invalid;
     }
 
+    /// Packets that the source dropped before a burst could take them, by reason: the name of the counter, its value, and one
+    /// sentence about it.
+    pub fn losses(&self) -> [(&'static str, u64, &'static str); 4] {
+        let Self { received: _, filtered: _, filtered_bytes: _, ring_full, no_buffer, refused, invalid } =
+            *self;
+        [
+            ("source_ring_full", ring_full, "The ring between the kernel and Weir was full."),
+            ("source_no_buffer", no_buffer, "There was no free memory to receive into."),
+            (
+                "source_refused",
+                refused,
+                "The kernel could not pass the packet, for instance because of its length.",
+            ),
+            ("source_invalid", invalid, "The kernel's description of the packet was invalid."),
+        ]
+    }
+
     /// Packets that the source dropped before a burst could take them, for any reason.
     pub fn dropped(&self) -> u64 {
-        self.ring_full + self.no_buffer + self.refused + self.invalid
+        self.losses().iter().map(|(_, count, _)| count).sum()
     }
 }
 

@@ -36,7 +36,7 @@ pub fn costs(filters: &[&str], frames: &[Vec<u8>]) -> io::Result<Vec<Cost>> {
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Packets };
         let compiled = compiler.compile(&[ask], &options).unwrap_or_else(|wrong| panic!("{wrong}"));
         let filters = compiled.kernel_filters().expect("not every packet is needed");
-        filters.filter(LinkType::ETHERNET, 0).expect("the filter is expressible")
+        filters.filter(LinkType::ETHERNET, 0).expect("it is expressible").expect("not every packet is needed")
     });
     let by_hand = KernelFilter { frame: by_hand(), copy: vec![] };
     let mut all = vec![];

@@ -81,7 +81,7 @@ pub(crate) enum Goal {
 pub(crate) enum Test {
     /// A comparison.
     Compare(Condition, Operand, Operand),
-    /// The byte that lies this number of bytes behind a base, and those after it, are outside of the frame's first piece.
+    /// The frame's first piece has fewer bytes than this number behind a base.
     Beyond(Base, u32),
 }
 

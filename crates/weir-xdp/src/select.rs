@@ -66,8 +66,10 @@ struct Select<'a> {
     counter: Register,
     /// By block: its first part.
     starts: Vec<usize>,
-    /// Pointers to the bytes at an offset, with the blocks that made them.
+    /// Pointers to the bytes at an offset, with the blocks from which on they are set.
     pointers: HashMap<Value, Vec<(Block, Register)>>,
+    /// The pointer that the last check made, and the offset.
+    made: Option<(Value, Register)>,
     /// The part that is being filled.
     at: usize,
     block: Block,
@@ -99,6 +101,7 @@ impl<'a> Select<'a> {
             counter: Register(0),
             starts: vec![usize::MAX; graph.blocks.len()],
             pointers: HashMap::new(),
+            made: None,
             at: 0,
             block: graph.entry,
         }
@@ -455,8 +458,15 @@ impl<'a> Select<'a> {
         self.next_part();
         let to = self.register();
         self.step(Step::Point { to, offset });
-        self.pointers.entry(root).or_default().push((self.block, to));
+        self.made = Some((root, to));
         to
+    }
+
+    /// Lets the blocks that `block` dominates use the pointer that the last check made, if it made one.
+    fn keep_pointer(&mut self, block: Option<Block>) {
+        if let (Some((root, pointer)), Some(block)) = (self.made.take(), block) {
+            self.pointers.entry(root).or_default().push((block, pointer));
+        }
     }
 
     /// A part for bytes that the program does not see: the packet is passed if the buffer has them.
@@ -491,6 +501,7 @@ impl<'a> Select<'a> {
                     // Several checks, one on each path, have seen the bytes.
                     let length = self.operand(buf);
                     self.check(length, Some(root), at + u64::from(bytes), Goal::End(true));
+                    self.keep_pointer(Some(self.block));
                     self.known_pointer(root).map_or(Base::Frame, Base::Pointer)
                 }
             },
@@ -527,10 +538,13 @@ impl<'a> Select<'a> {
             }
             Terminator::Check { buf, offset, bytes, then, otherwise } => {
                 let length = self.operand(*buf);
+                // The pointer is set only where the check passes.
+                let passing = (self.flow.predecessors(then.block).len() == 1).then_some(then.block);
                 let (then, otherwise) = (self.edge(then), self.edge(otherwise));
                 let (root, plus) = self.root(*offset);
                 self.check(length, root, plus + u64::from(*bytes), otherwise);
                 self.parts[self.at].next = then;
+                self.keep_pointer(passing);
             }
             Terminator::Again { max, then, .. } => {
                 let (counter, turns) = (self.counter, u64::from((*max).min(self.turns)));

@@ -106,8 +106,10 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
 /// The predicates that the kernel decides when packets come from links.
 fn in_kernel(compiled: &Compiled, catalog: &StackCatalog) -> String {
     let Some(filters) = &compiled.kernel_filters else { return "every packet is needed".to_string() };
-    let Some(filter) = filters.filter(LinkType::ETHERNET, 0) else {
-        return "nothing is decided there".to_string();
+    let filter = match filters.filter(LinkType::ETHERNET, 0) {
+        Ok(Some(filter)) => filter,
+        Ok(None) => return "every packet is needed".to_string(),
+        Err(why) => return format!("nothing is decided there: {why}"),
     };
     let is_packet = |p: &&Predicate| catalog.fields()[p.field].stage == Stage::Packet;
     let decided = predicates(compiled).into_iter().filter(is_packet).filter(|p| is_expressible(p, catalog));
@@ -123,7 +125,7 @@ fn in_kernel(compiled: &Compiled, catalog: &StackCatalog) -> String {
 fn kernel_code(compiled: &Compiled) -> String {
     let filters = compiled.kernel_filters.as_ref();
     let made = filters.and_then(|filters| {
-        Some((filters.graph(LinkType::ETHERNET)?, filters.filter(LinkType::ETHERNET, 0)?))
+        Some((filters.graph(LinkType::ETHERNET)?, filters.filter(LinkType::ETHERNET, 0).ok()??))
     });
     let Some((graph, filter)) = made else { return "the kernel passes every packet\n".into() };
     let mut text = format!("{graph}\n");

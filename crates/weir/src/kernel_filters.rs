@@ -55,10 +55,11 @@ fn first_word(trie: &Trie) -> u64 {
 }
 
 impl KernelFilters for QuestionFilters {
-    fn filter(&self, link: LinkType, number: usize) -> Option<KernelFilter> {
-        let (turns, sunk) = (*TURNS.get(number)?, self.graph(link)?);
-        let frame = translate(&sunk, Place::Frame, turns).ok()?;
-        let copy = translate(&sunk, Place::Copy, turns).ok()?;
-        Some(KernelFilter { frame, copy })
+    fn filter(&self, link: LinkType, number: usize) -> Result<Option<KernelFilter>, &'static str> {
+        let Some(&turns) = TURNS.get(number) else { return Ok(None) };
+        let Some(sunk) = self.graph(link) else { return Ok(None) };
+        let frame = translate(&sunk, Place::Frame, turns)?;
+        let copy = translate(&sunk, Place::Copy, turns)?;
+        Ok(Some(KernelFilter { frame, copy }))
     }
 }

@@ -228,6 +228,7 @@ fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     }
     let read_again = match (&args.file, reload::applies(&args.input)) {
         (Some(path), true) => {
+            reload::prepare()?;
             Some(Reload { file: path.display().to_string(), read_again: again(path, line) })
         }
         _ => None,

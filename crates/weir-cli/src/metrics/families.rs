@@ -6,7 +6,7 @@ use crate::totals::QuestionTotals;
 use std::borrow::Cow;
 use std::time::Duration;
 use weir::Glance;
-use weir::packet::{DropReason, SourceStats};
+use weir::packet::DropReason;
 
 /// All metrics of a run that has come this far, together and by worker; `begun` is its start, as time since 1970.
 pub fn of(
@@ -58,7 +58,7 @@ fn packets(glance: &Glance) -> Vec<Family> {
     let Glance { counters, source, .. } = glance;
     let received = counters.packet.packets + source.filtered + source.dropped();
     let drops = DropReason::ALL.iter().map(|&reason| (reason.label().to_string(), counters.drops.of(reason)));
-    let drops = drops.chain(lost(source).map(|(reason, count)| (reason.to_string(), count)));
+    let drops = drops.chain(source.losses().map(|(reason, count, _)| (reason.to_string(), count)));
     let stopped = DropReason::ALL
         .iter()
         .map(|&reason| ("reason", reason.label().to_string(), counters.met.of(reason) as f64));
@@ -107,19 +107,6 @@ fn packets(glance: &Glance) -> Vec<Family> {
         stopped,
     ));
     families
-}
-
-/// Packets lost before they were read, by reason.
-fn lost(source: &SourceStats) -> impl Iterator<Item = (&'static str, u64)> {
-    let SourceStats { received: _, filtered: _, filtered_bytes: _, ring_full, no_buffer, refused, invalid } =
-        *source;
-    [
-        ("source_ring_full", ring_full),
-        ("source_no_buffer", no_buffer),
-        ("source_refused", refused),
-        ("source_invalid", invalid),
-    ]
-    .into_iter()
 }
 
 /// Flows, memory, and everything that the engine counts beside packets.

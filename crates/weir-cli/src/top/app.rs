@@ -333,8 +333,12 @@ impl<R: Run> App<R> {
     /// # Errors
     /// The file cannot be written.
     pub fn finish(&mut self) -> Result<(), String> {
-        // At the end of the run, the outputs are completed anyway.
-        if self.recording.take().is_some() && !self.is_over { self.run.stop_recording() } else { Ok(()) }
+        // At the end of the run, the outputs are completed anyway, and no question can be removed.
+        if self.recording.take().is_none() {
+            return Ok(());
+        }
+        let stopped = self.run.stop_recording();
+        if lock(&self.traffic).is_over { Ok(()) } else { stopped }
     }
 }
 

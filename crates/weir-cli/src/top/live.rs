@@ -91,7 +91,8 @@ impl Run for Live {
         let Self { control, set, .. } = &*self;
         let receiver = Receiver::new(&set.compiler, Arc::clone(&self.traffic));
         let before = *lock(&self.shown);
-        *lock(&self.shown) = control.subscribe_questions(questions(&set.compiler, filter), receiver)?;
+        let asked = control.subscribe_questions(questions(&set.compiler, filter), receiver);
+        *lock(&self.shown) = asked.inspect_err(|_| lock(&self.traffic).return_to_previous())?;
         control.unsubscribe(before)
     }
 

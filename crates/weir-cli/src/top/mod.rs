@@ -29,13 +29,13 @@ use crate::runner::{self, Runner, Unreported};
 use crate::shutdown::Shutdown;
 use crate::spec::Stdout;
 use crate::subcommand::Subcommand;
-use crate::{input, metrics, terminal};
+use crate::{input, metrics, sandbox, terminal};
 use app::App;
 use keys::Keys;
 use live::Live;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,9 +64,6 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
     let shown = live::subscribe(&mut engine, filter, &traffic)?;
     let mut compiled = engine.compile()?;
     runner::warn(&compiled);
-    if let Some(address) = &input.metrics {
-        metrics::serve(address, watch.clone(), set.totals.clone())?;
-    }
     // With a control, requests and signals do not wait for packets, and a signal is the normal end.
     let runner = Runner {
         input,
@@ -77,6 +74,16 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
         notes: &[],
     };
     let captures = runner.open(Hangup::Ends)?;
+    // Threads have the rights of the one that starts them, so threads come later.
+    if !input.interface.is_empty() {
+        let mut places = sandbox::writable(&input.sandbox, &[], None);
+        // Recordings.
+        places.push(PathBuf::from("."));
+        sandbox::enter(input, &places)?;
+    }
+    if let Some(address) = &input.metrics {
+        metrics::serve(address, watch.clone(), set.totals.clone())?;
+    }
     let leaving = Leaving::of(captures.ender());
     let (live, again) = Live::new(engine.control(), Arc::clone(&set), shown, Arc::clone(&traffic));
     let shown = live.shown();

@@ -177,16 +177,7 @@ fn drops(glance: &Glance) -> Vec<(&'static str, u64, &'static str)> {
         .iter()
         .map(|&reason| (reason.label(), glance.counters.drops.of(reason), reason.doc()));
     let source = &glance.source;
-    let lost = [
-        ("source_ring_full", source.ring_full, "The ring between the kernel and Weir was full."),
-        ("source_no_buffer", source.no_buffer, "There was no free memory to receive into."),
-        (
-            "source_refused",
-            source.refused,
-            "The kernel could not pass the packet, for instance because of its length.",
-        ),
-        ("source_invalid", source.invalid, "The kernel's description of the packet was invalid."),
-    ];
+    let lost = source.losses();
     let filtered = [
         ("(filtered)", glance.counters.packet.filtered, "Processed to the end; the filter does not match."),
         ("(kernel)", source.filtered, "Discarded by the kernel: the filter cannot match."),

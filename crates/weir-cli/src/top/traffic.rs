@@ -119,6 +119,11 @@ impl Traffic {
         *self = Self { filter_number: self.filter_number + 1, is_over: self.is_over, ..Self::default() };
     }
 
+    /// The questions about the other filter were refused: the answers to the previous ones count again.
+    pub fn return_to_previous(&mut self) {
+        self.filter_number -= 1;
+    }
+
     /// Takes a report of a connection: what was not reported before is counted.
     pub fn report(&mut self, record: Connection, is_over: bool) {
         let last = last_time(&record);

@@ -117,16 +117,22 @@ fn the_oldest_files_are_deleted_and_files_of_others_are_not() {
     let others = ["x.json", "x.old.json", "y.2001-01-01-00-00-00.json", "x.2001-01-01-00-00-00.csv"];
     others.iter().for_each(|name| fs::write(dir.join(name), "not ours\n").unwrap());
     fs::write(dir.join("x.2001-01-01-00-00-00.json"), "of an earlier run\n").unwrap();
-    ask("packets", 1, &dir.join("x.json"), &["--rotate", "1s", "--keep", "3"]);
-    let all = files(&dir);
-    assert_eq!(all.len(), 3 + others.len(), "{all:?}");
-    assert!(others.iter().all(|name| dir.join(name).exists()), "{all:?}");
     let whole = scratch("rotated-keep.json");
     ask("packets", 1, &whole, &[]);
-    let (kept, all_rows): (Vec<_>, _) =
-        (all.iter().filter(|path| !others.iter().any(|name| path.ends_with(name))).collect(), rows(&whole));
-    let joined: Vec<String> = kept.iter().flat_map(|path| rows(path)).collect();
-    assert!(!joined.is_empty() && all_rows.ends_with(&joined), "the newest rows are kept");
+    let all_rows = rows(&whole);
+    // Many files of one period, too.
+    for rotate in ["1s", "1d,32k"] {
+        ask("packets", 1, &dir.join("x.json"), &["--rotate", rotate, "--keep", "3"]);
+        let all = files(&dir);
+        assert_eq!(all.len(), 3 + others.len(), "{rotate}: {all:?}");
+        assert!(others.iter().all(|name| dir.join(name).exists()), "{rotate}: {all:?}");
+        let kept = all.iter().filter(|path| !others.iter().any(|name| path.ends_with(name)));
+        let kept: Vec<_> = kept.collect();
+        let joined: Vec<String> = kept.iter().flat_map(|path| rows(path)).collect();
+        let is_newest = !joined.is_empty() && all_rows.ends_with(&joined);
+        assert!(is_newest, "{rotate}: the newest rows are kept: {kept:?}");
+        kept.iter().for_each(|path| fs::remove_file(path).unwrap());
+    }
 }
 
 #[test]

@@ -185,10 +185,7 @@ fn a_reload_keeps_what_stays() {
     let mut sent = 0;
     let mut more = || {
         sent += send("out0", &datagrams(500, None)) as u64;
-        until("the packets are written", || {
-            eprintln!("HAVE {}", count("kept.json"));
-            count("kept.json") == sent
-        });
+        until("the packets are written", || count("kept.json") == sent);
         sent
     };
     let before = more();

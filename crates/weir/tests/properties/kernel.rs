@@ -43,7 +43,8 @@ fn load(compiled: &Compiled, number: usize) -> Option<io::Result<[Trial; 2]>> {
     };
     // The kernel may refuse the exact ones.
     let numbers = [number, 0].into_iter().take(number + 1);
-    let filters = numbers.map_while(|number| filters.filter(LinkType::ETHERNET, number));
+    let filters =
+        numbers.map_while(|number| filters.filter(LinkType::ETHERNET, number).expect("it is expressible"));
     filters.map(load).reduce(|exact, simple| exact.or(simple))
 }
 
