@@ -1,6 +1,7 @@
 //! Writes programs of eBPF (RFC 9669) around the filters that come with questions.
 
 use weir_packet::BpfInstruction;
+use weir_packet::bpf::code::{BY_REGISTER, CALL, COMPUTE, EXIT, JUMP, LOAD, LOAD_NUMBER, MOVE, STORE, SWAP};
 
 /// `bpf_map_lookup_elem`.
 pub(crate) const LOOKUP: i32 = 1;
@@ -15,32 +16,12 @@ pub(crate) const MAKE_META: i32 = 54;
 /// `bpf_xdp_get_buff_len`.
 pub(crate) const FRAME_LENGTH: i32 = 188;
 
-/// The register of the stack's top.
-pub(crate) const STACK: u8 = 10;
-
-/// Sizes of loads and stores.
-pub(crate) const HALF: u8 = 0x08;
-pub(crate) const WORD: u8 = 0x00;
-pub(crate) const DOUBLE: u8 = 0x18;
-
 /// Conditions of jumps.
 pub(crate) const EQUAL: u8 = 0x10;
 pub(crate) const GREATER: u8 = 0x20;
 pub(crate) const DIFFERENT: u8 = 0x50;
 pub(crate) const LESS: u8 = 0xa0;
 
-const ADD: u8 = 0x07;
-const ADD_REGISTER: u8 = 0x0f;
-const MOVE: u8 = 0xb7;
-const MOVE_REGISTER: u8 = 0xbf;
-const LOAD: u8 = 0x61;
-const STORE: u8 = 0x63;
-const LOAD_NUMBER: u8 = 0x18;
-const SWAP: u8 = 0xdc;
-const CALL: u8 = 0x85;
-const JUMP: u8 = 0x05;
-const BY_REGISTER: u8 = 0x08;
-const EXIT: u8 = 0x95;
 /// The number of [`LOAD_NUMBER`] is that of a map.
 const IS_MAP: u8 = 1;
 
@@ -80,15 +61,15 @@ impl Assembly {
     }
 
     pub fn copy(&mut self, register: u8, from: u8) {
-        self.push(MOVE_REGISTER, register, from, 0, 0);
+        self.push(MOVE | BY_REGISTER, register, from, 0, 0);
     }
 
     pub fn add(&mut self, register: u8, number: i32) {
-        self.push(ADD, register, 0, 0, number);
+        self.push(COMPUTE, register, 0, 0, number);
     }
 
     pub fn add_register(&mut self, register: u8, other: u8) {
-        self.push(ADD_REGISTER, register, other, 0, 0);
+        self.push(COMPUTE | BY_REGISTER, register, other, 0, 0);
     }
 
     /// Makes a number of 16 bits big-endian.

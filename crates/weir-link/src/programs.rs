@@ -4,10 +4,11 @@
 //! Registers: 6 is the length of the frame, 7 the start of the bytes, 8 their end, 9 the context.
 
 use crate::assembly::{
-    Assembly, DIFFERENT, DOUBLE, EQUAL, FRAME_LENGTH, GREATER, HALF, LESS, LOAD_BYTES, LOOKUP, Label,
-    MAKE_META, REDIRECT, STACK, TIME, WORD,
+    Assembly, DIFFERENT, EQUAL, FRAME_LENGTH, GREATER, LESS, LOAD_BYTES, LOOKUP, Label, MAKE_META, REDIRECT,
+    TIME,
 };
 use crate::bpf::{CountMap, ScratchMap, SocketMap};
+use weir_packet::bpf::code::{DOUBLE, HALF, STACK, WORD};
 use weir_packet::{BpfInstruction, KernelFilter};
 
 /// Bytes in front of each packet: a mark, and the time.

@@ -7,6 +7,7 @@
 
 mod bit_set;
 mod block;
+pub mod bpf;
 mod direction;
 mod drop;
 mod extras;
@@ -20,11 +21,12 @@ mod time;
 
 pub use bit_set::BitSet;
 pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMemory, PacketMeta, Retention, offset_in};
+pub use bpf::BpfInstruction;
 pub use direction::Direction;
 pub use drop::{DropReason, Drops};
 pub use extras::{ChecksumState, Extras, PacketDirection, PacketExtra, VlanTag};
 pub use fixed_set::FixedSet;
-pub use kernel_filter::{BpfInstruction, KernelFilter, KernelFilters};
+pub use kernel_filter::{KernelFilter, KernelFilters};
 pub use link::LinkType;
 pub use readable::{is_hidden, printable, readable};
 pub use record::{Column, RowSink, Value, ValueType};

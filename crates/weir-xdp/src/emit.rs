@@ -4,6 +4,9 @@ use crate::allocate::{Location, allocate, order};
 use crate::code::{Arithmetic, Base, Code, Condition, Goal, Operand, Part, Register, Step, Test};
 use crate::select::Unfit;
 use weir_packet::BpfInstruction;
+use weir_packet::bpf::code::{
+    BY_REGISTER, BYTE, COMPUTE, DOUBLE, HALF, JUMP, LOAD, LOAD_NUMBER, MOVE, STACK, STORE, SWAP, WORD,
+};
 
 /// Registers for single instructions.
 const SCRATCH: [u8; 2] = [0, 1];
@@ -13,19 +16,6 @@ const LENGTH: u8 = 6;
 const FRAME: u8 = 7;
 /// Behind the last byte of the frame's first piece.
 const FRAME_END: u8 = 8;
-/// The top of the stack.
-const STACK: u8 = 10;
-
-const MOVE: u8 = 0xb7;
-const BY_REGISTER: u8 = 0x08;
-const COMPUTE: u8 = 0x07;
-const JUMP: u8 = 0x05;
-const LOAD_NUMBER: u8 = 0x18;
-const LOAD: u8 = 0x61;
-const STORE_DOUBLE: u8 = 0x7b;
-/// Swaps to big-endian order.
-const SWAP: u8 = 0xdc;
-
 /// Instructions of a program at most. The kernel's own limit is the number that its verifier visits.
 const INSTRUCTIONS_MAX: usize = 30_000;
 
@@ -82,7 +72,7 @@ impl Emit<'_> {
             Operand::Length => self.move_register(to, LENGTH),
             Operand::Register(register) => match self.locations[register.index()] {
                 Location::Machine(from) => self.move_register(to, from),
-                Location::Stack(slot) => self.push(LOAD | 0x18, to, STACK, -slot, 0),
+                Location::Stack(slot) => self.push(LOAD | DOUBLE, to, STACK, -slot, 0),
             },
         }
     }
@@ -116,7 +106,7 @@ impl Emit<'_> {
     fn settle(&mut self, to: Register, from: u8) {
         match self.locations[to.index()] {
             Location::Machine(machine) => self.move_register(machine, from),
-            Location::Stack(slot) => self.push(STORE_DOUBLE, STACK, from, -slot, 0),
+            Location::Stack(slot) => self.push(STORE | DOUBLE, STACK, from, -slot, 0),
         }
     }
 
@@ -144,10 +134,10 @@ impl Emit<'_> {
             Step::Load { to, bytes, is_little, base, displacement } => {
                 let (from, target) = (self.base(*base, SCRATCH[1]), self.target(*to));
                 let size = match bytes {
-                    1 => 0x10,
-                    2 => 0x08,
-                    4 => 0x00,
-                    _ => 0x18,
+                    1 => BYTE,
+                    2 => HALF,
+                    4 => WORD,
+                    _ => DOUBLE,
                 };
                 self.push(LOAD | size, target, from, *displacement, 0);
                 if *bytes > 1 && !is_little {
