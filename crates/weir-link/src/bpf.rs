@@ -243,7 +243,8 @@ impl Program {
             descriptor(PROG_LOAD, &mut attributes).map(Self)
         };
         load(None).or_else(|error| {
-            if error.raw_os_error() == Some(libc::EPERM) {
+            // A program that is too large for the verifier needs no explanation, which would take seconds.
+            if let Some(libc::EPERM | libc::E2BIG) = error.raw_os_error() {
                 return Err(error);
             }
             let mut log = vec![0; LOG_BYTES];
