@@ -100,6 +100,10 @@ fn what_passes_the_kernel_gives_all_answers() {
                 ask(&filter(&mut random, compiler.catalog(), depth), random.pick(&wants))
             })
             .collect();
+        // Identifiers are made of packet numbers, which differ.
+        if asks.iter().any(|ask| ask.filter.contains("uid") || ask.filter.contains("frame.number")) {
+            continue;
+        }
         let options = Options { narrow: true, ..Options::default() };
         let Ok(compiled) = compiler.compile(&asks, &options) else { continue };
         // The kernel takes long to verify the exact ones.
