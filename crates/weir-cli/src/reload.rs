@@ -102,8 +102,8 @@ fn again(
                 begun += 1;
                 now.push(spec);
             }
-            // Some mistakes show only when all questions are compiled. The previous question continues then, and the next reload
-            // tries again.
+            // Some mistakes are found only when all questions are compiled together. The run then continues with the previous
+            // version of the question. The next reload tries the new version again.
             Err(why) => {
                 say!("weir: {}: {why}", reload.file);
                 let previous = previous.iter().find(|one| one.name == spec.name);

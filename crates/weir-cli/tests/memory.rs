@@ -195,7 +195,7 @@ fn number(said: &str, name: &str) -> u64 {
 }
 
 /// Runs each command over the capture of an attack. Asserts that the memory of the process stays within 1.2 times the
-/// budget, and that the counter of the state that is given up is not 0. Returns the bytes that the last command wrote for
+/// budget, apart from the code of a debug build, and that the counter of the state that is given up is not 0. Returns the bytes that the last command wrote for
 /// each byte of the capture.
 fn hold(name: &str, generate: fn(&mut Capture, &mut Random), commands: &[&[&str]], counter: &str) -> f64 {
     let mut capture = Capture::new(name);

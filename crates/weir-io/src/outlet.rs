@@ -48,7 +48,7 @@ impl Patience {
         Self { limit: Some(limit), completion_limit: Some(limit), ..Self::default() }
     }
 
-    /// The patience of a part of an output, such as one of several clients, with a limit of its own (`None`: no limit).
+    /// How long to wait for one part of an output, such as one of several clients: at most `limit`, if there is one.
     /// The part stops waiting a moment earlier than the whole output, so that the part's losses can still be reported.
     #[must_use]
     pub fn of_part(&self, limit: Option<Duration>) -> Self {

@@ -132,7 +132,8 @@ fn count(all: &mut Assembly, counts: &CountMap) {
     all.place(uncounted);
 }
 
-/// A socket filter. `counts` counts the packets that no question needs.
+/// The program of a socket's filter. The socket receives the packets that a question needs; the others are discarded, and `counts`
+/// counts them.
 pub(crate) fn for_socket(
     filter: &KernelFilter,
     scratch: &ScratchMap,

@@ -59,7 +59,7 @@ pub(crate) enum Base {
 pub(crate) enum Step {
     /// `to = a op b`.
     Compute { to: Register, op: Arithmetic, a: Operand, b: Operand },
-    /// `to` is a big-endian or little-endian number of the frame.
+    /// `to` becomes the number of `bytes` bytes that begins `displacement` bytes behind `base`; big-endian, unless `is_little`.
     Load { to: Register, bytes: u32, is_little: bool, base: Base, displacement: i16 },
     /// `to` points to a byte of the frame.
     Point { to: Register, offset: Register },

@@ -34,7 +34,7 @@ Rates are those of all packets received; tables have the connections that
 match the filter, about a second late. The state is that of Zeek's conn.log:
 S1 is open, SF closed, S0 without an answer; `.` means that it has ended.";
 
-/// The lines that a terminal of this height has for the rows of the table.
+/// The number of table rows that fit on a terminal of `height` lines.
 pub fn table_lines(height: u16) -> usize {
     let history = if height < LINES_MIN { 0 } else { HISTORY_LINES };
     usize::from(height.saturating_sub(OTHER_LINES + history))

@@ -9,9 +9,9 @@ use weir_testing::traffic::{Network, conversation, mix};
 
 const SEEDS: u64 = 240;
 
-/// Packets that random filters are likely to match.
-fn packets(random: &mut Random, shipped: &[MemoryPacket]) -> Vec<MemoryPacket> {
-    let mut list: Vec<MemoryPacket> = (0..60).map(|_| frames::any(random)).collect();
+/// Packets that random filters are likely to match: `count` random frames, a conversation, and a part of a capture.
+pub fn packets(random: &mut Random, shipped: &[MemoryPacket], count: usize) -> Vec<MemoryPacket> {
+    let mut list: Vec<MemoryPacket> = (0..count).map(|_| frames::any(random)).collect();
     let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: false };
     let ports = (random.pick(&frames::PORTS), 443);
     let talk = conversation(random, ports, network);
@@ -66,7 +66,7 @@ fn native_and_interpreter_and_passes_agree() {
                 ask(&text, random.pick(&wants))
             })
             .collect();
-        let packets = packets(&mut random, &shipped);
+        let packets = packets(&mut random, &shipped, 60);
         let reference = match compiler.compile(&asks, &options(Executor::Interpreter, false)) {
             Ok(compiled) => compiled,
             Err(diagnostics) => {

@@ -2,6 +2,7 @@
 //! passes, and little else; and the packets that pass give the same rows as all packets.
 
 use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, read_capture, rows, seeds};
+use crate::engines;
 use std::io;
 use weir::link::trial::Trial;
 use weir::packet::{KernelFilter, LinkType, PacketMeta};
@@ -10,32 +11,21 @@ use weir_ir::abi::{Continuation, Program};
 use weir_ir::interpret::Interpreter;
 use weir_testing::Random;
 use weir_testing::filters::filter;
-use weir_testing::frames;
-use weir_testing::traffic::{Network, conversation, mix};
 
 const SEEDS: u64 = 48;
 
 /// The kernel runs programs over frames of these lengths.
 const FRAME_BYTES: std::ops::RangeInclusive<usize> = 15..=3000;
 
+/// Ethernet frames that the kernel can run programs over.
 fn packets(random: &mut Random, shipped: &[MemoryPacket]) -> Vec<MemoryPacket> {
-    let mut list: Vec<MemoryPacket> = (0..4000).map(|_| frames::any(random)).collect();
-    let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: false };
-    let ports = (random.pick(&frames::PORTS), 443);
-    let talk = conversation(random, ports, network);
-    list.append(&mut mix(random, &[talk]));
-    frames::give_times(random, &mut list);
-    let start = random.below(shipped.len() as u64 - 90) as usize;
-    let mut all = shipped[start..start + 90].to_vec();
-    let shift = 1_690_000_000_000_000_000 - all[0].time.0;
-    all.iter_mut().for_each(|p| p.time.0 += shift);
-    all.append(&mut list);
-    all.retain(|packet| FRAME_BYTES.contains(&packet.frame.len()) && packet.link.0 == 1);
+    let mut all = engines::packets(random, shipped, 4000);
+    all.retain(|packet| FRAME_BYTES.contains(&packet.frame.len()) && packet.link == LinkType::ETHERNET);
     all.iter_mut().for_each(|packet| packet.wire_bytes = packet.frame.len() as u32);
     all
 }
 
-/// The filter of this number for Ethernet in the kernel, as a program of XDP and as a socket filter. `None` if there is nothing to filter.
+/// The filter of this number for Ethernet, loaded as a program of XDP and as a socket filter. `None`: every packet is needed.
 fn load(compiled: &Compiled, number: usize) -> Option<io::Result<[Trial; 2]>> {
     let filters = compiled.kernel_filters()?;
     let load = |filter: KernelFilter| {
