@@ -44,7 +44,7 @@ impl Drop for Monitor {
 fn line(before: &Glance, now: &Glance, passed: Duration, since_begin: Duration) -> String {
     let seconds = passed.as_secs_f64().max(1e-9);
     let difference = |of: fn(&Glance) -> u64| of(now).saturating_sub(of(before)) as f64;
-    let packets = difference(|glance| glance.counters.packet.packets + glance.source.filtered);
+    let packets = difference(|glance| glance.counters.packet.packets + glance.source.discarded()[0]);
     let share = |of| difference(of) * 100.0 / packets.max(1.0);
     let memory: u64 = now.memory.iter().map(|(_, bytes, _)| bytes).sum();
     format!(
@@ -52,14 +52,14 @@ fn line(before: &Glance, now: &Glance, passed: Duration, since_begin: Duration) 
         since_begin.as_secs_f64(),
         scaled(packets / seconds),
         scaled(
-            difference(|glance| glance.counters.packet.wire_bytes + glance.source.filtered_bytes) * 8.0
+            difference(|glance| glance.counters.packet.wire_bytes + glance.source.discarded()[1]) * 8.0
                 / seconds
         ),
         now.source.dropped(),
         now.source.dropped() as f64 * 100.0 / now.source.received.max(1) as f64,
         now.flows,
         scaled(memory as f64),
-        share(|glance| glance.counters.packet.delivered),
+        share(|glance| glance.counters.packet.delivered + glance.source.counted),
         share(|glance| glance.counters.packet.filtered + glance.source.filtered),
         share(|glance| glance.counters.drops.total()),
     )

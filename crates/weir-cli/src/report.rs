@@ -211,6 +211,8 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("source_received", ran.outcome.source.received),
         ("source_filtered", ran.outcome.source.filtered),
         ("source_filtered_bytes", ran.outcome.source.filtered_bytes),
+        ("source_counted", ran.outcome.source.counted),
+        ("source_counted_bytes", ran.outcome.source.counted_bytes),
     ];
     let losses = ran.outcome.source.losses().map(|(name, value, _)| (name, value));
     for (name, value) in others.into_iter().chain(losses).filter(|(_, value)| *value > 0) {

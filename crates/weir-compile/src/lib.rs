@@ -21,5 +21,5 @@ mod whole;
 
 pub use catalog::{FieldKey, PartFields, StackCatalog};
 pub use columns::{CONNECTION_COLUMNS, EndColumn, connection_columns, end_columns};
-pub use lower::{DISPATCH_SLOTS, DISPATCH_UNKNOWN, Lowered, NoteOf, OutValue, lower};
+pub use lower::{DISPATCH_SLOTS, DISPATCH_UNKNOWN, Lowered, NoteOf, OutValue, lower, lower_for_kernel};
 pub use question::{Need, Question, RecordVar, TrieAlternative};

@@ -28,6 +28,10 @@ pub(crate) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
     statements(&protocol.count, f);
     protocol.admit.iter().for_each(|e| walk(e, f));
     statements(&protocol.prepare, f);
+    if let Some(steady) = &protocol.steady {
+        steady.conditions.iter().for_each(|e| walk(e, f));
+        statements(&steady.statements, f);
+    }
     protocol.on.iter().for_each(|(_, list)| statements(list, f));
     if let Some(sequence) = &protocol.sequence {
         walk(&sequence.at, f);

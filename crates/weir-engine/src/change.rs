@@ -92,6 +92,7 @@ impl<S: Subscriber> Worker<S> {
     ///
     /// This is cheap if both programs keep the same variables; otherwise every table entry is rewritten.
     pub fn change(&mut self, plan: Arc<Plan>) {
+        self.flows.take_all_back();
         let mut plan = (*plan).clone();
         let remainders = RemainderMap::between(&self.plan, &plan);
         let classes = ClassMap::between(&self.plan, &mut plan, &remainders);

@@ -134,6 +134,11 @@ pub struct NumberPlace {
 }
 
 impl NumberPlace {
+    /// The offset and the bits of the originator's number (side 0), or the responder's.
+    pub(crate) fn of_side(&self, side: usize) -> (usize, u8) {
+        (self.at + side * self.stride, self.bits)
+    }
+
     /// The place of a number: a variable of a layer by its name, or an [`EngineVar`]. `None` if the program does not
     /// keep it.
     pub fn of<N: ?Sized>(graph: &Graph, layout: &Layout, table: Table, name: &N) -> Option<Self>

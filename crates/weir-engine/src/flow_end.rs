@@ -99,6 +99,7 @@ struct KeptPacket {
 impl<S: Subscriber> FlowEnds<'_, S> {
     fn begin(&mut self, end: FlowEnd) {
         let FlowEnd { flow, reason, .. } = end;
+        self.flows.take_back(flow);
         let count = &mut self.delivery.counters.flow;
         *match reason {
             EndReason::Idle => &mut count.flows_expired,

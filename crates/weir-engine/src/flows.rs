@@ -20,6 +20,7 @@ use crate::stream::{FlowStreams, Overload};
 use crate::subscriber::TrackedPacket;
 use crate::table::{Birth, FlowId, OwnedHeader};
 use crate::tables::{SharedState, TableState, TailFlow, held_bytes};
+use crate::taken_over::TakenOver;
 use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -57,6 +58,8 @@ pub(crate) struct Flows {
     pub(crate) holders: Holders,
     /// Bytes of `outer`.
     pub(crate) outer_bytes: usize,
+    /// The connections that the kernel has.
+    pub(crate) taken_over: TakenOver,
 }
 
 /// The result of looking up the flow that a program requests.
@@ -75,6 +78,7 @@ impl Flows {
         let tables = (0..graph.tables.len() as u32).map(|table| TableState::of(Table(table), plan)).collect();
         let sequences = Reassembler::new(graph, program.layout(), sequence_limits(plan));
         let wants_streams = !plan.bits_of(|want| matches!(want, Want::Streams(_))).is_empty();
+        let taken_over = TakenOver::of(plan);
         let (plan, outer, messages) = (Arc::clone(plan), HashMap::new(), Messages::default());
         let (outer_terms, further_terms) =
             (graph.slots_of(EngineSlot::OuterTerms), graph.slots_of(EngineSlot::FurtherTerms));
@@ -97,6 +101,7 @@ impl Flows {
             wants_streams,
             holders: Holders::default(),
             outer_bytes: 0,
+            taken_over,
         }
     }
 
@@ -225,6 +230,10 @@ impl Flows {
         let state = &mut self.tables[table.index()];
         let (swap, _) = k.sender();
         let Some(id) = state.flows.find(k.key(), k.hash, likely) else { return Lookup::Unknown };
+        if self.taken_over.is_possible() {
+            self.take_back_for(FlowRef::new(table, id), packet.time.0);
+        }
+        let state = &mut self.tables[table.index()];
         let (header, data) = state.flows.entry_mut(id);
         let timeout_ns = state.layout.timeouts.ns(data);
         let is_over = effects.is_over(FlowRef::new(table, id).in_part(state.part));
@@ -532,6 +541,7 @@ impl Flows {
     /// Moves the last packets of all flows by this many nanoseconds. Timer wheels find the new deadlines by themselves, when
     /// they reach the old ones, or when time goes back.
     pub fn step_clock(&mut self, step_ns: i64) {
+        self.step_taken_over(step_ns);
         for state in &mut self.tables {
             for id in (0..state.flows.ids()).map(FlowId) {
                 if state.flows.is_live(id) {
@@ -668,6 +678,7 @@ impl Flows {
         if removes {
             state.flows.remove(id);
         }
+        self.forget_quiet(table, id);
     }
 
     /// Adds the counters of tables and sequences.

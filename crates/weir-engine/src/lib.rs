@@ -15,6 +15,7 @@
 //! * `matcher`: which questions an item is for.  `delivery`: passes it to the subscriber; `stream_delivery`: streams.
 //! * `effects`: items that wait for the end of a packet.  `settle`: decides them.  `emitted`: events of a packet.
 //!   [`end_event`]: events at the ends of flows.
+//! * [`taken_over`]: connections whose packets the kernel counts.
 //! * `replay_host`: a packet that is read again, for the messages of a flow that ends.
 //! * `change`: changes the program between two bursts.
 //! * [`counters`]: the outcome of every packet; the counters add up.  [`memory`]: memory by its owner.
@@ -65,6 +66,7 @@ mod stream_delivery;
 pub mod subscriber;
 pub mod table;
 mod tables;
+pub mod taken_over;
 mod timeouts;
 pub mod timer;
 mod words;

@@ -379,6 +379,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
                 is_for_others |= all & matcher.other_classes().word(word) != 0;
             });
         }
+        if let Some(found) = connection.filter(|_| self.flows.taken_over.is_possible()) {
+            self.flows.note_quiet(found, &self.delivery.matcher);
+        }
         if let Some(OverFlow { flow, first_packet }) = self.place.reporting {
             if self.flows.take_live(flow, first_packet) {
                 self.flows.record_terms(flow, terms, |_, _| {});

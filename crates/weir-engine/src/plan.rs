@@ -9,8 +9,9 @@ use crate::flow::FlowView;
 use crate::sequence::Policies;
 use crate::sets::{Terms, of_classes};
 use crate::stream::{OverloadParams, StreamParams};
+use crate::taken_over::KernelPlan;
 use crate::words::Words;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use weir_ir::abi::{Program, VERDICT_FLAGS};
 use weir_ir::graph::Table;
 use weir_ir::slot::EngineSlot;
@@ -128,6 +129,8 @@ pub struct Plan {
     pub policies: Arc<Policies>,
     /// Counts the cycles that each stage takes.
     pub timed: bool,
+    /// The connections that the kernel may take over; `None` unless the source is a link.
+    pub kernel: Option<Arc<OnceLock<KernelPlan>>>,
 }
 
 /// The protocol of the connections of a layer that have a port.

@@ -36,6 +36,8 @@ pub(crate) struct TableState {
     pub layout: TableLayout,
     /// The number of the part, if workers share the table; else 0.
     pub part: u8,
+    /// By flow: see [`taken_over`](crate::taken_over). Empty unless the kernel may take over connections.
+    pub quiet: Vec<u8>,
 }
 
 /// Properties that all flows of a table share.
@@ -239,6 +241,7 @@ impl TableState {
             streams: StreamSlots::default(),
             layout: TableLayout::of(table, plan),
             part: 0,
+            quiet: vec![],
         }
     }
 

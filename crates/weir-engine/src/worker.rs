@@ -98,7 +98,7 @@ impl<S: Subscriber> Worker<S> {
         let ended = due.len();
         for Ending { at, flow, first_packet } in due.into_iter().rev() {
             // The last messages of another flow may have ended this one already.
-            if self.flows.take_live(flow, first_packet) {
+            if self.flows.take_live(flow, first_packet) && !self.flows.lives_on(flow, now) {
                 self.delivery.order = Order { burst, phase: Order::ENDED, at, flow: first_packet };
                 self.end_flow(flow, EndReason::Idle);
             }
@@ -177,6 +177,7 @@ impl<S: Subscriber> Worker<S> {
         for _ in 0..ENDING_FLOWS {
             let Some(due) = self.delivery.subscriber.next_report(now) else { return false };
             let Report { packet, question, flow } = due;
+            self.flows.take_back(flow);
             let Some((view, verdict)) = self.flows.live(flow) else { continue };
             let (at, flow_number) = (packet as i64, question as u64);
             self.delivery.order = Order { burst, phase: Order::REPORT, at, flow: flow_number };

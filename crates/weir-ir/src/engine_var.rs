@@ -55,6 +55,8 @@ engine_vars! {
     State = "$state", VarKind::Bits(8), shared;
     /// The letters of the connection's history; the originator's are upper case.
     History = "$history", VarKind::Letters(HISTORY_LETTERS_MAX), shared;
+    /// In flow tables of the kernel: a bit for each letter that the history has; A is bit 0, a is bit 26.
+    Letters = "$letters", VarKind::Bits(64), shared;
     /// The idle timeout in milliseconds, if it depends on the state; else
     /// [`TableDecl::timeout_ms`](crate::graph::TableDecl::timeout_ms) has it.
     TimeoutMs = "$timeout_ms", VarKind::Bits(32), shared;

@@ -21,6 +21,7 @@ pub mod excerpt;
 pub mod fast_path;
 pub mod graph;
 pub mod interpret;
+pub mod kernel_flows;
 pub mod key;
 pub mod lengths;
 pub mod liveness;

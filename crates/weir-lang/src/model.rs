@@ -49,6 +49,8 @@ pub struct Protocol {
     pub admit: Option<Expr>,
     /// Statements that run on every admitted packet, before sequence and states.
     pub prepare: Vec<Stmt>,
+    /// The packets that the kernel may count by itself, and what they change; `None`: no packets.
+    pub steady: Option<Steady>,
     /// Statements that run on an admitted packet if this happens to it: [`Trigger::Retransmission`] or
     /// [`Trigger::OutOfWindow`]; and those that run for each gap, on a packet or at the end of the instance:
     /// [`Trigger::Gap`].
@@ -280,7 +282,22 @@ pub struct Var {
     pub unit: Unit,
     /// The value at the instance's creation, in terms of its first packet; the default is 0.
     pub first: Option<Expr>,
+    /// The text that declares the variable says how steady packets change it.
+    pub of_steady: bool,
 }
+
+/// The packets that change nothing of their instance but the sums of `count`, the place in the sequence, and what the
+/// statements assign.
+#[derive(Debug, Clone, Default)]
+pub struct Steady {
+    /// The conditions, all of which hold for these packets.
+    pub conditions: Vec<Expr>,
+    /// The assignments.
+    pub statements: Vec<Stmt>,
+}
+
+/// The variable of each side that counts the steady packets that the kernel has counted by itself.
+pub const COUNTED: &str = "counted";
 
 /// The meaning of a variable's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -592,6 +609,20 @@ pub enum BinaryOp {
     LogicalAnd,
     /// `or`
     LogicalOr,
+}
+
+impl Expr {
+    /// The conditions of which `and` makes this one.
+    pub fn conjuncts(self) -> Vec<Expr> {
+        match self {
+            Expr::Binary(BinaryOp::LogicalAnd, a, b) => {
+                let mut all = a.conjuncts();
+                all.append(&mut b.conjuncts());
+                all
+            }
+            other => vec![other],
+        }
+    }
 }
 
 impl BinaryOp {

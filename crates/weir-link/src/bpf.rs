@@ -13,16 +13,29 @@ const LOG_BYTES: usize = 64 << 10;
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP_ELEM: libc::c_int = 1;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
+const MAP_DELETE_ELEM: libc::c_int = 3;
 const PROG_LOAD: libc::c_int = 5;
 const PROG_TEST_RUN: libc::c_int = 10;
+const MAP_LOOKUP_AND_DELETE_ELEM: libc::c_int = 21;
 const LINK_CREATE: libc::c_int = 28;
 const LINK_UPDATE: libc::c_int = 29;
 
+const MAP_TYPE_HASH: u32 = 1;
 const MAP_TYPE_PERCPU_ARRAY: u32 = 6;
 const MAP_TYPE_XSKMAP: u32 = 17;
 const ATTACH_XDP: u32 = 37;
 /// The program accepts packets in several pieces.
 const HAS_FRAGMENTS: u32 = 1 << 5;
+
+/// Entries get memory when they are added.
+const NO_PREALLOCATION: u32 = 1;
+
+/// The counts of a [`CountMap`].
+const COUNTS: u32 = 2;
+/// The count of packets that no question needs.
+pub(crate) const UNNEEDED: u32 = 0;
+/// The count of packets that were counted for connections.
+pub(crate) const OF_FLOWS: u32 = 1;
 
 /// Bytes of a count of packets and bytes, for each processor.
 const COUNT_BYTES: u32 = 16;
@@ -146,7 +159,70 @@ impl SocketMap {
     }
 }
 
-/// A count of packets and of bytes, which each processor keeps for itself.
+/// A map whose keys and entries are words of 64 bits.
+#[derive(Debug)]
+pub(crate) struct HashMap {
+    map: OwnedFd,
+    key_words: usize,
+    entry_words: usize,
+}
+
+impl HashMap {
+    /// An empty map, with room for a number of entries.
+    pub fn new([key_words, entry_words]: [usize; 2], entries_max: usize) -> io::Result<Self> {
+        let mut attributes = MapCreate {
+            map_type: MAP_TYPE_HASH,
+            key_bytes: 8 * key_words as u32,
+            value_bytes: 8 * entry_words as u32,
+            entries_max: entries_max as u32,
+            flags: NO_PREALLOCATION,
+        };
+        Ok(Self { map: descriptor(MAP_CREATE, &mut attributes)?, key_words, entry_words })
+    }
+
+    /// The attributes of a call about the entry of a key. `entry` is the address of an entry.
+    fn attributes(&self, key: &[u64], entry: u64) -> MapUpdate {
+        assert_eq!(key.len(), self.key_words);
+        let (map, key) = (self.number() as u32, key.as_ptr().addr() as u64);
+        MapUpdate { map, key, value: entry, ..MapUpdate::default() }
+    }
+
+    /// Adds an entry, or replaces it.
+    pub fn insert(&self, key: &[u64], entry: &[u64]) -> io::Result<()> {
+        assert_eq!(entry.len(), self.entry_words);
+        call(MAP_UPDATE_ELEM, &mut self.attributes(key, entry.as_ptr().addr() as u64)).map(drop)
+    }
+
+    /// Reads an entry.
+    pub fn look_up(&self, key: &[u64], entry: &mut [u64]) -> io::Result<()> {
+        assert_eq!(entry.len(), self.entry_words);
+        // The kernel writes an entry.
+        let place = entry.as_mut_ptr().expose_provenance() as u64;
+        call(MAP_LOOKUP_ELEM, &mut self.attributes(key, place)).map(drop)
+    }
+
+    /// Reads an entry and removes it.
+    pub fn take(&self, key: &[u64], entry: &mut [u64]) -> io::Result<()> {
+        assert_eq!(entry.len(), self.entry_words);
+        let place = entry.as_mut_ptr().expose_provenance() as u64;
+        match call(MAP_LOOKUP_AND_DELETE_ELEM, &mut self.attributes(key, place)) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
+                // Kernels before 5.14 have no such call for this kind of map.
+                self.look_up(key, entry)?;
+                call(MAP_DELETE_ELEM, &mut self.attributes(key, 0)).map(drop)
+            }
+            result => result.map(drop),
+        }
+    }
+
+    /// The number by which programs name the map.
+    pub fn number(&self) -> i32 {
+        self.map.as_raw_fd()
+    }
+}
+
+/// Counts of packets and of bytes, which each processor keeps for itself: of packets that no question needs, and of those
+/// counted for connections.
 #[derive(Debug)]
 pub(crate) struct CountMap {
     map: OwnedFd,
@@ -156,13 +232,13 @@ pub(crate) struct CountMap {
 impl CountMap {
     /// A count of nothing.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { map: map(MAP_TYPE_PERCPU_ARRAY, COUNT_BYTES, 1)?, processors: processors()? })
+        Ok(Self { map: map(MAP_TYPE_PERCPU_ARRAY, COUNT_BYTES, COUNTS)?, processors: processors()? })
     }
 
-    /// The packets and the bytes so far.
-    pub fn read(&self) -> io::Result<[u64; 2]> {
+    /// The packets and the bytes so far, by count.
+    pub fn read(&self, count: u32) -> io::Result<[u64; 2]> {
         let mut all = vec![[0u64; 2]; self.processors];
-        let key = 0u32;
+        let key = count;
         let mut attributes = MapUpdate {
             map: self.number() as u32,
             key: std::ptr::from_ref(&key).addr() as u64,

@@ -9,6 +9,7 @@
 //! * `link_socket`: what all sockets have in common.
 //! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings.
 //! * `sieve`: discards packets in the kernel that no question needs.
+//! * `flow_map`: the connections whose packets the kernel counts.
 //! * `programs`: the programs that the kernel runs, with the filters of the questions; `assembly`: writes them; `bpf`: loads them;
 //!   [`trial`]: runs them on single frames.
 //! * `packet_socket`: a socket of the family AF_PACKET with a ring of version TPACKET_V3; `ring`: the ring's memory.
@@ -25,6 +26,7 @@ mod assembly;
 mod bpf;
 mod clock_watch;
 mod fanout;
+mod flow_map;
 mod interface_states;
 pub mod interfaces;
 mod link_socket;

@@ -1,5 +1,6 @@
 //! The source of packets of one or several interfaces.
 
+use crate::flow_map::FlowMaps;
 use crate::interface_states::InterfaceStates;
 use crate::interfaces;
 use crate::link_socket::{LinkSocket, Target};
@@ -33,7 +34,7 @@ impl Links {
     /// # Errors
     /// If an interface does not exist, or the process may not capture. The message has a remedy.
     pub fn open(names: &[String], options: &LinkOptions, parts: usize) -> Result<Self, SourceError> {
-        let known = Names::default();
+        let (known, flows) = (Names::default(), FlowMaps::default());
         let parts = if options.method == Method::Xdp { 1 } else { parts.max(1) };
         let mut sockets: Vec<Vec<Box<dyn LinkSocket>>> = (0..parts).map(|_| vec![]).collect();
         if let Some(name) = names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1) {
@@ -62,7 +63,8 @@ impl Links {
                         "AF_XDP takes single interfaces: name each of them".to_string(),
                     ));
                 }
-                let queues = xdp_socket::open(&target, options, &known).map_err(|error| fail(&error))?;
+                let queues =
+                    xdp_socket::open(&target, options, &flows, &known).map_err(|error| fail(&error))?;
                 sockets[0].extend(queues.into_iter().map(|socket| Box::new(socket) as Box<dyn LinkSocket>));
                 continue;
             }
@@ -73,7 +75,7 @@ impl Links {
                 PacketSocket::join(&group).map_err(|error| fail(&error))?;
             }
             if target.index != 0 {
-                PacketSocket::add_sieve(&mut group, options).map_err(|error| fail(&error))?;
+                PacketSocket::add_sieve(&mut group, options, &flows).map_err(|error| fail(&error))?;
             }
             sockets.iter_mut().zip(group).for_each(|(list, socket)| list.push(Box::new(socket)));
         }

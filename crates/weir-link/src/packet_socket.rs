@@ -1,6 +1,7 @@
 //! A socket of the family AF_PACKET with a ring of version TPACKET_V3 (`packet(7)`).
 
 use crate::fanout;
+use crate::flow_map::FlowMaps;
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
 use crate::options::{LinkOptions, Note, Notes};
@@ -133,16 +134,16 @@ impl PacketSocket {
     }
 
     /// Adds a sieve to the sockets of an interface: their filters, or on a mirror port a program that drops packets in the driver.
-    pub fn add_sieve(sockets: &mut [Self], options: &LinkOptions) -> io::Result<()> {
+    pub fn add_sieve(sockets: &mut [Self], options: &LinkOptions, flows: &FlowMaps) -> io::Result<()> {
         let [first, ..] = sockets else { return Ok(()) };
         let Target { name, index } = first.target.clone();
         let hardware = InterfaceQuery::new()?.hardware(&name);
         let link = link_of(hardware.unwrap_or(libc::ARPHRD_ETHER));
         let sieve = if options.mirror {
-            Sieve::of_interface((&name, index), link, None, true, &options.notes)?
+            Sieve::of_interface((&name, index), link, None, options, flows)?
         } else {
             let sockets: io::Result<_> = sockets.iter().map(|socket| socket.socket.duplicate()).collect();
-            Sieve::of_sockets(&name, link, sockets?, &options.notes)
+            Sieve::of_sockets(&name, link, sockets?, options, flows)
         };
         for (number, socket) in sockets.iter_mut().enumerate() {
             socket.sieve = Some(Arc::clone(&sieve));
@@ -255,14 +256,10 @@ impl LinkSocket for PacketSocket {
             self.stats.set(stats);
         }
         let sieve = self.sieve.as_ref().filter(|_| self.is_first);
-        let [filtered, filtered_bytes] = sieve.map(|sieve| sieve.discarded()).unwrap_or_default();
-        SourceStats {
-            received: stats.received.saturating_sub(self.repeated) + filtered,
-            filtered,
-            filtered_bytes,
-            invalid: self.invalid,
-            ..stats
-        }
+        let mut all = sieve.map(|sieve| sieve.discarded()).unwrap_or_default();
+        let received = stats.received.saturating_sub(self.repeated);
+        all.add(SourceStats { received, invalid: self.invalid, ..stats });
+        all
     }
 
     fn fill(&mut self, burst: &mut Burst) -> io::Result<bool> {

@@ -7,8 +7,9 @@ use crate::assembly::{
     Assembly, DIFFERENT, EQUAL, FRAME_LENGTH, GREATER, LESS, LOAD_BYTES, LOOKUP, Label, MAKE_META, REDIRECT,
     TIME,
 };
-use crate::bpf::{CountMap, ScratchMap, SocketMap};
-use weir_packet::bpf::code::{DOUBLE, HALF, STACK, WORD};
+use crate::bpf::{CountMap, OF_FLOWS, ScratchMap, SocketMap, UNNEEDED};
+use crate::flow_map::FlowMap;
+use weir_packet::bpf::code::{DOUBLE, HALF, LOAD_NUMBER, STACK, WORD};
 use weir_packet::{BpfInstruction, KernelFilter};
 
 /// Bytes in front of each packet: a mark, and the time.
@@ -48,30 +49,49 @@ pub(crate) struct Fate<'a> {
     pub drops: bool,
 }
 
+/// Writes a filter, with the map of the connections that it takes over.
+fn filter(all: &mut Assembly, filter: &[BpfInstruction], flows: Option<&FlowMap>) {
+    let is_map = |one: &BpfInstruction| {
+        one.registers >> 4 == KernelFilter::IS_MAP
+            && one.code == LOAD_NUMBER
+            && one.number == KernelFilter::FLOWS
+    };
+    let number = flows.map_or(KernelFilter::FLOWS, FlowMap::number);
+    let filter: Vec<BpfInstruction> =
+        filter.iter().map(|&one| if is_map(&one) { BpfInstruction { number, ..one } } else { one }).collect();
+    all.filter(&filter);
+}
+
 /// A program of XDP. `counts` counts the packets that no question needs.
 pub(crate) fn for_interface(
     fate: Fate<'_>,
-    filter: Option<&KernelFilter>,
+    of_questions: Option<&KernelFilter>,
     counts: &CountMap,
+    flows: Option<&FlowMap>,
 ) -> Vec<BpfInstruction> {
     let mut all = Assembly::default();
     all.copy(9, 1);
-    let unneeded = all.label();
-    if let Some(filter) = filter {
+    let [unneeded, of_flow, discarded] = [(); 3].map(|()| all.label());
+    if let Some(of_questions) = of_questions {
         all.call(FRAME_LENGTH);
         all.copy(6, 0);
         all.load(WORD, 7, 9, DATA);
         all.load(WORD, 8, 9, DATA_END);
-        all.filter(&filter.frame);
-        all.jump_if(EQUAL, 0, 0, unneeded);
+        filter(&mut all, &of_questions.frame, flows);
+        all.jump_if(EQUAL, 0, KernelFilter::UNNEEDED, unneeded);
+        all.jump_if(EQUAL, 0, KernelFilter::COUNTED, of_flow);
     }
     match fate.sockets {
         Some((sockets, mark)) => redirect(&mut all, sockets, mark),
         None => verdict(&mut all, XDP_PASS),
     }
-    if filter.is_some() {
+    if of_questions.is_some() {
+        all.place(of_flow);
+        count(&mut all, counts, OF_FLOWS);
+        all.jump(discarded);
         all.place(unneeded);
-        count(&mut all, counts);
+        count(&mut all, counts, UNNEEDED);
+        all.place(discarded);
         verdict(&mut all, if fate.drops { XDP_DROP } else { XDP_PASS });
     }
     all.finish()
@@ -108,9 +128,9 @@ fn redirect(all: &mut Assembly, sockets: &SocketMap, mark: u64) {
     all.exit();
 }
 
-/// Looks up the only entry of a map. Register 0 points to it, or is 0.
-fn look_up(all: &mut Assembly, map: i32) {
-    all.set(1, 0);
+/// Looks up an entry of a map. Register 0 points to it, or is 0.
+fn look_up(all: &mut Assembly, map: i32, entry: u32) {
+    all.set(1, entry as i32);
     all.store(WORD, STACK, -4, 1);
     all.copy(2, STACK);
     all.add(2, -4);
@@ -119,9 +139,9 @@ fn look_up(all: &mut Assembly, map: i32) {
 }
 
 /// Counts a packet and its bytes.
-fn count(all: &mut Assembly, counts: &CountMap) {
+fn count(all: &mut Assembly, counts: &CountMap, which: u32) {
     let uncounted = all.label();
-    look_up(all, counts.number());
+    look_up(all, counts.number(), which);
     all.jump_if(EQUAL, 0, 0, uncounted);
     all.load(DOUBLE, 1, 0, 0);
     all.add(1, 1);
@@ -135,15 +155,16 @@ fn count(all: &mut Assembly, counts: &CountMap) {
 /// The program of a socket's filter. The socket receives the packets that a question needs; the others are discarded, and `counts`
 /// counts them.
 pub(crate) fn for_socket(
-    filter: &KernelFilter,
+    of_questions: &KernelFilter,
     scratch: &ScratchMap,
     counts: &CountMap,
+    flows: Option<&FlowMap>,
 ) -> Vec<BpfInstruction> {
     let mut all = Assembly::default();
-    let [needed, unneeded, whole, copied] = [(); 4].map(|()| all.label());
+    let [needed, unneeded, of_flow, discarded, whole, copied] = [(); 6].map(|()| all.label());
     all.copy(9, 1);
     all.load(WORD, 6, 9, LENGTH);
-    look_up(&mut all, scratch.number());
+    look_up(&mut all, scratch.number(), 0);
     all.jump_if(EQUAL, 0, 0, needed);
     all.copy(7, 0);
     all.load(WORD, 1, 9, VLAN_PRESENT);
@@ -175,12 +196,17 @@ pub(crate) fn for_socket(
     all.copy(3, 7);
     load_bytes(&mut all, needed);
     all.place(copied);
-    all.filter(&filter.copy);
-    all.jump_if(EQUAL, 0, 0, unneeded);
+    filter(&mut all, &of_questions.copy, flows);
+    all.jump_if(EQUAL, 0, KernelFilter::UNNEEDED, unneeded);
+    all.jump_if(EQUAL, 0, KernelFilter::COUNTED, of_flow);
     all.place(needed);
     verdict(&mut all, WHOLE_PACKET);
+    all.place(of_flow);
+    count(&mut all, counts, OF_FLOWS);
+    all.jump(discarded);
     all.place(unneeded);
-    count(&mut all, counts);
+    count(&mut all, counts, UNNEEDED);
+    all.place(discarded);
     verdict(&mut all, 0);
     all.finish()
 }

@@ -4,14 +4,15 @@
 //! The kernel takes milliseconds to verify a simple filter, and up to a second for an exact one. A thread of its own loads filters;
 //! everything passes until the first one is in place.
 
-use crate::bpf::{Attachment, CountMap, Program, ProgramKind, ScratchMap, SocketMap};
-use crate::options::{Note, Notes};
+use crate::bpf::{Attachment, CountMap, OF_FLOWS, Program, ProgramKind, ScratchMap, SocketMap, UNNEEDED};
+use crate::flow_map::{FlowMap, FlowMaps};
+use crate::options::{LinkOptions, Note, Notes};
 use crate::programs::{Fate, for_interface, for_socket};
 use crate::system::Socket;
 use libc::SOL_SOCKET;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_packet::{BpfInstruction, KernelFilter, KernelFilters, LinkType};
+use weir_packet::{BpfInstruction, KernelFilter, KernelFilters, KernelFlows, LinkType, SourceStats};
 
 /// The sieve of an interface.
 #[derive(Debug)]
@@ -21,6 +22,9 @@ pub(crate) struct Sieve {
     place: Place,
     state: Mutex<State>,
     notes: Notes,
+    /// `None` if the times of packets are not those of the kernel: the engine could then not tell which packets were on their
+    /// way when the kernel took a connection over.
+    flows: Option<FlowMaps>,
 }
 
 /// Where the filter runs.
@@ -46,8 +50,14 @@ struct State {
 
 impl Sieve {
     /// A sieve of all sockets of an interface, which lets everything pass.
-    pub fn of_sockets(name: &str, link: LinkType, sockets: Vec<Socket>, notes: &Notes) -> Arc<Self> {
-        Self::new(name, link, Place::Sockets(sockets), State::default(), notes)
+    pub fn of_sockets(
+        name: &str,
+        link: LinkType,
+        sockets: Vec<Socket>,
+        options: &LinkOptions,
+        flows: &FlowMaps,
+    ) -> Arc<Self> {
+        Self::new(name, link, Place::Sockets(sockets), State::default(), (options, flows))
     }
 
     /// Attaches a program to an interface, which lets everything pass: to the sockets of AF_XDP, or else to the machine.
@@ -55,20 +65,27 @@ impl Sieve {
         (name, interface): (&str, u32),
         link: LinkType,
         sockets: Option<(SocketMap, u64)>,
-        drops: bool,
-        notes: &Notes,
+        options: &LinkOptions,
+        flows: &FlowMaps,
     ) -> io::Result<Arc<Self>> {
         let counts = Arc::new(CountMap::new()?);
-        let place = Place::Interface { sockets, drops };
-        let program = Program::load(ProgramKind::Xdp, &place.program(None, &counts))?;
+        let place = Place::Interface { sockets, drops: options.mirror };
+        let program = Program::load(ProgramKind::Xdp, &place.program(None, &counts, None))?;
         let attachment = Some(program.attach(interface)?);
         let state = State { attachment, counts: Some(counts), ..State::default() };
-        Ok(Self::new(name, link, place, state, notes))
+        Ok(Self::new(name, link, place, state, (options, flows)))
     }
 
-    fn new(name: &str, link: LinkType, place: Place, state: State, notes: &Notes) -> Arc<Self> {
-        let (name, notes) = (name.to_string(), notes.clone());
-        Arc::new(Self { name, link, place, state: Mutex::new(state), notes })
+    fn new(
+        name: &str,
+        link: LinkType,
+        place: Place,
+        state: State,
+        (options, flows): (&LinkOptions, &FlowMaps),
+    ) -> Arc<Self> {
+        let (name, notes) = (name.to_string(), options.notes.clone());
+        let flows = (!options.hardware_time).then(|| flows.clone());
+        Arc::new(Self { name, link, place, state: Mutex::new(state), notes, flows })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -119,7 +136,7 @@ impl Sieve {
                 let (Some(attachment), Some(counts)) = (&state.attachment, &state.counts) else {
                     return Ok(());
                 };
-                attachment.replace(&Program::load(ProgramKind::Xdp, &self.place.program(None, counts))?)
+                attachment.replace(&Program::load(ProgramKind::Xdp, &self.place.program(None, counts, None))?)
             }
         }
     }
@@ -130,15 +147,19 @@ impl Sieve {
     /// If the kernel refuses the first one.
     fn install(&self, filters: &Arc<dyn KernelFilters>) -> io::Result<()> {
         let (counts, scratch) = self.maps()?;
+        let flows = self.flows.as_ref().map(|maps| maps.of(filters)).transpose()?.flatten();
+        let flows = flows.as_ref();
         for number in 0.. {
             let Some(filter) = filters.filter(self.link, number).map_err(io::Error::other)? else { break };
             let loaded = match &self.place {
-                Place::Sockets(_) => {
-                    Program::load(ProgramKind::Socket, &for_socket(&filter, &scratch, &counts))
-                }
-                Place::Interface { .. } => {
-                    Program::load(ProgramKind::Xdp, &self.place.program(Some(&filter), &counts))
-                }
+                Place::Sockets(_) => Program::load(
+                    ProgramKind::Socket,
+                    &for_socket(&filter, &scratch, &counts, flows.map(|map| &**map)),
+                ),
+                Place::Interface { .. } => Program::load(
+                    ProgramKind::Xdp,
+                    &self.place.program(Some(&filter), &counts, flows.map(|map| &**map)),
+                ),
             };
             let program = match loaded {
                 Ok(program) => program,
@@ -157,6 +178,9 @@ impl Sieve {
                 (_, None) => break,
             }
             drop(state);
+            if let Some(flows) = flows {
+                filters.take_over(Arc::clone(flows) as Arc<dyn KernelFlows>);
+            }
             if number == 0 {
                 self.notes.tell(Note::Filtered(self.name.clone()));
             }
@@ -185,10 +209,13 @@ impl Sieve {
         state.attachment = None;
     }
 
-    /// The packets discarded so far, and their bytes.
-    pub fn discarded(&self) -> [u64; 2] {
+    /// The packets discarded so far: those that no question needs, and those counted for connections.
+    pub fn discarded(&self) -> SourceStats {
         let counts = self.state().counts.clone();
-        counts.and_then(|counts| counts.read().ok()).unwrap_or_default()
+        let read = |which| counts.as_ref().and_then(|counts| counts.read(which).ok()).unwrap_or_default();
+        let ([filtered, filtered_bytes], [counted, counted_bytes]) = (read(UNNEEDED), read(OF_FLOWS));
+        let received = filtered + counted;
+        SourceStats { received, filtered, filtered_bytes, counted, counted_bytes, ..SourceStats::default() }
     }
 }
 
@@ -202,7 +229,12 @@ fn is_wanted(state: &State, filters: Option<&Arc<dyn KernelFilters>>) -> bool {
 
 impl Place {
     /// The program of an interface.
-    fn program(&self, filter: Option<&KernelFilter>, counts: &CountMap) -> Vec<BpfInstruction> {
+    fn program(
+        &self,
+        filter: Option<&KernelFilter>,
+        counts: &CountMap,
+        flows: Option<&FlowMap>,
+    ) -> Vec<BpfInstruction> {
         let fate = match self {
             Place::Interface { sockets, drops } => {
                 let sockets = sockets.as_ref().map(|(map, mark)| (map, *mark));
@@ -210,6 +242,6 @@ impl Place {
             }
             Place::Sockets(_) => Fate { sockets: None, drops: false },
         };
-        for_interface(fate, filter, counts)
+        for_interface(fate, filter, counts, flows)
     }
 }

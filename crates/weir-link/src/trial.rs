@@ -1,9 +1,13 @@
 //! Runs filters on single frames in the kernel, without an interface (`BPF_PROG_TEST_RUN`): for tests and benchmarks.
 
 use crate::bpf::{CountMap, Program, ProgramKind, ScratchMap};
+use crate::flow_map::FlowMap;
 use crate::programs::{Fate, for_interface, for_socket};
 use std::io;
-use weir_packet::KernelFilter;
+use std::sync::Arc;
+#[cfg(doc)]
+use weir_packet::KernelFilters;
+use weir_packet::{KernelFilter, KernelFlows};
 
 /// The result of XDP for packets that a question needs.
 const XDP_PASS: u32 = 2;
@@ -13,27 +17,31 @@ const XDP_PASS: u32 = 2;
 pub struct Trial {
     program: Program,
     needed: u32,
+    flows: Option<Arc<FlowMap>>,
 }
 
 impl Trial {
-    /// Loads a filter as a program of XDP.
+    /// Loads a filter as a program of XDP. `flow_words`: those of the table of connections that the filter takes over
+    /// ([`KernelFilters::flow_words`]), which is empty.
     ///
     /// # Errors
     /// If the process lacks the right, or the kernel refuses the program, with the reason.
-    pub fn of_interface(filter: &KernelFilter) -> io::Result<Self> {
-        let counts = CountMap::new()?;
-        let program = for_interface(Fate { sockets: None, drops: true }, Some(filter), &counts);
-        Ok(Self { program: Program::load(ProgramKind::Xdp, &program)?, needed: XDP_PASS })
+    pub fn of_interface(filter: &KernelFilter, flow_words: Option<[usize; 3]>) -> io::Result<Self> {
+        let (counts, flows) = (CountMap::new()?, flow_map(flow_words)?);
+        let fate = Fate { sockets: None, drops: true };
+        let program = for_interface(fate, Some(filter), &counts, flows.as_deref());
+        Ok(Self { program: Program::load(ProgramKind::Xdp, &program)?, needed: XDP_PASS, flows })
     }
 
     /// Loads a filter as a socket filter.
     ///
     /// # Errors
     /// As [`of_interface`](Self::of_interface).
-    pub fn of_socket(filter: &KernelFilter) -> io::Result<Self> {
+    pub fn of_socket(filter: &KernelFilter, flow_words: Option<[usize; 3]>) -> io::Result<Self> {
         let (scratch, counts) = (ScratchMap::new()?, CountMap::new()?);
-        let program = for_socket(filter, &scratch, &counts);
-        Ok(Self { program: Program::load(ProgramKind::Frames, &program)?, needed: i32::MAX as u32 })
+        let flows = flow_map(flow_words)?;
+        let program = for_socket(filter, &scratch, &counts, flows.as_deref());
+        Ok(Self { program: Program::load(ProgramKind::Frames, &program)?, needed: i32::MAX as u32, flows })
     }
 
     /// Whether some question needs the frame.
@@ -44,6 +52,11 @@ impl Trial {
         self.program.run(frame, 1).map(|(result, _)| result == self.needed)
     }
 
+    /// The connections that the filter takes over.
+    pub fn flows(&self) -> Option<Arc<dyn KernelFlows>> {
+        self.flows.clone().map(|flows| flows as Arc<dyn KernelFlows>)
+    }
+
     /// Nanoseconds for a frame, over `repeat` runs.
     ///
     /// # Errors
@@ -51,4 +64,9 @@ impl Trial {
     pub fn nanoseconds(&self, frame: &[u8], repeat: u32) -> io::Result<u32> {
         self.program.run(frame, repeat).map(|(_, nanoseconds)| nanoseconds)
     }
+}
+
+/// An empty table of connections with these words.
+fn flow_map(words: Option<[usize; 3]>) -> io::Result<Option<Arc<FlowMap>>> {
+    Ok(words.map(FlowMap::new).transpose()?.map(Arc::new))
 }

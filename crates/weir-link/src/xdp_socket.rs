@@ -4,6 +4,7 @@
 //! receive them. The network card may write packets into the socket's memory itself (zero copy), or the kernel copies them.
 
 use crate::bpf::SocketMap;
+use crate::flow_map::FlowMaps;
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
 use crate::options::{LinkOptions, Note, Notes};
@@ -52,7 +53,12 @@ pub(crate) struct XdpSocket {
 }
 
 /// Opens a socket on each queue of an interface, and attaches the program that gives them the packets.
-pub(crate) fn open(target: &Target, options: &LinkOptions, names: &Names) -> io::Result<Vec<XdpSocket>> {
+pub(crate) fn open(
+    target: &Target,
+    options: &LinkOptions,
+    flows: &FlowMaps,
+    names: &Names,
+) -> io::Result<Vec<XdpSocket>> {
     let asks = InterfaceQuery::new()?;
     let queues = asks.queues(&target.name).unwrap_or(1);
     let link = link_of(asks.hardware(&target.name).unwrap_or(libc::ARPHRD_ETHER));
@@ -69,7 +75,7 @@ pub(crate) fn open(target: &Target, options: &LinkOptions, names: &Names) -> io:
     }
     modes.dedup();
     let place = (target.name.as_str(), target.index);
-    let sieve = Sieve::of_interface(place, link, Some((sockets, mark)), options.mirror, &options.notes)?;
+    let sieve = Sieve::of_interface(place, link, Some((sockets, mark)), options, flows)?;
     let member = options.promiscuous.then(|| promiscuous(target.index)).transpose()?.map(Arc::new);
     for (number, socket) in all.iter_mut().enumerate() {
         socket.sieve = Some(Arc::clone(&sieve));
@@ -227,19 +233,18 @@ impl LinkSocket for XdpSocket {
         };
         let counters = self.socket.get(SOL_XDP, libc::XDP_STATISTICS, none).unwrap_or(none);
         let sieve = self.sieve.as_ref().filter(|_| self.is_first);
-        let [filtered, filtered_bytes] = sieve.map(|sieve| sieve.discarded()).unwrap_or_default();
+        let mut all = sieve.map(|sieve| sieve.discarded()).unwrap_or_default();
         // In copy mode each packet without a buffer counts in both; with zero copy, drivers count attempts to get one.
         let no_buffer = if self.is_zero_copy { 0 } else { counters.rx_fill_ring_empty_descs };
         let lost = SourceStats {
-            received: 0,
-            filtered,
-            filtered_bytes,
             ring_full: counters.rx_ring_full,
             no_buffer,
             refused: counters.rx_dropped.saturating_sub(no_buffer),
             invalid: self.invalid,
+            ..SourceStats::default()
         };
-        SourceStats { received: self.taken + filtered + lost.dropped(), ..lost }
+        all.add(SourceStats { received: self.taken + lost.dropped(), ..lost });
+        all
     }
 
     fn fill(&mut self, burst: &mut Burst) -> io::Result<bool> {

@@ -16,6 +16,8 @@ pub mod code {
     pub const LOAD: u8 = 0x61;
     /// Writes a number to memory.
     pub const STORE: u8 = 0x63;
+    /// Adds a number to one in memory, atomically.
+    pub const ATOMIC: u8 = 0xc3;
     /// A jump, always.
     pub const JUMP: u8 = 0x05;
     /// A call of the kernel.

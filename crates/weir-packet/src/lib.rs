@@ -26,7 +26,7 @@ pub use direction::Direction;
 pub use drop::{DropReason, Drops};
 pub use extras::{ChecksumState, Extras, PacketDirection, PacketExtra, VlanTag};
 pub use fixed_set::FixedSet;
-pub use kernel_filter::{KernelFilter, KernelFilters};
+pub use kernel_filter::{KernelFilter, KernelFilters, KernelFlows, flow_entry};
 pub use link::LinkType;
 pub use readable::{is_hidden, printable, readable};
 pub use record::{Column, RowSink, Value, ValueType};

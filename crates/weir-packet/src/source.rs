@@ -80,6 +80,10 @@ pub struct SourceStats {
     pub filtered: u64,
     /// Bytes of those packets.
     pub filtered_bytes: u64,
+    /// Packets that the kernel counted for connections of which nothing more is wanted, and discarded.
+    pub counted: u64,
+    /// Bytes of those packets.
+    pub counted_bytes: u64,
     /// Packets that found the ring between the kernel and the source full.
     pub ring_full: u64,
     /// Packets for which there was no free memory to receive into.
@@ -96,17 +100,23 @@ impl SourceStats {
         self.received += other.received;
         self.filtered += other.filtered;
         self.filtered_bytes += other.filtered_bytes;
+        self.counted += other.counted;
+        self.counted_bytes += other.counted_bytes;
         self.ring_full += other.ring_full;
         self.no_buffer += other.no_buffer;
         self.refused += other.refused;
         self.invalid += other.invalid;
     }
 
+    /// Packets that the kernel discarded although nothing was lost, and their bytes.
+    pub fn discarded(&self) -> [u64; 2] {
+        [self.filtered + self.counted, self.filtered_bytes + self.counted_bytes]
+    }
+
     /// Packets that the source dropped before a burst could take them, by reason: the name of the counter, its value, and one
     /// sentence about it.
     pub fn losses(&self) -> [(&'static str, u64, &'static str); 4] {
-        let Self { received: _, filtered: _, filtered_bytes: _, ring_full, no_buffer, refused, invalid } =
-            *self;
+        let Self { ring_full, no_buffer, refused, invalid, .. } = *self;
         [
             ("source_ring_full", ring_full, "The ring between the kernel and Weir was full."),
             ("source_no_buffer", no_buffer, "There was no free memory to receive into."),

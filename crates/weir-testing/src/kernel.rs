@@ -36,13 +36,14 @@ pub fn costs(filters: &[&str], frames: &[Vec<u8>]) -> io::Result<Vec<Cost>> {
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Packets };
         let compiled = compiler.compile(&[ask], &options).unwrap_or_else(|wrong| panic!("{wrong}"));
         let filters = compiled.kernel_filters().expect("not every packet is needed");
-        filters.filter(LinkType::ETHERNET, 0).expect("it is expressible").expect("not every packet is needed")
+        let filter = filters.filter(LinkType::ETHERNET, 0).expect("it is expressible");
+        (filter.expect("not every packet is needed"), filters.flow_words())
     });
-    let by_hand = KernelFilter { frame: by_hand(), copy: vec![] };
+    let by_hand = (KernelFilter { frame: by_hand(), copy: vec![] }, None);
     let mut all = vec![];
-    for filter in std::iter::once(by_hand).chain(made) {
+    for (filter, flow_words) in std::iter::once(by_hand).chain(made) {
         let began = Instant::now();
-        let trial = Trial::of_interface(&filter)?;
+        let trial = Trial::of_interface(&filter, flow_words)?;
         all.push((filter.frame.len(), began.elapsed(), trial, vec![vec![]; frames.len()]));
     }
     for _ in 0..MEASUREMENTS {

@@ -68,13 +68,18 @@ pub(crate) fn allocate(code: &Code, order: &[usize]) -> Option<Vec<Location>> {
     let mut by_use: Vec<usize> = (0..uses.len()).filter(|&register| uses[register] > 0).collect();
     by_use.sort_by_key(|&register| std::cmp::Reverse(uses[register]));
     let mut locations: Vec<Option<Location>> = vec![None; uses.len()];
-    let slots = (8..=STACK_BYTES).step_by(8).map(Location::Stack);
+    let first = 8 + code.flows.stack_bytes();
+    let slots = (first..=STACK_BYTES).step_by(8).map(Location::Stack);
     let all: Vec<Location> = MACHINE.into_iter().map(Location::Machine).chain(slots).collect();
     for register in by_use {
         let taken: Vec<Location> =
             conflicts.of_register(register).filter_map(|other| locations[other]).collect();
         let hinted = hints[register].iter().filter_map(|other| locations[other.index()]);
-        let free = hinted.chain(all.iter().copied()).find(|location| !taken.contains(location));
+        let survives = |location: &Location| {
+            !conflicts.crosses_calls[register] || matches!(location, Location::Stack(_))
+        };
+        let all = hinted.chain(all.iter().copied()).filter(survives);
+        let free = all.into_iter().find(|location| !taken.contains(location));
         locations[register] = Some(free?);
     }
     Some(locations.into_iter().map(|location| location.unwrap_or(Location::Machine(MACHINE[0]))).collect())
@@ -84,16 +89,22 @@ pub(crate) fn allocate(code: &Code, order: &[usize]) -> Option<Vec<Location>> {
 struct Conflicts {
     count: usize,
     bits: Vec<u64>,
+    /// By register: its value is needed after a call of the kernel.
+    crosses_calls: Vec<bool>,
 }
 
 impl Conflicts {
     fn of(code: &Code, order: &[usize]) -> Self {
         let count = code.registers as usize;
-        let mut all = Self { count, bits: vec![0; (count * count).div_ceil(64)] };
+        let bits = vec![0; (count * count).div_ceil(64)];
+        let mut all = Self { count, bits, crosses_calls: vec![false; count] };
         let live = live_at_starts(code, order);
         for &part in order {
             let mut now = live_after(&code.parts[part], &live);
             for step in code.parts[part].steps.iter().rev() {
+                if step.calls() {
+                    now.iter().for_each(|register| all.crosses_calls[register.index()] = true);
+                }
                 // What is written at the same time conflicts, too.
                 let mut written = vec![];
                 step.for_each_write(|register| written.push(register));
@@ -151,7 +162,8 @@ fn hints(code: &Code, order: &[usize]) -> Vec<Vec<Register>> {
             match step {
                 Step::Copy(copies) => copies.iter().for_each(|(to, from)| add(*to, from.register())),
                 Step::Compute { to, a, .. } => add(*to, a.register()),
-                Step::Load { .. } | Step::Point { .. } => {}
+                Step::Load { .. } | Step::Point { .. } | Step::Find { .. } | Step::Read { .. } => {}
+                Step::Side(_) | Step::Pend { .. } => {}
             }
         }
     }

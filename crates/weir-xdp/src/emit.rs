@@ -1,12 +1,17 @@
 //! Writes code as instructions of eBPF (RFC 9669).
 
 use crate::allocate::{Location, allocate, order};
-use crate::code::{Arithmetic, Base, Code, Condition, Goal, Operand, Part, Register, Step, Test};
-use crate::select::Unfit;
-use weir_packet::BpfInstruction;
-use weir_packet::bpf::code::{
-    BY_REGISTER, BYTE, COMPUTE, DOUBLE, HALF, JUMP, LOAD, LOAD_NUMBER, MOVE, STACK, STORE, SWAP, WORD,
+use crate::code::{
+    Arithmetic, Base, Code, Condition, FLOW_AT, Goal, Operand, Part, Pending, Register, SIDE_AT, Step,
+    TABLE_AT, Test,
 };
+use crate::select::Unfit;
+use weir_ir::kernel_flows::{LAST_TIME, STATE};
+use weir_packet::bpf::code::{
+    ATOMIC, BY_REGISTER, BYTE, CALL, COMPUTE, DOUBLE, HALF, JUMP, LOAD, LOAD_NUMBER, MOVE, STACK, STORE,
+    SWAP, WORD,
+};
+use weir_packet::{BpfInstruction, KernelFilter};
 
 /// Registers for single instructions.
 const SCRATCH: [u8; 2] = [0, 1];
@@ -16,6 +21,10 @@ const LENGTH: u8 = 6;
 const FRAME: u8 = 7;
 /// Behind the last byte of the frame's first piece.
 const FRAME_END: u8 = 8;
+/// `bpf_map_lookup_elem`.
+const LOOKUP: i32 = 1;
+/// `bpf_ktime_get_ns`.
+const TIME: i32 = 5;
 /// Instructions of a program at most. The kernel's own limit is the number that its verifier visits.
 const INSTRUCTIONS_MAX: usize = 30_000;
 
@@ -24,10 +33,14 @@ pub(crate) fn emit(code: &Code) -> Result<Vec<BpfInstruction>, Unfit> {
     let order = order(&code.parts);
     let locations = allocate(code, &order).ok_or(Unfit("more values than the stack has room for"))?;
     let mut emit = Emit { locations, code, all: vec![], starts: vec![None; code.parts.len()], jumps: vec![] };
+    if !code.flows.tables.is_empty() {
+        emit.push(MOVE, SCRATCH[0], 0, 0, 0);
+        emit.push(STORE | DOUBLE, STACK, SCRATCH[0], -FLOW_AT, 0);
+    }
     for (at, &part) in order.iter().enumerate() {
         emit.part(part, order.get(at + 1).copied());
     }
-    emit.ends();
+    emit.ends()?;
     if emit.all.len() > INSTRUCTIONS_MAX {
         return Err(Unfit("too many instructions"));
     }
@@ -153,6 +166,25 @@ impl Emit<'_> {
                 self.settle(*to, SCRATCH[0]);
             }
             Step::Copy(copies) => self.copies(copies),
+            Step::Find { table, key } => self.find(*table, key),
+            Step::Read { to, word, side } => {
+                self.push(LOAD | DOUBLE, SCRATCH[0], STACK, -FLOW_AT, 0);
+                if let Some(side) = side {
+                    self.fetch(SCRATCH[1], *side);
+                    self.side_words(SCRATCH[0], SCRATCH[1]);
+                }
+                let target = self.target(*to);
+                self.push(LOAD | DOUBLE, target, SCRATCH[0], 8 * *word as i16, 0);
+                self.settle(*to, target);
+            }
+            Step::Side(side) => {
+                let from = self.held(*side, SCRATCH[0]);
+                self.push(STORE | DOUBLE, STACK, from, -SIDE_AT, 0);
+            }
+            Step::Pend { pending, number } => {
+                let (from, at) = (self.held(*number, SCRATCH[0]), self.code.flows.pending_at(*pending));
+                self.push(STORE | DOUBLE, STACK, from, -at, 0);
+            }
         }
     }
 
@@ -248,21 +280,112 @@ impl Emit<'_> {
         }
     }
 
-    /// Writes the two verdicts, if anything leads to them.
-    fn ends(&mut self) {
+    /// Adds the distance of a side's words, 0 or 8 bytes, to a pointer.
+    fn side_words(&mut self, pointer: u8, side: u8) {
+        self.push(COMPUTE | Arithmetic::And as u8, side, 0, 0, 1);
+        self.push(COMPUTE | Arithmetic::Shl as u8, side, 0, 0, 3);
+        self.push(COMPUTE | BY_REGISTER, pointer, side, 0, 0);
+    }
+
+    /// Looks up the entry of a flow. The packet is needed unless there is one that is not open.
+    fn find(&mut self, table: usize, key: &[Operand]) {
+        let needed = Goal::End(true);
+        let flows = &self.code.flows;
+        let (layer, key_at, key_words) = (flows.tables[table].0, flows.key_at(), flows.key_words);
+        let first = key_at + 8 * (key_words as i16 - 1);
+        self.push(LOAD | DOUBLE, SCRATCH[0], STACK, -FLOW_AT, 0);
+        self.jump(Condition::Different, SCRATCH[0], None, 0, needed);
+        let words = [Operand::Number(layer)].into_iter().chain(key.iter().copied());
+        let padding = std::iter::repeat(Operand::Number(0));
+        for (at, word) in words.chain(padding).take(key_words).enumerate() {
+            let from = self.held(word, SCRATCH[0]);
+            self.push(STORE | DOUBLE, STACK, from, -(first - 8 * at as i16), 0);
+        }
+        self.push(LOAD_NUMBER, 1, KernelFilter::IS_MAP, 0, KernelFilter::FLOWS);
+        self.push(0, 0, 0, 0, 0);
+        self.push(MOVE | BY_REGISTER, 2, STACK, 0, 0);
+        self.push(COMPUTE, 2, 0, 0, -i32::from(first));
+        self.push(CALL, 0, 0, 0, LOOKUP);
+        self.jump(Condition::Equal, 0, None, 0, needed);
+        self.push(LOAD | DOUBLE, SCRATCH[1], 0, 8 * STATE as i16, 0);
+        self.jump(Condition::Different, SCRATCH[1], None, 0, needed);
+        self.push(STORE | DOUBLE, STACK, 0, -FLOW_AT, 0);
+        self.push(MOVE, SCRATCH[1], 0, 0, table as i32);
+        self.push(STORE | DOUBLE, STACK, SCRATCH[1], -TABLE_AT, 0);
+    }
+
+    /// Writes what the flow's entry gets: the time, and the numbers that wait.
+    fn commit(&mut self) {
+        self.push(CALL, 0, 0, 0, TIME);
+        self.push(LOAD | DOUBLE, 1, STACK, -FLOW_AT, 0);
+        self.push(STORE | DOUBLE, 1, 0, 8 * LAST_TIME as i16, 0);
+        let tables = self.code.flows.tables.clone();
+        if tables.iter().all(|(_, pending)| pending.is_empty()) {
+            return;
+        }
+        self.push(LOAD | DOUBLE, 2, STACK, -SIDE_AT, 0);
+        self.push(MOVE | BY_REGISTER, 3, 1, 0, 0);
+        self.side_words(3, 2);
+        self.push(LOAD | DOUBLE, 2, STACK, -TABLE_AT, 0);
+        let mut ends = vec![];
+        for (number, (_, pending)) in tables.iter().enumerate() {
+            let skip = self.all.len();
+            self.push(JUMP | Condition::Different as u8, 2, 0, 0, number as i32);
+            for (at, Pending { word, is_sum, each_side }) in pending.iter().enumerate() {
+                let (base, place) = (if *each_side { 3 } else { 1 }, 8 * *word as i16);
+                self.push(LOAD | DOUBLE, 4, STACK, -self.code.flows.pending_at(at), 0);
+                let code = if *is_sum { ATOMIC | DOUBLE } else { STORE | DOUBLE };
+                self.push(code, base, 4, place, 0);
+            }
+            ends.push(self.all.len());
+            self.push(JUMP, 0, 0, 0, 0);
+            self.all[skip].offset = (self.all.len() - skip - 1) as i16;
+        }
+        for end in ends {
+            self.all[end].offset = (self.all.len() - end - 1) as i16;
+        }
+    }
+
+    /// Writes the verdicts, if anything leads to them.
+    fn ends(&mut self) -> Result<(), Unfit> {
+        let has_flows = !self.code.flows.tables.is_empty();
         let is_goal = |emit: &Self, verdict| emit.jumps.iter().any(|(_, goal)| *goal == Goal::End(verdict));
         let (needed, not) = (is_goal(self, true), is_goal(self, false));
-        let mut places = [None; 2];
+        let (mut places, mut exits) = ([None; 2], vec![]);
+        let mut verdict = |emit: &mut Self, number| {
+            emit.push(MOVE, 0, 0, 0, number);
+            exits.push(emit.all.len());
+            emit.push(JUMP, 0, 0, 0, 0);
+        };
         if not {
             places[0] = Some(self.all.len());
-            self.push(MOVE, 0, 0, 0, 0);
-            if needed {
-                self.push(JUMP, 0, 0, 1, 0);
+            if has_flows {
+                self.push(LOAD | DOUBLE, 0, STACK, -FLOW_AT, 0);
+                let no_flow = self.all.len();
+                self.push(JUMP | Condition::Equal as u8, 0, 0, 0, 0);
+                self.commit();
+                verdict(self, KernelFilter::COUNTED);
+                self.all[no_flow].offset = (self.all.len() - no_flow - 1) as i16;
             }
+            verdict(self, KernelFilter::UNNEEDED);
         }
         if needed {
             places[1] = Some(self.all.len());
-            self.push(MOVE, 0, 0, 0, 1);
+            if has_flows {
+                // All packets of the connection are for the engine from now on.
+                self.push(LOAD | DOUBLE, 1, STACK, -FLOW_AT, 0);
+                self.push(JUMP | Condition::Equal as u8, 1, 0, 2, 0);
+                self.push(MOVE, 0, 0, 0, 1);
+                self.push(STORE | DOUBLE, 1, 0, 8 * STATE as i16, 0);
+            }
+            verdict(self, KernelFilter::NEEDED);
+        }
+        // The last verdict needs no jump to the end.
+        if exits.pop().is_some() {
+            self.all.pop();
+        }
+        for exit in exits {
+            self.all[exit].offset = (self.all.len() - exit - 1) as i16;
         }
         for (at, goal) in std::mem::take(&mut self.jumps) {
             let to = match goal {
@@ -272,5 +395,6 @@ impl Emit<'_> {
             let to = to.expect("what is a goal is written");
             self.all[at].offset = (to as i64 - at as i64 - 1) as i16;
         }
+        Ok(())
     }
 }

@@ -18,13 +18,20 @@ pub use select::Place;
 pub use sink::sink;
 
 use weir_ir::graph::Graph;
+use weir_ir::kernel_flows::KernelLayout;
 use weir_packet::BpfInstruction;
 
-/// Translates a graph that [`sink`] has made. A loop runs at most `turns` times, then the packet is passed.
+/// Translates a graph that [`sink`] has made. A loop runs at most `turns` times, then the packet is passed. `layout`: the
+/// entries of the flows of the graph.
 ///
 /// # Errors
 /// What the graph has that eBPF cannot express, as part of a sentence.
-pub fn translate(sunk: &Graph, place: Place, turns: u32) -> Result<Vec<BpfInstruction>, &'static str> {
-    let code = select::select(sunk, place, turns).map_err(|unfit| unfit.0)?;
+pub fn translate(
+    sunk: &Graph,
+    place: Place,
+    turns: u32,
+    layout: &KernelLayout,
+) -> Result<Vec<BpfInstruction>, &'static str> {
+    let code = select::select(sunk, place, turns, layout).map_err(|unfit| unfit.0)?;
     emit::emit(&code).map_err(|unfit| unfit.0)
 }

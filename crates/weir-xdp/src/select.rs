@@ -9,12 +9,18 @@
 //! One counter counts the iterations of all loops: with a counter for each loop, the paths that the verifier tells apart would be
 //! too many. A packet is passed once the counter may exceed the bound of a loop, or of the program.
 //!
+//! A flow that the kernel has taken over is found at most once for each packet. Numbers that its entry gets wait until the verdict
+//! is known.
+//!
 //! All buffers begin with the frame, and a buffer is its length.
 
-use crate::code::{Arithmetic, Base, Code, Condition, Goal, Operand, Part, Register, Step, Test};
+use crate::code::{
+    Arithmetic, Base, Code, Condition, FlowCode, Goal, Operand, Part, Pending, Register, Step, Test,
+};
 use std::collections::HashMap;
 use weir_ir::dominators::ControlFlow;
-use weir_ir::graph::{BinaryOp, Block, CompareOp, Graph, Meta, Op, Target, Terminator, Value};
+use weir_ir::graph::{BinaryOp, Block, CompareOp, Graph, Meta, Op, Target, Terminator, Value, Var};
+use weir_ir::kernel_flows::{KernelLayout, KernelTable, Role, SWAP, addend};
 use weir_ir::range::Ranges;
 use weir_packet::KernelFilter;
 
@@ -43,12 +49,24 @@ pub enum Place {
 pub(crate) struct Unfit(pub &'static str);
 
 /// Translates a graph. Packets that need more than `turns` iterations of loops are passed.
-pub(crate) fn select(graph: &Graph, place: Place, turns: u32) -> Result<Code, Unfit> {
+pub(crate) fn select(graph: &Graph, place: Place, turns: u32, layout: &KernelLayout) -> Result<Code, Unfit> {
     let flow = ControlFlow::of(graph);
     let ranges = Ranges::of(graph, &flow);
-    let mut select = Select::new(graph, &flow, &ranges, place, turns);
+    let mut select = Select::new(graph, (&flow, &ranges), place, turns, layout);
     select.run()?;
-    Ok(Code { parts: select.parts, registers: select.registers })
+    let flows = if select.finds { flow_code(layout) } else { FlowCode::default() };
+    Ok(Code { parts: select.parts, registers: select.registers, flows })
+}
+
+/// What entries of flows get.
+fn flow_code(layout: &KernelLayout) -> FlowCode {
+    let pending = |table: &KernelTable| {
+        let vars = table.vars.iter().filter(|var| var.role != Role::Read);
+        vars.map(|var| Pending { word: var.word, is_sum: var.role == Role::Sum, each_side: var.each_side })
+            .collect()
+    };
+    let tables = layout.tables.iter().map(|table| (table.layer, pending(table))).collect();
+    FlowCode { tables, key_words: layout.key_words }
 }
 
 struct Select<'a> {
@@ -73,10 +91,21 @@ struct Select<'a> {
     /// The part that is being filled.
     at: usize,
     block: Block,
+    layout: &'a KernelLayout,
+    /// The program looks up flows.
+    finds: bool,
+    /// By flow: the number of its table in the layout, and whether the packet is the responder's.
+    flows: HashMap<Value, (usize, Value)>,
 }
 
 impl<'a> Select<'a> {
-    fn new(graph: &'a Graph, flow: &'a ControlFlow, ranges: &'a Ranges, place: Place, turns: u32) -> Self {
+    fn new(
+        graph: &'a Graph,
+        (flow, ranges): (&'a ControlFlow, &'a Ranges),
+        place: Place,
+        turns: u32,
+        layout: &'a KernelLayout,
+    ) -> Self {
         let mut definitions = vec![None; graph.values.len()];
         let mut uses = vec![0; graph.values.len()];
         for &block in flow.order() {
@@ -104,6 +133,9 @@ impl<'a> Select<'a> {
             made: None,
             at: 0,
             block: graph.entry,
+            layout,
+            finds: false,
+            flows: HashMap::new(),
         }
     }
 
@@ -150,6 +182,10 @@ impl<'a> Select<'a> {
     fn block(&mut self) -> Result<(), Unfit> {
         let data = self.graph.block(self.block);
         for inst in &data.insts {
+            if let Op::Set { flow, var, side, value } = &inst.op {
+                self.pend(*flow, *var, *side, *value)?;
+                continue;
+            }
             let result = inst.results[0];
             if self.uses[result.index()] == 0 || self.is_fused(result) {
                 continue;
@@ -217,6 +253,14 @@ impl<'a> Select<'a> {
             }
             Op::Load { format, buf, offset, displacement } => {
                 self.load(result, *buf, format.width.bytes(), format.little, (*offset, *displacement));
+            }
+            Op::Get { flow, var, side } => {
+                let (table, _) = *self.flows.get(flow).ok_or(Unfit("a flow that may be another one"))?;
+                let name = &self.graph.vars[var.index()].name;
+                let var = self.layout.tables[table].var(name).ok_or(Unfit("a variable of no entry"))?;
+                let (word, to) = (var.word, self.register_of(result));
+                let side = side.map(|side| self.operand(side));
+                self.step(Step::Read { to, word, side });
             }
             Op::Member { set, high, low } => {
                 let ranges = self.graph.sets[set.index()].clone();
@@ -563,10 +607,57 @@ impl<'a> Select<'a> {
                     self.parts[self.at].next = Goal::End(false);
                 }
             },
-            Terminator::Lookup { .. } | Terminator::Restart | Terminator::Rejoin { .. } => {
-                return Err(Unfit("a flow"));
+            Terminator::Lookup { table, key, swap, then, .. } => {
+                let number = self.layout.tables.iter().position(|known| known.table == *table);
+                let number = number.ok_or(Unfit("a flow of an unknown table"))?;
+                self.find(number, key, *swap, *then);
             }
+            Terminator::Restart | Terminator::Rejoin { .. } => return Err(Unfit("a flow")),
         }
+        Ok(())
+    }
+
+    /// Finds a flow, and goes on in a block with the flow's parameters.
+    fn find(&mut self, table: usize, key: &[Value], swap: Value, then: Block) {
+        self.finds = true;
+        let key = key.iter().map(|&word| self.operand(word)).collect();
+        self.step(Step::Find { table, key });
+        let &[flow, responder, is_new] = &self.graph.block(then).params[..] else { return };
+        self.flows.insert(flow, (table, responder));
+        let (of_originator, to) = (self.register(), self.register_of(responder));
+        self.step(Step::Read { to: of_originator, word: SWAP, side: None });
+        let (a, b) = (self.operand(swap), Operand::Register(of_originator));
+        self.step(Step::Compute { to, op: Arithmetic::Xor, a, b });
+        self.step(Step::Side(Operand::Register(to)));
+        if self.uses[is_new.index()] > 0 {
+            let to = self.register_of(is_new);
+            self.step(Step::Copy(vec![(to, Operand::Number(0))]));
+        }
+        self.parts[self.at].next = Goal::Part(self.starts[then.index()]);
+    }
+
+    /// Lets a number wait for the verdict.
+    fn pend(&mut self, flow: Value, var: Var, side: Option<Value>, value: Value) -> Result<(), Unfit> {
+        let (table, responder) = *self.flows.get(&flow).ok_or(Unfit("a flow that may be another one"))?;
+        if side.is_some_and(|side| side != responder) {
+            return Err(Unfit("a variable of the other side"));
+        }
+        let mut written = self.layout.tables[table].vars.iter().filter(|known| known.role != Role::Read);
+        let name = &self.graph.vars[var.index()].name;
+        let pending = written.position(|known| known.name == *name).ok_or(Unfit("a variable of no entry"))?;
+        let known = self.layout.tables[table].var(name).ok_or(Unfit("a variable of no entry"))?;
+        let value = match known.role {
+            Role::Sum => addend(self.graph, flow, var, value).ok_or(Unfit("a sum that is no sum"))?,
+            _ => value,
+        };
+        let mut number = self.operand(value);
+        if known.role == Role::Value && known.bits < 64 {
+            let to = self.register();
+            let b = Operand::Number((1 << known.bits) - 1);
+            self.step(Step::Compute { to, op: Arithmetic::And, a: number, b });
+            number = Operand::Register(to);
+        }
+        self.step(Step::Pend { pending, number });
         Ok(())
     }
 

@@ -1,16 +1,19 @@
 //! The part of a graph that needs nothing but the packet: whether some question may need the packet.
 //!
-//! That part ends where the graph looks up a flow, emits an event, or does anything else that has an effect: the packet is
-//! needed there. Every packet that ends before any effect, without a term that holds, is not needed.
+//! That part ends where the graph emits an event, looks up a flow of which every packet is needed, or does anything else that
+//! has an effect: the packet is needed there. Every packet that ends before any effect, without a term that holds, is not
+//! needed. What the graph does with connections that the kernel has taken over
+//! ([`kernel_flows`](weir_ir::kernel_flows)) stays: they are the only flows of the kernel.
 
-use weir_ir::graph::{BinaryOp, Block, BlockData, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
+use weir_ir::graph::{Block, BlockData, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
+use weir_ir::kernel_flows::is_needed_anyway;
 use weir_ir::passes;
 use weir_ir::slot::{EngineSlot, SlotName};
 use weir_packet::LinkType;
 
-/// The graph of the verdict for frames of a link type: its terms are 0 if no question needs the packet. It has neither flows nor
-/// effects. Of packets without a flow, the terms in `of_packets` count.
-pub fn sink(graph: &Graph, link: LinkType, of_packets: u64) -> Graph {
+/// The graph of the verdict for frames of a link type, of a graph for the kernel: its terms are 0 if no question needs the
+/// packet.
+pub fn sink(graph: &Graph, link: LinkType) -> Graph {
     let mut sunk = Graph {
         name: graph.name.clone(),
         sets: graph.sets.clone(),
@@ -19,6 +22,8 @@ pub fn sink(graph: &Graph, link: LinkType, of_packets: u64) -> Graph {
         values: graph.values.clone(),
         blocks: graph.blocks.clone(),
         entry: graph.entry,
+        tables: graph.tables.clone(),
+        vars: graph.vars.clone(),
         ..Graph::default()
     };
     let needed = needed(&mut sunk);
@@ -28,24 +33,17 @@ pub fn sink(graph: &Graph, link: LinkType, of_packets: u64) -> Graph {
         if let Some(effect) = effect {
             data.insts.truncate(effect);
         }
-        if effect.is_some() || leaves(&data.terminator) {
+        if effect.is_some() || leaves(graph, &data.terminator) {
             data.terminator = Terminator::Jump(Target { block: needed, args: vec![] });
         }
-        data.insts.retain(|inst| inst.op.is_pure());
+        data.insts.retain(|inst| inst.op.is_pure() || is_of_flow(&inst.op));
         for inst in &mut data.insts {
             if inst.op == Op::Meta(Meta::Link) {
                 inst.op = Op::Const(u64::from(link.0));
             }
         }
         if let Terminator::Done { terms, .. } = data.terminator {
-            let [mask, counted] = [(); 2].map(|()| sunk.value(Type::Int));
-            let data = &mut sunk.blocks[block];
-            for (result, op) in
-                [(mask, Op::Const(of_packets)), (counted, Op::Binary(BinaryOp::And, terms, mask))]
-            {
-                data.insts.push(Inst { results: [result].into_iter().collect(), op });
-            }
-            data.terminator = Terminator::Done { terms: counted, reason: None };
+            data.terminator = Terminator::Done { terms, reason: None };
         }
     }
     cut_off(&mut sunk);
@@ -70,13 +68,21 @@ fn has_effect(graph: &Graph, op: &Op) -> bool {
     match op {
         Op::Store { out, .. } => graph.outs[out.index()] == SlotName::Engine(EngineSlot::FurtherTerms),
         Op::Note { .. } => false,
-        other => !other.is_pure(),
+        other => !other.is_pure() && !is_of_flow(other),
     }
 }
 
-/// Whether the program goes on elsewhere: after a lookup, or in another graph.
-fn leaves(terminator: &Terminator) -> bool {
-    matches!(terminator, Terminator::Lookup { .. } | Terminator::Restart | Terminator::Rejoin { .. })
+/// Whether an instruction accesses a variable of a flow.
+fn is_of_flow(op: &Op) -> bool {
+    matches!(op, Op::Get { .. } | Op::Set { .. })
+}
+
+/// Whether the engine goes on with the packet.
+fn leaves(graph: &Graph, terminator: &Terminator) -> bool {
+    match terminator {
+        Terminator::Lookup { then, .. } => is_needed_anyway(graph, *then),
+        other => matches!(other, Terminator::Restart | Terminator::Rejoin { .. }),
+    }
 }
 
 /// Empties the blocks that no packet reaches any longer: they may name flows, which are gone.

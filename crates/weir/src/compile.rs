@@ -66,9 +66,15 @@ pub struct Options {
     pub sample: Option<u32>,
     /// Whether to make filters for the kernel: for runs over links.
     pub narrow: bool,
+    /// Packets of a connection in a row that nobody needs before the kernel gets the connection, on links. `None`: 8, because giving and
+    /// taking back cost as much as some packets.
+    pub quiet_packets: Option<u8>,
     /// Shows the counters of the run while it goes on.
     pub watch: Option<Watch>,
 }
+
+/// The default of [`Options::quiet_packets`].
+const QUIET_PACKETS: u8 = 8;
 
 /// One question: a filter, and the data that is wanted of matching traffic.
 #[derive(Debug, Clone)]
@@ -552,17 +558,22 @@ impl Compiler {
             policies: Arc::new(options.policies.clone()),
             timed: options.timed,
             at_once: QuestionSet::EMPTY,
+            kernel: None,
         };
         plan.verdicts = plan.verdict_bits();
         let is_narrow = options.narrow && !trie.wants_every_packet();
         let kernel_filters = is_narrow.then(|| QuestionFilters {
             questions: questions.clone(),
-            trie: trie.clone(),
             program: Arc::clone(&plan.program),
+            tables: tables.clone(),
             stack: stack.clone(),
             catalog: Arc::clone(&self.catalog),
             passes: passes.clone(),
+            kernel: Arc::default(),
+            quiet_packets: options.quiet_packets.unwrap_or(QUIET_PACKETS),
+            made: OnceLock::new(),
         });
+        plan.kernel = kernel_filters.as_ref().map(|filters| Arc::clone(&filters.kernel));
         if plan.holds_packets() {
             plan.share_with_held_packets();
         }

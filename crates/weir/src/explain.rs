@@ -118,7 +118,14 @@ fn in_kernel(compiled: &Compiled, catalog: &StackCatalog) -> String {
         true => "whether a packet is part of a connection".to_string(),
         false => decided.join("   "),
     };
-    format!("{decided}   (on links, as {} instructions of eBPF)", filter.frame.len())
+    let taken_over = match filters.taken_over() {
+        layers if layers.is_empty() => String::new(),
+        layers => format!(
+            "; counts packets of {} once nothing more is wanted of a connection",
+            layers.join(" and ")
+        ),
+    };
+    format!("{decided}{taken_over}   (on links, as {} instructions of eBPF)", filter.frame.len())
 }
 
 /// The verdict about Ethernet frames as a graph, and as the code of a program of XDP.

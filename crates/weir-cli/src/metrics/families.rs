@@ -93,6 +93,18 @@ fn packets(glance: &Glance) -> Vec<Family> {
         "Bytes of the packets that the kernel discarded because no question needs them.",
         source.filtered_bytes as f64,
     ));
+    families.push(one(
+        "weir_packets_counted",
+        Kind::Counter,
+        "Packets that the kernel counted for connections of which nothing more was wanted, and discarded.",
+        source.counted as f64,
+    ));
+    families.push(one(
+        "weir_kernel_counted_bytes",
+        Kind::Counter,
+        "Bytes of the packets that the kernel counted for connections.",
+        source.counted_bytes as f64,
+    ));
     families.push(labelled(
         "weir_drops",
         Kind::Counter,

@@ -38,8 +38,8 @@ impl History {
             return;
         }
         let of = |before: u64, now: u64| now.saturating_sub(before) as f64 / passed.as_secs_f64();
-        let packets = |glance: &Glance| glance.counters.packet.packets + glance.source.filtered;
-        let bytes = |glance: &Glance| glance.counters.packet.wire_bytes + glance.source.filtered_bytes;
+        let packets = |glance: &Glance| glance.counters.packet.packets + glance.source.discarded()[0];
+        let bytes = |glance: &Glance| glance.counters.packet.wire_bytes + glance.source.discarded()[1];
         let (packets, bits) = (of(packets(before), packets(glance)), of(bytes(before), bytes(glance)) * 8.0);
         if self.rates.len() == SAMPLES_MAX {
             self.rates.pop_front();

@@ -99,6 +99,7 @@ impl Lower<'_> {
                 }
             }
             let terms = self.terms_value();
+            let terms = self.needed_terms(terms);
             for (slot, &value) in self.further_terms.clone().zip(&terms[1..]) {
                 self.b.push(Op::Store { out: Out(slot), value });
             }

@@ -58,7 +58,7 @@ impl Lower<'_> {
     /// The case of the switch over link types that gaps at the ends of instances take, if a layer heeds them.
     pub(super) fn last_gaps_case(&mut self) -> Option<(u64, Block)> {
         let mut layers = (0..self.stack.layers.len() as u16).map(LayerId);
-        let is_heeded = layers.any(|id| self.heeds_last_gaps(id));
+        let is_heeded = self.for_kernel.is_none() && layers.any(|id| self.heeds_last_gaps(id));
         is_heeded.then(|| (u64::from(GAP_LINK.0), self.b.block()))
     }
 

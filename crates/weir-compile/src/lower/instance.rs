@@ -54,6 +54,9 @@ impl Lower<'_> {
             self.lower_events_alone(id);
             return true;
         };
+        if !self.is_for_kernel(id) {
+            return true;
+        }
         let table = self.declare_table(id);
         let (with, after) = (self.b.block(), self.b.block());
         let quoted = self.b.read(self.quoted);
@@ -77,13 +80,24 @@ impl Lower<'_> {
         self.b.switch_to(found);
         let context = self.flow_context(id, table, [flow, responder, new]);
         self.flow = Some(context.clone());
+        if self.for_kernel.is_some() {
+            if !protocol.states.is_empty() {
+                self.lower_state(&context);
+            }
+            let continues = self.lower_steady(id, &context);
+            self.flow = None;
+            if continues {
+                self.b.jump(after);
+            }
+            self.b.seal(after);
+            self.b.switch_to(after);
+            return true;
+        }
         let work_done = self.b.block();
         self.lower_first_values(id, &context);
         // A restart comes first, even if the old flow is no longer wanted: another flow may begin here.
         if !protocol.states.is_empty() {
-            let var = self.engine_var(context.table, EngineVar::State);
-            let state = self.b.one(Op::Get { flow: context.flow, var, side: None });
-            self.b.write(context.state, state);
+            self.lower_state(&context);
             self.lower_restart(id, &context);
         }
         let has_terms = context.two_sided || self.reports_ends(id);
@@ -112,6 +126,13 @@ impl Lower<'_> {
         self.b.seal(after);
         self.b.switch_to(after);
         true
+    }
+
+    /// Reads the state of the instance.
+    fn lower_state(&mut self, context: &FlowContext) {
+        let var = self.engine_var(context.table, EngineVar::State);
+        let state = self.b.one(Op::Get { flow: context.flow, var, side: None });
+        self.b.write(context.state, state);
     }
 
     /// The context of a flow that was just looked up, before any work.
@@ -236,6 +257,9 @@ impl Lower<'_> {
             declare(EngineVar::TimeoutMs, 0, true);
         }
         declare(EngineVar::Wants, 0, two_sided);
+        if self.for_kernel.is_some() {
+            declare(EngineVar::Letters, 0, false);
+        }
         (0..words).for_each(|word| declare(EngineVar::Terms, word, (two_sided || ends) && conditional));
         if is_open {
             (0..words).for_each(|word| declare(EngineVar::OpenTerms, word, delivers));

@@ -28,6 +28,7 @@ mod predicate;
 mod ranges;
 mod sample;
 mod sequence;
+mod steady;
 mod wholes;
 
 use crate::catalog::StackCatalog;
@@ -37,6 +38,7 @@ use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+use steady::ForKernel;
 use weir_ir::build::{Builder, Variable, to};
 use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Terminator, Type, Value};
 use weir_lang::diag::Diagnostic;
@@ -80,11 +82,36 @@ pub struct Lowered {
 /// # Errors
 /// If the stack has too many layers, or the questions exceed a limit of one program.
 pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> Result<Lowered, Diagnostic> {
+    lower_as(stack, catalog, questions, None)
+}
+
+/// Lowers `questions` for the kernel: of an instance's work the graph has only the part for connections that the kernel has
+/// taken over ([`Steady`](weir_lang::model::Steady)). `looked_up`: the layers whose instances the program of the
+/// questions looks up.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_for_kernel(
+    stack: &Stack,
+    catalog: &StackCatalog,
+    questions: &[Question],
+    looked_up: Vec<LayerId>,
+) -> Result<Lowered, Diagnostic> {
+    lower_as(stack, catalog, questions, Some(ForKernel::new(looked_up)))
+}
+
+fn lower_as(
+    stack: &Stack,
+    catalog: &StackCatalog,
+    questions: &[Question],
+    for_kernel: Option<ForKernel>,
+) -> Result<Lowered, Diagnostic> {
     if stack.layers.len() > LAYERS_MAX {
         return Err(too_many_layers(stack));
     }
     let trie = Trie::of(questions, catalog)?;
     let mut lower = Lower::new(stack, catalog, questions, &trie);
+    lower.for_kernel = for_kernel;
     lower.run();
     let unconditional = trie.nodes[Trie::ROOT].class.into_iter().collect();
     let (outs, tables, parts_left_out, notes) = (lower.outs, lower.tables, lower.parts_left_out, lower.notes);
@@ -177,6 +204,8 @@ struct Lower<'a> {
     sampled: Option<Variable>,
     /// The keys by which packets are assigned to workers, if the program computes these.
     dispatch: Option<dispatch::DispatchVars>,
+    /// Set if the graph is for the kernel.
+    for_kernel: Option<ForKernel>,
 }
 
 /// The stream offset, per side, beyond which no question needs bytes; `None` if a question needs all bytes.
@@ -250,6 +279,7 @@ impl<'a> Lower<'a> {
             tables: vec![],
             sampled: None,
             dispatch: None,
+            for_kernel: None,
         }
     }
 
@@ -316,6 +346,7 @@ impl<'a> Lower<'a> {
         self.b.write(self.quoted, no);
         self.lower_first_context();
         self.lower_first_dispatch();
+        self.lower_first_steady();
         self.lower_frame_predicates();
         self.lower_none_beside();
         let link = self.b.one(Op::Meta(Meta::Link));

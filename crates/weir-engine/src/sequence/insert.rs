@@ -298,6 +298,39 @@ impl Reassembler {
         segment.skipped(place.old.saturating_sub(passed))
     }
 
+    /// Passes the `count` numbers before `end`, which were counted elsewhere without their bytes. If other numbers are missing
+    /// before them, they wait like a segment. Returns whether a gap before them was passed over.
+    pub fn pass_counted(
+        &mut self,
+        sequence: Sequence,
+        flow: FlowRecord<'_>,
+        side: Direction,
+        end: u64,
+        count: u64,
+    ) -> bool {
+        let State { vars, mask, .. } = &self.sequences[sequence.index()];
+        let at = end.wrapping_sub(count) & mask;
+        let mut hot = vars.read(flow.data, side);
+        if hot.flags == STARTED && hot.next == at {
+            hot.pass(count, *mask);
+            vars.write(flow.data, side, hot);
+            return false;
+        }
+        let segment = Segment {
+            at,
+            bytes: &[],
+            claimed_bytes: count,
+            span: count,
+            metas: &[0],
+            policy: Policy::default(),
+            may_wait: true,
+            frame: None,
+        };
+        let record = FlowRecord { id: flow.id, data: &mut *flow.data };
+        self.insert(sequence, record, side, segment, &Arc::new(Block::default()));
+        self.sequences[sequence.index()].vars.read(flow.data, side).missing_bytes != hot.missing_bytes
+    }
+
     /// The state of a direction before a segment that begins at `at`; counts the segments that the program passed by
     /// itself.
     fn begin(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: Direction, at: u64) -> Hot {

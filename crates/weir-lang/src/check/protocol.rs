@@ -7,8 +7,8 @@ use super::scope::{BelowUse, Kind, Scope, Symbol, duplicate, sequence_bits};
 use super::{layout, lets, machine, types};
 use crate::diag::{Diagnostic, Span};
 use crate::model::{
-    Alias, BinaryOp, Expr, FieldId, FieldType, Held, Payload, Protocol, Sequence, ShowPart, Side, Stmt,
-    Trigger, Unit, Var, VarId,
+    Alias, BinaryOp, COUNTED, Expr, FieldId, FieldType, Held, Payload, Protocol, Sequence, ShowPart, Side,
+    Steady, Stmt, Trigger, Unit, Var, VarId,
 };
 use crate::syntax::ast::{self, Clause, ClauseKind};
 use rustc_hash::FxHashMap;
@@ -56,6 +56,7 @@ pub(super) fn check(
     }
     checker.header(clauses.header);
     checker.vars(&clauses.vars);
+    checker.counted(&clauses.steadies);
     for (name, fields, _) in &clauses.aliases {
         checker.scope.declare(&name.text, Symbol::Alias, name.span, checker.diagnostics);
         // Derived values may compare aliases. That the fields have one type is checked once all names are
@@ -76,6 +77,7 @@ pub(super) fn check(
     checker.protocol.count = checker.blocks("count", &clauses.counts);
     checker.protocol.admit = checker.admit(&clauses.admits);
     checker.protocol.prepare = checker.blocks("prepare", &clauses.prepares);
+    checker.steady(&clauses.steadies);
     checker.on(&clauses.ons, clauses.sequence.is_some_and(|(_, sequence)| sequence.window.is_some()));
     checker.sequence(clauses.sequence);
     checker.acknowledge(clauses.acknowledge);
@@ -114,6 +116,7 @@ fn empty(tree: &ast::Protocol) -> Protocol {
         count: Vec::new(),
         admit: None,
         prepare: Vec::new(),
+        steady: None,
         on: Vec::new(),
         sequence: None,
         states: Vec::new(),
@@ -127,7 +130,7 @@ fn empty(tree: &ast::Protocol) -> Protocol {
 }
 
 /// Span, lifetime, and variables.
-type VarsTree<'a> = (Span, Held, &'a [ast::Var]);
+type VarsTree<'a> = (Span, Held, &'a [ast::Var], bool);
 /// Span and statements.
 type BlockTree<'a> = (Span, &'a [ast::Stmt]);
 /// Span, a number of the other side, and the condition.
@@ -135,6 +138,9 @@ type NumberTree<'a> = (Span, &'a ast::Expr, Option<&'a ast::Expr>);
 /// Span, the two keys, the condition, and the condition under which the first packet is the responder's.
 pub(super) type InstanceTree<'a> =
     (Span, &'a [ast::Expr], Option<&'a [ast::Expr]>, [Option<&'a ast::Expr>; 2]);
+
+/// Span, condition and statements.
+type SteadyTree<'a> = (Span, Option<&'a ast::Expr>, &'a [ast::Stmt]);
 
 /// The clauses by kind. Of clauses that are allowed once, the first is kept.
 #[derive(Default)]
@@ -149,6 +155,7 @@ pub(super) struct Clauses<'a> {
     counts: Vec<BlockTree<'a>>,
     admits: Vec<(Span, &'a ast::Expr)>,
     prepares: Vec<BlockTree<'a>>,
+    steadies: Vec<SteadyTree<'a>>,
     ons: Vec<(&'a ast::Name, &'a [ast::Stmt])>,
     sequence: Option<(Span, &'a ast::Sequence)>,
     acknowledge: Option<NumberTree<'a>>,
@@ -202,10 +209,15 @@ impl<'a> Clauses<'a> {
                     sorted.instance = Some((span, source, destination.as_deref(), conditions));
                     sorted.instance_span = Some(span);
                 }
-                ClauseKind::Vars { held, vars } => sorted.vars.push((span, *held, vars)),
+                ClauseKind::Vars { held, vars, of_steady } => {
+                    sorted.vars.push((span, *held, vars, *of_steady))
+                }
                 ClauseKind::Count(stmts) => sorted.counts.push((span, stmts)),
                 ClauseKind::Admit(condition) => sorted.admits.push((span, condition)),
                 ClauseKind::Prepare(stmts) => sorted.prepares.push((span, stmts)),
+                ClauseKind::Steady(condition, stmts) => {
+                    sorted.steadies.push((span, condition.as_ref(), stmts))
+                }
                 ClauseKind::On(trigger, stmts) => sorted.ons.push((trigger, stmts)),
                 ClauseKind::Sequence(sequence) => sorted.sequence = Some((span, sequence)),
                 ClauseKind::Acknowledge(at, condition) => {
@@ -262,7 +274,7 @@ impl Checker<'_> {
     }
 
     fn vars(&mut self, clauses: &[VarsTree<'_>]) {
-        for &(span, held, vars) in clauses {
+        for &(span, held, vars, of_steady) in clauses {
             let clause = match held {
                 Held::Side => "each side",
                 Held::Instance => "vars",
@@ -274,14 +286,14 @@ impl Checker<'_> {
                 self.error(codes::MISSING_CLAUSE, "`each side` needs an instance with two sides", span, help);
             }
             for var in vars {
-                self.var(held, &var.name, &var.ty);
+                self.var(held, &var.name, &var.ty, of_steady);
             }
         }
     }
 
     /// Initial values of variables, checked after derived values.
     fn first_values(&mut self, clauses: &[VarsTree<'_>]) {
-        for &(_, held, vars) in clauses {
+        for &(_, held, vars, _) in clauses {
             for tree in vars {
                 let Some(first) = &tree.first else { continue };
                 let known = |var: &Var| var.name == tree.name.text && var.held == held;
@@ -301,7 +313,7 @@ impl Checker<'_> {
         }
     }
 
-    fn var(&mut self, held: Held, name: &ast::Name, ty: &ast::Type) {
+    fn var(&mut self, held: Held, name: &ast::Name, ty: &ast::Type, of_steady: bool) {
         let each_side = held == Held::Side;
         let (bits, unit) = match (ty.name.text.as_str(), types::named_type(&ty.name.text)) {
             _ if ty.length.is_some() => (0, Unit::None),
@@ -343,7 +355,7 @@ impl Checker<'_> {
         if held == Held::Packet {
             self.scope.packet_vars.insert(id);
         }
-        self.protocol.vars.push(Var { name: name.text.clone(), held, bits, unit, first: None });
+        self.protocol.vars.push(Var { name: name.text.clone(), held, bits, unit, first: None, of_steady });
     }
 
     fn lets(&mut self, lets: &[&ast::Let], payload: Option<&Option<ast::Expr>>) {
@@ -506,6 +518,39 @@ impl Checker<'_> {
             });
         }
         all
+    }
+
+    /// The variable `counted` of protocols that say which packets are steady.
+    fn counted(&mut self, clauses: &[SteadyTree<'_>]) {
+        let Some(&(span, ..)) = clauses.first() else { return };
+        if !self.scope.two_sided {
+            let help = "give it `instance (…) <-> (…)`";
+            self.error(codes::MISSING_CLAUSE, "`steady` needs an instance with two sides", span, help);
+            return;
+        }
+        let name = |text: &str| ast::Name { text: text.to_string(), span };
+        let ty = ast::Type { name: name("u64"), length: None };
+        self.var(Held::Side, &name(COUNTED), &ty, true);
+    }
+
+    /// The packets that change no more of an instance than counters and what the statements assign.
+    fn steady(&mut self, clauses: &[SteadyTree<'_>]) {
+        if clauses.is_empty() {
+            return;
+        }
+        let mut steady = Steady::default();
+        for &(_, condition, stmts) in clauses {
+            let condition = condition.map(|one| self.resolver(Place::Instance).condition(one).expr);
+            steady.conditions.extend(condition.into_iter().flat_map(Expr::conjuncts));
+            for stmt in stmts {
+                if let ast::Stmt::If { condition, .. } = stmt {
+                    let help = "put the condition behind `steady when`";
+                    self.error(codes::BAD_CLAUSE, "`steady` has no `if`", condition.span, help);
+                }
+            }
+            steady.statements.append(&mut self.stmts(stmts, Place::Instance));
+        }
+        self.protocol.steady = Some(steady);
     }
 
     fn sequence(&mut self, sequence: Option<(Span, &ast::Sequence)>) {

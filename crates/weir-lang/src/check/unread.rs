@@ -44,7 +44,7 @@ pub(super) fn check(files: &[File], protocols: &[&Protocol], diagnostics: &mut V
                     }
                 }
                 // Records of connections use some of the variables by name.
-                ClauseKind::Vars { held, vars } if *held == Held::Packet || is_one_sided(protocol) => {
+                ClauseKind::Vars { held, vars, .. } if *held == Held::Packet || is_one_sided(protocol) => {
                     for var in vars.iter().filter(|var| !here.contains(var.name.text.as_str())) {
                         let message = format!("nothing uses `{}`", var.name.text);
                         diagnostics.push(Diagnostic::warning(codes::UNREAD, message).at(var.name.span));
@@ -96,6 +96,10 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
         }
         ClauseKind::Vars { vars, .. } => vars.iter().filter_map(|var| var.first.as_ref()).for_each(visit),
         ClauseKind::Count(list) | ClauseKind::Prepare(list) | ClauseKind::On(_, list) => stmts(list, visit),
+        ClauseKind::Steady(condition, list) => {
+            condition.iter().for_each(&mut *visit);
+            stmts(list, visit);
+        }
         ClauseKind::Sequence(one) => {
             let window = one.window.iter().flat_map(|(low, high)| [low, high]);
             let wholes = one.wholes.iter().flat_map(|(first, last, _)| [first, last]);

@@ -158,7 +158,11 @@ pub enum ClauseKind {
         held: Held,
         /// The variables.
         vars: Vec<Var>,
+        /// The protocol, or the extension, says which packets are steady: it has a `steady` clause.
+        of_steady: bool,
     },
+    /// `steady when EXPR { … }`
+    Steady(Option<Expr>, Vec<Stmt>),
     /// `count { … }`
     Count(Vec<Stmt>),
     /// `admit when EXPR`

@@ -25,6 +25,7 @@ pub(super) const CLAUSES: &[&str] = &[
     "count",
     "admit",
     "prepare",
+    "steady",
     "sequence",
     "acknowledge",
     "confirm",
@@ -70,6 +71,11 @@ impl Parser<'_> {
                 ClauseKind::Admit(self.condition()?)
             }
             "prepare" => ClauseKind::Prepare(self.stmts()?),
+            "steady" => {
+                let condition = self.when()?;
+                let stmts = if self.peek() == TokenKind::BraceOpen { self.stmts()? } else { vec![] };
+                ClauseKind::Steady(condition, stmts)
+            }
             "sequence" => self.sequence()?,
             "acknowledge" => {
                 let at = self.expr()?;
@@ -207,7 +213,7 @@ impl Parser<'_> {
             vars.push(Var { name, ty, first });
             Some(())
         })?;
-        Some(ClauseKind::Vars { held, vars })
+        Some(ClauseKind::Vars { held, vars, of_steady: false })
     }
 
     fn stmts(&mut self) -> Option<Vec<Stmt>> {

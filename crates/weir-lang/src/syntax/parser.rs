@@ -15,6 +15,7 @@
 //!                                                             key = "(" expr { "," expr } ")"
 //!           | ("each" "side" | "vars" | "packet") "{" { NAME ":" type ["=" expr] [TEXT] } "}"
 //!           | ("count" | "prepare") block                     block = "{" { stmt } "}"
+//!           | "steady" ["when" expr] [block]
 //!           | "admit" "when" expr
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
 //!                                             | "from" ("first" | 0) | "overwrite" | "distinct" | "wholes" expr ".." expr
@@ -195,6 +196,12 @@ impl<'a> Parser<'a> {
             clauses.push(clause);
             Some(())
         })?;
+        let is_steady = clauses.iter().any(|clause| matches!(clause.kind, ast::ClauseKind::Steady(..)));
+        for clause in &mut clauses {
+            if let ast::ClauseKind::Vars { of_steady, .. } = &mut clause.kind {
+                *of_steady = is_steady;
+            }
+        }
         Some(clauses)
     }
 

@@ -93,6 +93,7 @@ impl Parser<'_> {
             "instance" => next == T::ParenOpen,
             "each" => next == T::Name && after == T::BraceOpen,
             "admit" | "end" => resembles(self.word_at(1), "when"),
+            "steady" => next == T::BraceOpen || resembles(self.word_at(1), "when"),
             "sequence" => resembles(self.word_at(1), "at"),
             "on" => next == T::Name && matches!(after, T::Colon | T::BraceOpen),
             "timeout" => matches!(next, T::Duration(_)),

@@ -7,7 +7,7 @@ use std::io;
 use weir::link::trial::Trial;
 use weir::packet::{KernelFilter, LinkType, PacketMeta};
 use weir::{Ask, Compiled, Compiler, Options, Want};
-use weir_ir::abi::{Continuation, Program};
+use weir_ir::abi::{Continuation, Program, Step};
 use weir_ir::interpret::Interpreter;
 use weir_testing::Random;
 use weir_testing::filters::filter;
@@ -29,7 +29,8 @@ fn packets(random: &mut Random, shipped: &[MemoryPacket]) -> Vec<MemoryPacket> {
 fn load(compiled: &Compiled, number: usize) -> Option<io::Result<[Trial; 2]>> {
     let filters = compiled.kernel_filters()?;
     let load = |filter: KernelFilter| {
-        Trial::of_interface(&filter).and_then(|one| Ok([one, Trial::of_socket(&filter)?]))
+        let words = filters.flow_words();
+        Trial::of_interface(&filter, words).and_then(|one| Ok([one, Trial::of_socket(&filter, words)?]))
     };
     // The kernel may refuse the exact ones.
     let numbers = [number, 0].into_iter().take(number + 1);
@@ -44,8 +45,9 @@ fn is_needed(graph: &Interpreter, packet: &MemoryPacket) -> bool {
     let packet_meta =
         PacketMeta { captured_bytes: bytes, wire_bytes: bytes, link: packet.link, ..PacketMeta::default() };
     let mut continuation = Continuation::default();
-    graph.head(&packet_meta, &packet.frame, &mut continuation);
-    continuation.terms != 0
+    let step = graph.head(&packet_meta, &packet.frame, &mut continuation);
+    // The kernel has taken over no connection.
+    !matches!(step, Step::Done(_)) || continuation.terms != 0
 }
 
 /// A row without the identifiers of connections and files, which are made of packet numbers.

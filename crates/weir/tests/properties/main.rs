@@ -70,6 +70,7 @@ mod shipped;
 mod streams;
 mod strict;
 mod subscriptions;
+mod taken_over;
 mod texts;
 mod unions;
 mod wholes;

@@ -1,0 +1,373 @@
+//! Connections that the kernel has taken over (Scap, section 5: "subzero copy").
+//!
+//! Once nothing more than its record is wanted of a connection, and some packets have come that nobody needed, the engine gives
+//! the connection to the kernel: an entry of the kernel's table gets the variables that the kernel needs
+//! ([`weir_ir::kernel_flows`]). The kernel then counts the packets that change nothing else. The engine takes the connection
+//! back, with what was counted, when one of its packets arrives, when its time-out has passed, when its record is asked for,
+//! and when it ends. Packets on their way to the engine were received before the connection was given away; they do not
+//! take it back.
+//!
+//! A connection in a tunnel whose own connection is observed stays with the engine, because its packets count for both.
+
+use crate::flow::{NumberPlace, read_number, write_number};
+use crate::flow_hit::FlowHit;
+use crate::flow_ref::FlowRef;
+use crate::flows::Flows;
+use crate::matcher::Matcher;
+use crate::plan::Plan;
+use crate::sets::Terms;
+use crate::table::FlowId;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+use weir_ir::abi::{FlowRecord, WANTS_RECORD};
+use weir_ir::engine_var::{EngineVar, VarName};
+use weir_ir::graph::Table;
+use weir_ir::kernel_flows::{KernelLayout, KernelTable, LAST_TIME, Role, STATE, SWAP};
+use weir_packet::{Direction, KernelFlows};
+
+/// The kernel has the connection.
+const GIVEN: u8 = u8::MAX;
+/// Connections that were given longest ago and are looked at if there is no room for another one.
+const LOOKS: usize = 4;
+/// Such a connection stays if the kernel has counted a packet within this time: 1 s.
+const BUSY_NS: i64 = 1_000_000_000;
+/// The times of packets and those of the kernel's table may differ by this much: 1 µs.
+const SLACK_NS: i64 = 1_000;
+/// Letters of a side in [`EngineVar::Letters`].
+const LETTERS: u32 = 26;
+
+/// What a plan knows of the connections that the kernel takes over, once it does.
+#[derive(Debug)]
+pub struct KernelPlan {
+    /// The kernel's table.
+    pub flows: Arc<dyn KernelFlows>,
+    /// The entries of that table.
+    pub layout: KernelLayout,
+    /// By table of the program: the number of its layer.
+    pub layers: Vec<u64>,
+    /// Connections that a worker may give away at a time.
+    pub flows_max: usize,
+    /// Packets of a connection in a row that nobody needs before the kernel gets the connection; at most 254.
+    pub quiet_packets: u8,
+}
+
+/// The connections of a worker that the kernel has.
+#[derive(Debug, Default)]
+pub(crate) struct TakenOver {
+    plan: Option<Arc<OnceLock<KernelPlan>>>,
+    /// By table: the places of the variables; empty until the kernel counts packets.
+    places: Vec<Option<Places>>,
+    given: HashMap<FlowRef, Given>,
+    /// The same, those given first at the front; connections that were taken back since have another number.
+    by_age: VecDeque<(FlowRef, u64)>,
+    count: u64,
+    entry: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Places {
+    table: KernelTable,
+    /// By variable of the entry: the place in the flow's record.
+    vars: Vec<Option<NumberPlace>>,
+    /// The place and size of the history.
+    letters: Option<usize>,
+}
+
+/// A connection that the kernel has.
+#[derive(Debug)]
+struct Given {
+    number: u64,
+    key: Vec<u64>,
+    /// The entry as it was given.
+    first: Vec<u64>,
+    /// Packets up to this time may be on their way to the engine.
+    since: i64,
+}
+
+impl TakenOver {
+    pub fn of(plan: &Plan) -> Self {
+        Self { plan: plan.kernel.clone(), ..Self::default() }
+    }
+
+    /// Whether the kernel may take over connections.
+    #[inline]
+    pub fn is_possible(&self) -> bool {
+        self.plan.is_some()
+    }
+
+    /// Finds the places of variables, once the kernel counts packets.
+    fn is_ready(&mut self, plan: &Plan) -> bool {
+        let Some(kernel) = self.plan.as_ref().and_then(|plan| plan.get()) else { return false };
+        if self.places.is_empty() {
+            let (graph, layout) = (plan.program.graph(), plan.program.layout());
+            let places = |table: Table| {
+                let known = kernel.layout.of_layer(kernel.layers[table.index()])?;
+                let place = |name: &VarName| NumberPlace::of(graph, layout, table, name);
+                let history = graph.find_var(table, &EngineVar::History);
+                Some(Places {
+                    vars: known.vars.iter().map(|var| place(&var.name)).collect(),
+                    letters: history.map(|var| layout.offset(var)),
+                    table: known.clone(),
+                })
+            };
+            self.places = (0..graph.tables.len() as u32).map(|table| places(Table(table))).collect();
+        }
+        true
+    }
+}
+
+impl Places {
+    /// The values of the variables in a flow's record, in the words of an entry.
+    fn fill(&self, data: &[u8], entry: &mut [u64]) {
+        for (var, place) in self.table.vars.iter().zip(&self.vars) {
+            let sides = if var.each_side { 2 } else { 1 };
+            for side in 0..sides {
+                entry[var.word + side] = match (&var.name, place) {
+                    (VarName::Engine(EngineVar::Letters, _), _) => self.letters(data),
+                    (_, Some(place)) => place.read(data, side),
+                    (_, None) => 0,
+                };
+            }
+        }
+    }
+
+    fn letters(&self, data: &[u8]) -> u64 {
+        let Some(at) = self.letters else { return 0 };
+        let history = data[at + 1..].iter().take(usize::from(data[at]));
+        history.fold(0, |all, &letter| {
+            let first = if letter.is_ascii_uppercase() { b'A' } else { b'a' };
+            let bit = u32::from(letter.wrapping_sub(first)) + if first == b'a' { LETTERS } else { 0 };
+            all | 1u64.checked_shl(bit).unwrap_or(0)
+        })
+    }
+}
+
+impl NumberPlace {
+    fn read(&self, data: &[u8], side: usize) -> u64 {
+        let (at, bits) = self.of_side(side);
+        read_number(data, at, bits)
+    }
+
+    fn write(&self, data: &mut [u8], side: usize, value: u64) {
+        let (at, bits) = self.of_side(side);
+        write_number(data, at, bits, value);
+    }
+}
+
+impl Flows {
+    /// Before a packet of a live flow is processed, received at `time`: takes the flow back if the kernel has it and has opened its
+    /// entry, or removed it. The flow stays there if the packet was received before the kernel got the flow, or passed the
+    /// kernel unseen, such as a fragment.
+    #[inline]
+    pub fn take_back_for(&mut self, flow: FlowRef, time: i64) {
+        if self.quiet(flow) == GIVEN && self.is_opened(flow, time) {
+            self.take_back(flow);
+        }
+    }
+
+    #[cold]
+    fn is_opened(&mut self, flow: FlowRef, time: i64) -> bool {
+        let taken = &mut self.taken_over;
+        let Some(given) = taken.given.get(&flow) else { return true };
+        let Some(kernel) = taken.plan.as_ref().and_then(|plan| plan.get()).filter(|_| time > given.since)
+        else {
+            return false;
+        };
+        taken.entry.clear();
+        taken.entry.resize(kernel.layout.entry_words, 0);
+        let is_known = kernel.flows.read(&given.key, &mut taken.entry);
+        let last_time = taken.entry[LAST_TIME] as i64;
+        // The flow is not idle.
+        let header = self.tables[flow.table.index()].flows.entry_mut(flow.id).0;
+        header.last_time = header.last_time.max(last_time);
+        !is_known || taken.entry[STATE] != 0 && time.saturating_add(SLACK_NS) >= last_time
+    }
+
+    #[inline]
+    fn quiet(&self, flow: FlowRef) -> u8 {
+        self.tables[flow.table.index()].quiet.get(flow.id.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// After a packet of a connection: gives the connection to the kernel if enough packets have come that nobody needed.
+    #[inline]
+    pub fn note_quiet(&mut self, found: FlowHit, matcher: &Matcher) {
+        let state = &mut self.tables[found.table().index()];
+        let id = found.id().0 as usize;
+        if !state.layout.observed || state.layout.part || state.part > 0 || !state.flows.is_live(found.id()) {
+            return;
+        }
+        let wants = state.layout.wants_at.map_or(u8::MAX, |at| state.flows.entry(found.id()).1[at]);
+        if wants & !(WANTS_RECORD as u8) != 0 {
+            return;
+        }
+        if state.quiet.len() <= id {
+            state.quiet.resize(state.flows.ids() as usize, 0);
+        }
+        let enough = self.taken_over.plan.as_ref().and_then(|plan| plan.get()).map(|plan| plan.quiet_packets);
+        match (state.quiet[id], enough) {
+            (GIVEN, _) | (_, None) => {}
+            (count, Some(enough)) if count + 1 >= enough.min(GIVEN - 1) => {
+                state.quiet[id] = 0;
+                self.give(found.flow(), matcher);
+            }
+            (count, _) => state.quiet[id] = count + 1,
+        }
+    }
+
+    #[cold]
+    fn give(&mut self, flow: FlowRef, matcher: &Matcher) {
+        let plan = Arc::clone(&self.plan);
+        let is_shared = self.sharing.as_ref().is_some_and(|sharing| sharing.is_shared(flow.table));
+        if is_shared || self.outer.contains_key(&flow) || !self.taken_over.is_ready(&plan) {
+            return;
+        }
+        let terms = self.terms_of(flow);
+        let terms = Terms::of(&terms);
+        if terms.intersects(matcher.packet_classes()) || terms.intersects(matcher.tracked_classes().terms()) {
+            return;
+        }
+        let Some(slot) = self.taken_over.plan.clone() else { return };
+        let Some(kernel) = slot.get() else { return };
+        let flows = &kernel.flows;
+        let Some(Some(places)) = self.taken_over.places.get(flow.table.index()) else { return };
+        let (header, data) = self.tables[flow.table.index()].flows.entry(flow.id);
+        let key = kernel.layout.key(places.table.layer, header.key());
+        let mut first = vec![0; kernel.layout.entry_words];
+        places.fill(data, &mut first);
+        first[SWAP] = u64::from(header.swap);
+        self.make_room(kernel, flows.now());
+        if self.taken_over.given.len() >= kernel.flows_max || !flows.give(&key, &first) {
+            return;
+        }
+        let taken = &mut self.taken_over;
+        taken.count += 1;
+        let number = taken.count;
+        taken.by_age.push_back((flow, number));
+        taken.given.insert(flow, Given { number, key, first, since: flows.now() });
+        self.tables[flow.table.index()].quiet[flow.id.0 as usize] = GIVEN;
+    }
+
+    /// Takes back connections without packets of late, if there is no room for another one.
+    fn make_room(&mut self, kernel: &KernelPlan, now: i64) {
+        let is_old = |taken: &TakenOver, flow: FlowRef, number: u64| {
+            taken.given.get(&flow).is_none_or(|given| given.number != number)
+        };
+        while let Some(&(flow, number)) = self.taken_over.by_age.front()
+            && is_old(&self.taken_over, flow, number)
+        {
+            self.taken_over.by_age.pop_front();
+        }
+        for _ in 0..LOOKS {
+            if self.taken_over.given.len() < kernel.flows_max {
+                return;
+            }
+            let Some((flow, number)) = self.taken_over.by_age.pop_front() else { return };
+            if is_old(&self.taken_over, flow, number) {
+                continue;
+            }
+            let taken = &mut self.taken_over;
+            let mut entry = vec![0; kernel.layout.entry_words];
+            let Some(given) = taken.given.get(&flow) else { continue };
+            let is_known = kernel.flows.read(&given.key, &mut entry);
+            if is_known && now.saturating_sub(entry[LAST_TIME] as i64) < BUSY_NS {
+                taken.by_age.push_back((flow, number));
+            } else {
+                self.take_back(flow);
+            }
+        }
+    }
+
+    /// Takes a flow back from the kernel, with what the kernel has counted, if the kernel has it.
+    pub fn take_back(&mut self, flow: FlowRef) {
+        let Some(given) = self.taken_over.given.remove(&flow) else { return };
+        let state = &mut self.tables[flow.table.index()];
+        if let Some(quiet) = state.quiet.get_mut(flow.id.0 as usize) {
+            *quiet = 0;
+        }
+        let taken = &mut self.taken_over;
+        let kernel = taken.plan.as_ref().and_then(|plan| plan.get());
+        let (Some(kernel), Some(Some(places))) = (kernel, taken.places.get(flow.table.index())) else {
+            return;
+        };
+        taken.entry.clear();
+        taken.entry.resize(kernel.layout.entry_words, 0);
+        let is_known = kernel.flows.take(&given.key, &mut taken.entry);
+        if !is_known || taken.entry[LAST_TIME] == 0 || !state.flows.is_live(flow.id) {
+            return;
+        }
+        let (header, data) = state.flows.entry_mut(flow.id);
+        header.last_time = header.last_time.max(taken.entry[LAST_TIME] as i64);
+        let mut passed = [None; 2];
+        for (var, place) in places.table.vars.iter().zip(&places.vars) {
+            let Some(place) = place else { continue };
+            for side in 0..=usize::from(var.each_side) {
+                let (first, last) = (given.first[var.word + side], taken.entry[var.word + side]);
+                match (&var.name, var.role) {
+                    _ if first == last => {}
+                    (VarName::Engine(EngineVar::SeqHigh, _), _) => {
+                        passed[side].get_or_insert((0, 0)).1 = last.wrapping_sub(first);
+                    }
+                    (VarName::Engine(EngineVar::SeqNext, _), _) => {
+                        passed[side].get_or_insert((0, 0)).0 = last;
+                    }
+                    (_, Role::Sum) => {
+                        let sum = place.read(data, side).wrapping_add(last.wrapping_sub(first));
+                        place.write(data, side, sum);
+                    }
+                    (_, Role::Value) => place.write(data, side, last),
+                    (_, Role::Read) => {}
+                }
+            }
+        }
+        let sequence = state.layout.sequence;
+        for (side, passed) in Direction::BOTH.into_iter().zip(passed) {
+            if let (Some((end, count @ 1..)), Some(sequence)) = (passed, sequence) {
+                let data = self.tables[flow.table.index()].flows.entry_mut(flow.id).1;
+                let record = FlowRecord { id: flow.id.0, data };
+                if self.sequences.pass_counted(sequence, record, side, end, count) {
+                    self.run_on_gap(flow, side);
+                }
+            }
+        }
+    }
+
+    /// Takes all flows back.
+    pub fn take_all_back(&mut self) {
+        let mut all: Vec<FlowRef> = self.taken_over.given.keys().copied().collect();
+        all.sort_unstable();
+        all.into_iter().for_each(|flow| self.take_back(flow));
+        self.taken_over.by_age.clear();
+    }
+
+    /// Takes a flow back whose time-out has passed. Returns whether the kernel has counted packets of it since, so that it
+    /// lives on.
+    pub fn lives_on(&mut self, flow: FlowRef, now: i64) -> bool {
+        if self.quiet(flow) != GIVEN {
+            return false;
+        }
+        self.take_back(flow);
+        let state = &mut self.tables[flow.table.index()];
+        let (header, data) = state.flows.entry(flow.id);
+        let deadline = header.last_time.saturating_add(state.layout.timeouts.ns(data));
+        if deadline <= now {
+            return false;
+        }
+        state.wheel.schedule(flow.id, deadline);
+        true
+    }
+
+    /// The machine's clock was set.
+    pub fn step_taken_over(&mut self, step_ns: i64) {
+        for given in self.taken_over.given.values_mut() {
+            given.since = given.since.saturating_add(step_ns);
+        }
+    }
+
+    /// A flow has begun, or ended: no quiet packets have come.
+    #[inline]
+    pub fn forget_quiet(&mut self, table: Table, id: FlowId) {
+        if let Some(quiet) = self.tables[table.index()].quiet.get_mut(id.0 as usize) {
+            *quiet = 0;
+        }
+    }
+}
