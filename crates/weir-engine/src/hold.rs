@@ -292,6 +292,7 @@ mod tests {
             records: false,
             timed: false,
             at_once: QuestionSet::EMPTY,
+            kernel: None,
             forced: vec![],
             limits: Limits { held_packets_max, ..Limits::default() },
             overload: crate::stream::OverloadParams::default(),

@@ -20,7 +20,7 @@ use weir_packet::{
 /// Bytes of a block: more than the longest packet that the kernel makes of several.
 const BLOCK_BYTES: usize = 1 << 20;
 /// Time after which the kernel passes a block that is not full, milliseconds.
-pub(crate) const RETIRE_MS: u32 = 20;
+pub(crate) const RETIRE_MS: u32 = 8;
 /// `SOF_TIMESTAMPING_RAW_HARDWARE`: times of the network card.
 const RAW_HARDWARE: libc::c_uint = 1 << 6;
 
