@@ -8,7 +8,8 @@
 //! words.
 //!
 //! Options: `--runs N` (5); `--trace NAME` and `--only WORDS` (of a title or a program's name) select cases
-//! without writing; `--weir FILE` uses another binary; `--dry` leaves the pages unchanged.
+//! without writing; `--weir FILE` uses another binary; `--dry` leaves the pages unchanged. `links` has tables that are measured only
+//! if they are named.
 
 mod agreement;
 mod assembler;
@@ -17,6 +18,7 @@ mod cases;
 mod child;
 mod compile;
 mod kernel;
+mod links;
 mod questions;
 mod stages;
 mod table;
@@ -82,6 +84,9 @@ impl Options {
 
 pub fn run(args: &[String]) -> Result {
     let options = parse(args)?;
+    if !links::enter(&options, args)? {
+        return Ok(());
+    }
     let asked = QUESTIONS.iter().filter(|question| options.wants(question.title));
     let mut missing: Vec<&str> = asked.flat_map(|question| options.traces(question)).collect();
     missing.sort_unstable();
@@ -131,6 +136,7 @@ pub fn run(args: &[String]) -> Result {
             Err(why) => println!("not measured: {} ({why})", kernel::TITLE),
         }
     }
+    links::tables(&options, &programs.weir, &programs.scratch, &mut add)?;
     let agrees = options.wants_whole(agreement::TITLE);
     if agrees {
         agreement::run(&programs.weir, &programs.scratch, options.dry)?;
