@@ -9,7 +9,7 @@
 //!
 //! Options: `--runs N` (5); `--trace NAME` and `--only WORDS` (of a title or a program's name) select cases
 //! without writing; `--weir FILE` uses another binary; `--dry` leaves the pages unchanged. `links` has tables that are measured only
-//! if they are named.
+//! if they are named; `--minutes N` (10) is for the one that takes any time.
 
 mod agreement;
 mod assembler;
@@ -42,6 +42,8 @@ struct Options {
     only: Option<String>,
     weir: Option<PathBuf>,
     dry: bool,
+    /// The time of a table that takes any time.
+    minutes: u64,
 }
 
 /// The path of Go if it is not on `PATH`: that of its own archive.
@@ -303,7 +305,8 @@ impl Drop for Programs {
 }
 
 fn parse(args: &[String]) -> Result<Options> {
-    let mut options = Options { titles: vec![], runs: 5, trace: None, only: None, weir: None, dry: false };
+    let mut options =
+        Options { titles: vec![], runs: 5, trace: None, only: None, weir: None, dry: false, minutes: 10 };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().cloned().ok_or(format!("{arg} wants a value"));
@@ -312,9 +315,12 @@ fn parse(args: &[String]) -> Result<Options> {
             "--trace" => options.trace = Some(value()?),
             "--only" => options.only = Some(value()?),
             "--weir" => options.weir = Some(value()?.into()),
+            "--minutes" => options.minutes = value()?.parse().map_err(said("--minutes"))?,
             "--dry" => options.dry = true,
             words if !words.starts_with('-') => options.titles.push(words.into()),
-            _ => return Err(format!("{arg}: known are --runs, --trace, --only, --weir and --dry")),
+            _ => {
+                return Err(format!("{arg}: known are --runs, --trace, --only, --weir, --minutes and --dry"));
+            }
         }
     }
     if options.runs == 0 { Err("--runs must be at least 1".into()) } else { Ok(options) }

@@ -58,9 +58,14 @@ pub fn enter(chore: &str, args: &[String]) -> Result<bool> {
     enter_with(chore, args, TOOLS, CELL)
 }
 
+/// Whether this is the inner run.
+pub fn is_inside() -> bool {
+    std::env::var_os("XTASK_IN_LAB").is_some()
+}
+
 /// [`enter`], with other tools, and other options of setpriv.
 pub fn enter_with(chore: &str, args: &[String], tools: &[(&str, &str)], cell: &str) -> Result<bool> {
-    if std::env::var_os("XTASK_IN_LAB").is_some() {
+    if is_inside() {
         return Ok(true);
     }
     need(tools)?;

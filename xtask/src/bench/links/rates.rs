@@ -18,7 +18,7 @@ const FRAMES: usize = 16_384;
 /// Packets of which one may be lost: the machine is virtual, and does not always run.
 const ONE_LOST_OF: u64 = 10_000;
 /// The rate at which processor time is measured, packets per second.
-const FIXED_PER_S: f64 = 250_000.0;
+pub const FIXED_PER_S: f64 = 250_000.0;
 /// The lowest rate that is tried.
 const LOWEST_PER_S: f64 = 100_000.0;
 /// Two rates closer than this factor count as one.
@@ -32,16 +32,19 @@ const WARM_UP: (Duration, f64) = (Duration::from_millis(300), 100_000.0);
 const REST: Duration = Duration::from_millis(400);
 
 /// What a program does with packets that come at a rate.
-struct Trial {
-    arrived: u64,
+pub struct Trial {
+    /// Packets that arrived on the interface.
+    pub arrived: u64,
     rate_per_s: f64,
-    account: Account,
-    kernel_ns: f64,
-    program_ns: f64,
+    pub account: Account,
+    /// Processor time of the kernel's thread, for each packet.
+    pub kernel_ns: f64,
+    /// Processor time of the program, for each packet.
+    pub program_ns: f64,
 }
 
 impl Trial {
-    fn run(pair: &Pair, receiver: &Receiver, rate: f64) -> Result<Self> {
+    pub fn run(pair: &Pair, receiver: &Receiver, rate: f64) -> Result<Self> {
         let running = receiver.start()?;
         let (warm, _) = pair.send(Some(WARM_UP.1), WARM_UP.0)?;
         std::thread::sleep(REST);
@@ -67,9 +70,11 @@ fn highest(pair: &Pair, receiver: &Receiver, most: f64) -> Result<(f64, bool)> {
     let received = |rate: f64| -> Result<Option<f64>> {
         progress(&format!("{TITLE} · {} · {:.2} Mpps", receiver.name, rate / 1e6));
         for _ in 0..ATTEMPTS {
-            let trial = Trial::run(pair, receiver, rate)?;
-            if trial.is_complete() {
-                return Ok(Some(trial.rate_per_s));
+            match Trial::run(pair, receiver, rate) {
+                Ok(trial) if trial.is_complete() => return Ok(Some(trial.rate_per_s)),
+                Ok(_) => {}
+                // A program that does not end in time because of its packets.
+                Err(why) => eprintln!("{}: {why}", receiver.name),
             }
         }
         Ok(None)
@@ -153,7 +158,7 @@ fn gigahertz() -> Result<f64> {
 }
 
 /// Datagrams of random flows.
-fn datagrams() -> Vec<Vec<u8>> {
+pub fn datagrams() -> Vec<Vec<u8>> {
     let mut random = Random::new(64);
     let datagram = |number: usize| {
         let (addresses, ports) = (random.bits(), random.bits());
@@ -169,7 +174,7 @@ fn datagrams() -> Vec<Vec<u8>> {
 }
 
 /// The beginning of the trace https, without checksums of TCP: otherwise the kernel would join segments (GRO).
-pub fn recorded() -> Result<Vec<Vec<u8>>> {
+fn recorded() -> Result<Vec<Vec<u8>>> {
     let file = crate::traces::folder().join("https.pcap");
     let why = |error| format!("{}: {error}; cargo xtask traces https, as root", file.display());
     let mut records = std::io::BufReader::new(std::fs::File::open(&file).map_err(why)?);

@@ -17,13 +17,15 @@ const BUFFER_MB: usize = 64;
 #[derive(Debug, Clone)]
 pub struct Receiver {
     pub name: String,
-    pub command: Vec<String>,
-    pub kind: Kind,
+    command: Vec<String>,
+    kind: Kind,
+    /// What it prints when it captures.
+    ready: &'static str,
 }
 
 /// How a program says that it has begun, and what it has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+enum Kind {
     Weir,
     Tcpdump,
     Suricata,
@@ -45,9 +47,15 @@ impl Receiver {
     pub fn weir(weir: &Path, args: &str, interface: &str, method: &str) -> Self {
         let mut words = vec![weir.display().to_string()];
         words.extend(args.split_whitespace().map(str::to_string));
-        words.extend(["-i", interface, "--method", method, "--stats"].map(str::to_string));
+        words.extend(["-i", interface, "--stats", "--method"].map(str::to_string));
+        words.extend(method.split(' ').map(str::to_string));
         let shown = args.replace(" -o /dev/null", "");
-        Self { name: format!("weir {shown}, {method}"), command: words, kind: Kind::Weir }
+        Self {
+            name: format!("weir {shown}, {method}"),
+            command: words,
+            kind: Kind::Weir,
+            ready: "capturing on",
+        }
     }
 
     /// tcpdump, which writes what matches a filter.
@@ -55,7 +63,12 @@ impl Receiver {
         let line = format!("tcpdump -i {interface} -n -s 0 -B {} -Z root -w /dev/null", BUFFER_MB * 1024);
         let mut words: Vec<String> = line.split(' ').map(str::to_string).collect();
         words.extend((!filter.is_empty()).then(|| filter.to_string()));
-        Self { name: "tcpdump -w /dev/null".into(), command: words, kind: Kind::Tcpdump }
+        Self {
+            name: "tcpdump -w /dev/null".into(),
+            command: words,
+            kind: Kind::Tcpdump,
+            ready: "listening on",
+        }
     }
 
     /// Suricata without rules, with records of a kind (`flow`, `tls`). `None` if it is not installed.
@@ -78,7 +91,26 @@ impl Receiver {
             name: format!("Suricata, {records} records, af_packet"),
             command,
             kind: Kind::Suricata,
+            ready: "Engine started",
         }))
+    }
+
+    /// The program, which has begun once it prints this.
+    pub fn until(self, ready: &'static str) -> Self {
+        Self { ready, ..self }
+    }
+
+    /// The program in a network namespace of the lab.
+    pub fn within(mut self, namespace: &str) -> Self {
+        self.command.splice(0..0, ["ip", "netns", "exec", namespace].map(str::to_string));
+        self
+    }
+
+    /// The program without the right to load programs into the kernel.
+    pub fn without_filters(mut self) -> Self {
+        let words = ["setpriv", "--bounding-set", "-bpf,-perfmon,-sys_admin"];
+        self.command.splice(0..0, words.map(str::to_string));
+        self
     }
 
     /// Starts the program on the receiving processor, with more priority than other programs of the machine, and waits until it
@@ -88,22 +120,17 @@ impl Receiver {
     /// If it does not capture within 30 seconds, with what it printed.
     pub fn start(&self) -> Result<Running> {
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "taskset", "-c", &RECEIVING.to_string(), "chrt", "-f", "1"]);
+        command.args(["--pdeathsig", "KILL", "taskset", "-c", &RECEIVING.to_string(), "chrt", "-r", "1"]);
         command.args(&self.command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(said(&self.name))?;
         let printed = Arc::new(Mutex::new(String::new()));
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let readers = [out.map(|out| collect(out, &printed)), err.map(|err| collect(err, &printed))];
-        let ready = match self.kind {
-            Kind::Weir => "capturing on",
-            Kind::Tcpdump => "listening on",
-            Kind::Suricata => "Engine started",
-        };
         let readers = readers.into_iter().flatten().collect();
         let log = self.command.iter().skip_while(|word| *word != "-l").nth(1).map(PathBuf::from);
         let mut running = Running { child, printed, readers, kind: self.kind, log };
         let began = Instant::now();
-        while !running.text().contains(ready) {
+        while !running.text().contains(self.ready) {
             if began.elapsed() > Duration::from_secs(30) {
                 let _ = running.child.kill();
                 return Err(format!("{} does not capture: {}", self.name, running.text()));
@@ -173,10 +200,12 @@ impl Running {
                 (received - lost, counter(&text, "packets").ok_or_else(unclear)?)
             }
             Kind::Tcpdump => {
-                let captured = text.lines().find(|line| line.contains("packets captured"));
-                let captured = captured.and_then(|line| line.split(' ').next()?.parse().ok());
-                let captured = captured.ok_or_else(unclear)?;
-                (captured, captured)
+                let count = |words: &str| -> Result<u64> {
+                    let line = text.lines().find(|line| line.ends_with(words));
+                    line.and_then(|line| line.split(' ').next()?.parse().ok()).ok_or_else(unclear)
+                };
+                // Packets of its last block are received, and not yet captured.
+                (count("received by filter")? - count("dropped by kernel")?, count("captured")?)
             }
             Kind::Suricata => {
                 let log = self.log.as_ref().ok_or_else(unclear)?.join("stats.log");
