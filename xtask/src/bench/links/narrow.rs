@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::pair::Pair;
-use super::rates::{FIXED_PER_S, Trial, datagrams};
+use super::rates::{FIXED_PER_S, SETTLE, Trial, datagrams};
 use super::receivers::Receiver;
 use crate::bench::{Options, progress};
 use crate::shell::Result;
@@ -47,7 +47,7 @@ pub fn table(weir: &Path, _: &Path, options: &Options) -> Result<String> {
             continue;
         }
         progress(&format!("{TITLE} · {name}"));
-        let trial = Trial::run(&pair, &receiver, FIXED_PER_S)?;
+        let trial = Trial::run(&pair, &receiver, FIXED_PER_S, SETTLE)?;
         let (arrived, processed) = (trial.arrived, trial.account.processed);
         let _ = writeln!(
             text,

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::live_frames::{LiveFrames, claim_processor};
+use crate::bench::child::run_time_ns;
 use crate::shell::{Result, said, sh};
 
 pub const RECEIVING: usize = 0;
@@ -82,14 +83,4 @@ fn refused() -> Result<u64> {
     let text = sh("ethtool -S out0")?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix("tx_queue_0_xdp_xmit_errors: "));
     line.ok_or("ethtool -S out0 has no tx_queue_0_xdp_xmit_errors")?.parse().map_err(said("ethtool"))
-}
-
-/// Processor time of all threads of a process, nanoseconds (Documentation/scheduler/sched-stats.rst).
-pub fn run_time_ns(process: u32) -> Result<u64> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).map_err(said("/proc"))?;
-    let of = |path: std::path::PathBuf| -> Option<u64> {
-        let text = std::fs::read_to_string(path.join("schedstat")).ok()?;
-        text.split(' ').next()?.parse().ok()
-    };
-    Ok(tasks.flatten().filter_map(|task| of(task.path())).sum())
 }

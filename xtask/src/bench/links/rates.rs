@@ -31,6 +31,9 @@ const WARM_UP: (Duration, f64) = (Duration::from_millis(300), 100_000.0);
 /// Until the last packets have arrived, and the blocks of rings that are not full are passed.
 const REST: Duration = Duration::from_millis(400);
 
+/// Until Weir has an exact filter in the kernel, which takes up to a second: its processor time is not that of packets.
+pub const SETTLE: Duration = Duration::from_secs(2);
+
 /// What a program does with packets that come at a rate.
 pub struct Trial {
     /// Packets that arrived on the interface.
@@ -44,10 +47,14 @@ pub struct Trial {
 }
 
 impl Trial {
-    pub fn run(pair: &Pair, receiver: &Receiver, rate: f64) -> Result<Self> {
+    /// Runs the program. `settle`: the time between the first packets and those that count.
+    ///
+    /// # Errors
+    /// If the sender or the program fails.
+    pub fn run(pair: &Pair, receiver: &Receiver, rate: f64, settle: Duration) -> Result<Self> {
         let running = receiver.start()?;
         let (warm, _) = pair.send(Some(WARM_UP.1), WARM_UP.0)?;
-        std::thread::sleep(REST);
+        std::thread::sleep(settle);
         let before = (pair.kernel_ns()?, running.run_time_ns()?);
         let (arrived, time) = pair.send(Some(rate), TRIAL)?;
         std::thread::sleep(REST);
@@ -70,7 +77,7 @@ fn highest(pair: &Pair, receiver: &Receiver, most: f64) -> Result<(f64, bool)> {
     let received = |rate: f64| -> Result<Option<f64>> {
         progress(&format!("{TITLE} · {} · {:.2} Mpps", receiver.name, rate / 1e6));
         for _ in 0..ATTEMPTS {
-            match Trial::run(pair, receiver, rate) {
+            match Trial::run(pair, receiver, rate, REST) {
                 Ok(trial) if trial.is_complete() => return Ok(Some(trial.rate_per_s)),
                 Ok(_) => {}
                 // A program that does not end in time because of its packets.
@@ -116,7 +123,7 @@ pub fn table(weir: &Path, scratch: &Path, options: &Options) -> Result<String> {
                 continue;
             }
             let (rate, is_open) = highest(&pair, &receiver, most)?;
-            let fixed = Trial::run(&pair, &receiver, FIXED_PER_S)?;
+            let fixed = Trial::run(&pair, &receiver, FIXED_PER_S, SETTLE)?;
             let _ = writeln!(
                 text,
                 "| {} | {name} | {}{:.2} | {:.1} | {:.0} | {:.0} | {:.0} |",

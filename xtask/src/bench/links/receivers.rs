@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::pair::{RECEIVING, run_time_ns};
+use super::pair::RECEIVING;
+use crate::bench::child::run_time_ns;
 use crate::shell::{Result, find, read, said, sh, write};
 
 /// A program's buffer, megabytes: that of Weir's rings.

@@ -54,7 +54,7 @@ pub fn table(weir: &Path, scratch: &Path, options: &Options) -> Result<String> {
     for (port, (interface, method)) in (9464..).zip(watched::METHODS) {
         let name = method.split(' ').next().unwrap_or_default();
         let (file, socket) = (scratch.join(format!("{name}.toml")), scratch.join(format!("{name}.sock")));
-        write(&file, QUESTIONS.map(|ask| question(ask)).concat())?;
+        write(&file, QUESTIONS.map(question).concat())?;
         let socket = socket.display().to_string();
         let args = format!("run {} --control {socket} --metrics {port}", file.display());
         let receiver = Receiver::weir(weir, &args, interface, method).within("router");
