@@ -111,34 +111,7 @@ pub fn run(args: &[String]) -> Result {
             ask(question, trace, &options, &programs)?.into_iter().for_each(&mut add);
         }
     }
-    if options.trace.is_none() {
-        for (title, table) in [
-            (compile::TITLE, compile::table as fn(&Path, &Path) -> Result<String>),
-            (compile::STACKS_TITLE, compile::stacks_table),
-            (stages::FUNNEL_TITLE, stages::funnel),
-            (stages::SWAPS_TITLE, stages::swaps),
-        ] {
-            if options.wants_whole(title) {
-                add(table(&programs.weir, &programs.scratch)?);
-            }
-        }
-    }
-    if options.wants_whole(assembler::TITLE) {
-        add(assembler::table(&options, &programs)?);
-    }
-    if options.wants_whole(attacks::TITLE) {
-        match attacks::table(&programs.weir, &programs.scratch)? {
-            Some(table) => add(table),
-            None => println!("not measured: {} (../shared/attack/gen.c, and cc)", attacks::TITLE),
-        }
-    }
-    if options.wants_whole(kernel::TITLE) {
-        match kernel::table() {
-            Ok(table) => add(table),
-            Err(why) => println!("not measured: {} ({why})", kernel::TITLE),
-        }
-    }
-    links::tables(&options, &programs.weir, &programs.scratch, &mut add)?;
+    whole_tables(&options, &programs, &mut add)?;
     let agrees = options.wants_whole(agreement::TITLE);
     if agrees {
         agreement::run(&programs.weir, &programs.scratch, options.dry)?;
@@ -162,6 +135,38 @@ pub fn run(args: &[String]) -> Result {
         return table::publish_some(&page, &tables);
     }
     table::publish(&page, &(table::machine()? + &tables))
+}
+
+/// Measures the tables of fixed shape that are selected.
+fn whole_tables(options: &Options, programs: &Programs, add: &mut impl FnMut(String)) -> Result {
+    if options.trace.is_none() {
+        for (title, table) in [
+            (compile::TITLE, compile::table as fn(&Path, &Path) -> Result<String>),
+            (compile::STACKS_TITLE, compile::stacks_table),
+            (stages::FUNNEL_TITLE, stages::funnel),
+            (stages::SWAPS_TITLE, stages::swaps),
+        ] {
+            if options.wants_whole(title) {
+                add(table(&programs.weir, &programs.scratch)?);
+            }
+        }
+    }
+    if options.wants_whole(assembler::TITLE) {
+        add(assembler::table(options, programs)?);
+    }
+    if options.wants_whole(attacks::TITLE) {
+        match attacks::table(&programs.weir, &programs.scratch)? {
+            Some(table) => add(table),
+            None => println!("not measured: {} (../shared/attack/gen.c, and cc)", attacks::TITLE),
+        }
+    }
+    if options.wants_whole(kernel::TITLE) {
+        match kernel::table() {
+            Ok(table) => add(table),
+            Err(why) => println!("not measured: {} ({why})", kernel::TITLE),
+        }
+    }
+    links::tables(options, &programs.weir, &programs.scratch, add)
 }
 
 fn trace_file(trace: &str) -> PathBuf {

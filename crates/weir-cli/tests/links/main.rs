@@ -86,7 +86,15 @@ fn make_pair(number: u32) {
 struct Capturing {
     child: Child,
     /// What the command has written to standard error, once it ends.
-    said: JoinHandle<Vec<u8>>,
+    said: Option<JoinHandle<Vec<u8>>>,
+}
+
+/// A test that fails leaves no process.
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Capturing {
@@ -120,7 +128,7 @@ impl Capturing {
             let _ = child.kill();
             panic!("{command:?} does not capture: {}", text(&said.join().expect("the thread reads")));
         }
-        Self { child, said }
+        Self { child, said: Some(said) }
     }
 
     fn signal(&self, name: &str) {
@@ -128,9 +136,14 @@ impl Capturing {
     }
 
     /// Waits for the end.
-    fn wait(self) -> Output {
-        let output = self.child.wait_with_output().expect("it ended");
-        Output { stderr: self.said.join().expect("the thread reads"), ..output }
+    fn wait(mut self) -> Output {
+        let mut stdout = vec![];
+        if let Some(mut output) = self.child.stdout.take() {
+            output.read_to_end(&mut stdout).expect("it is open");
+        }
+        let status = self.child.wait().expect("it ended");
+        let stderr = self.said.take().map(|said| said.join().expect("the thread reads")).unwrap_or_default();
+        Output { status, stdout, stderr }
     }
 
     /// Ends the capture as Ctrl-C does.
