@@ -34,7 +34,7 @@ impl Pair {
     pub fn new(frames: &[Vec<u8>]) -> Result<Self> {
         // Without GRO the interface has no NAPI. The names of the kernel's threads are cut.
         sh("
-mount -t sysfs none /sys
+mount -t sysfs none /sys 2>/dev/null || true
 for name in all default; do echo 1 > /proc/sys/net/ipv6/conf/$name/disable_ipv6; done
 ip link set lo up
 ip link del in0 2>/dev/null || true
