@@ -8,7 +8,8 @@
 //! words.
 //!
 //! Options: `--runs N` (5); `--trace NAME` and `--only WORDS` (of a title or a program's name) select cases
-//! without writing; `--weir FILE` uses another binary; `--dry` leaves the pages unchanged.
+//! without writing; `--weir FILE` uses another binary; `--dry` leaves the pages unchanged. `links` has tables that are measured only
+//! if they are named; `--minutes N` (10) is for the one that takes any time.
 
 mod agreement;
 mod assembler;
@@ -17,6 +18,7 @@ mod cases;
 mod child;
 mod compile;
 mod kernel;
+mod links;
 mod questions;
 mod stages;
 mod table;
@@ -40,6 +42,8 @@ struct Options {
     only: Option<String>,
     weir: Option<PathBuf>,
     dry: bool,
+    /// The time of a table that takes any time.
+    minutes: u64,
 }
 
 /// The path of Go if it is not on `PATH`: that of its own archive.
@@ -82,6 +86,9 @@ impl Options {
 
 pub fn run(args: &[String]) -> Result {
     let options = parse(args)?;
+    if !links::enter(&options, args)? {
+        return Ok(());
+    }
     let asked = QUESTIONS.iter().filter(|question| options.wants(question.title));
     let mut missing: Vec<&str> = asked.flat_map(|question| options.traces(question)).collect();
     missing.sort_unstable();
@@ -104,33 +111,7 @@ pub fn run(args: &[String]) -> Result {
             ask(question, trace, &options, &programs)?.into_iter().for_each(&mut add);
         }
     }
-    if options.trace.is_none() {
-        for (title, table) in [
-            (compile::TITLE, compile::table as fn(&Path, &Path) -> Result<String>),
-            (compile::STACKS_TITLE, compile::stacks_table),
-            (stages::FUNNEL_TITLE, stages::funnel),
-            (stages::SWAPS_TITLE, stages::swaps),
-        ] {
-            if options.wants_whole(title) {
-                add(table(&programs.weir, &programs.scratch)?);
-            }
-        }
-    }
-    if options.wants_whole(assembler::TITLE) {
-        add(assembler::table(&options, &programs)?);
-    }
-    if options.wants_whole(attacks::TITLE) {
-        match attacks::table(&programs.weir, &programs.scratch)? {
-            Some(table) => add(table),
-            None => println!("not measured: {} (../shared/attack/gen.c, and cc)", attacks::TITLE),
-        }
-    }
-    if options.wants_whole(kernel::TITLE) {
-        match kernel::table() {
-            Ok(table) => add(table),
-            Err(why) => println!("not measured: {} ({why})", kernel::TITLE),
-        }
-    }
+    whole_tables(&options, &programs, &mut add)?;
     let agrees = options.wants_whole(agreement::TITLE);
     if agrees {
         agreement::run(&programs.weir, &programs.scratch, options.dry)?;
@@ -154,6 +135,38 @@ pub fn run(args: &[String]) -> Result {
         return table::publish_some(&page, &tables);
     }
     table::publish(&page, &(table::machine()? + &tables))
+}
+
+/// Measures the tables of fixed shape that are selected.
+fn whole_tables(options: &Options, programs: &Programs, add: &mut impl FnMut(String)) -> Result {
+    if options.trace.is_none() {
+        for (title, table) in [
+            (compile::TITLE, compile::table as fn(&Path, &Path) -> Result<String>),
+            (compile::STACKS_TITLE, compile::stacks_table),
+            (stages::FUNNEL_TITLE, stages::funnel),
+            (stages::SWAPS_TITLE, stages::swaps),
+        ] {
+            if options.wants_whole(title) {
+                add(table(&programs.weir, &programs.scratch)?);
+            }
+        }
+    }
+    if options.wants_whole(assembler::TITLE) {
+        add(assembler::table(options, programs)?);
+    }
+    if options.wants_whole(attacks::TITLE) {
+        match attacks::table(&programs.weir, &programs.scratch)? {
+            Some(table) => add(table),
+            None => println!("not measured: {} (../shared/attack/gen.c, and cc)", attacks::TITLE),
+        }
+    }
+    if options.wants_whole(kernel::TITLE) {
+        match kernel::table() {
+            Ok(table) => add(table),
+            Err(why) => println!("not measured: {} ({why})", kernel::TITLE),
+        }
+    }
+    links::tables(options, &programs.weir, &programs.scratch, add)
 }
 
 fn trace_file(trace: &str) -> PathBuf {
@@ -297,7 +310,8 @@ impl Drop for Programs {
 }
 
 fn parse(args: &[String]) -> Result<Options> {
-    let mut options = Options { titles: vec![], runs: 5, trace: None, only: None, weir: None, dry: false };
+    let mut options =
+        Options { titles: vec![], runs: 5, trace: None, only: None, weir: None, dry: false, minutes: 10 };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().cloned().ok_or(format!("{arg} wants a value"));
@@ -306,9 +320,12 @@ fn parse(args: &[String]) -> Result<Options> {
             "--trace" => options.trace = Some(value()?),
             "--only" => options.only = Some(value()?),
             "--weir" => options.weir = Some(value()?.into()),
+            "--minutes" => options.minutes = value()?.parse().map_err(said("--minutes"))?,
             "--dry" => options.dry = true,
             words if !words.starts_with('-') => options.titles.push(words.into()),
-            _ => return Err(format!("{arg}: known are --runs, --trace, --only, --weir and --dry")),
+            _ => {
+                return Err(format!("{arg}: known are --runs, --trace, --only, --weir, --minutes and --dry"));
+            }
         }
     }
     if options.runs == 0 { Err("--runs must be at least 1".into()) } else { Ok(options) }

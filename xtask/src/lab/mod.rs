@@ -46,15 +46,29 @@ const TOOLS: &[(&str, &str)] = &[
 /// Options of setpriv and unshare: when this process ends, unshare ends, and with it everything inside.
 const CELL: &str = "--pdeathsig KILL unshare --mount --pid --net --fork --kill-child --mount-proc --";
 
+/// The same, for a chore that sees all processes of the machine, such as threads of the kernel. It starts its own processes with
+/// `--pdeathsig KILL`, too.
+pub const SHARED_PROCESSES: &str = "--pdeathsig KILL unshare --mount --net --";
+
 /// Runs this chore again inside new namespaces, unless it is already inside.
 ///
 /// Returns `true` in the inner run, which should do the work; the outer run gets `false` after the inner run
 /// succeeded.
 pub fn enter(chore: &str, args: &[String]) -> Result<bool> {
-    if std::env::var_os("XTASK_IN_LAB").is_some() {
+    enter_with(chore, args, TOOLS, CELL)
+}
+
+/// Whether this is the inner run.
+pub fn is_inside() -> bool {
+    std::env::var_os("XTASK_IN_LAB").is_some()
+}
+
+/// [`enter`], with other tools, and other options of setpriv.
+pub fn enter_with(chore: &str, args: &[String], tools: &[(&str, &str)], cell: &str) -> Result<bool> {
+    if is_inside() {
         return Ok(true);
     }
-    need(TOOLS)?;
+    need(tools)?;
     if !std::path::Path::new("/dev/net/tun").exists() {
         return Err("missing: /dev/net/tun (modprobe tun)".into());
     }
@@ -64,7 +78,7 @@ pub fn enter(chore: &str, args: &[String]) -> Result<bool> {
         return Err(format!("making network namespaces and recording on them takes root:\n  {line}"));
     }
     let status = Command::new("setpriv")
-        .args(CELL.split(' '))
+        .args(cell.split(' '))
         .arg(own)
         .arg(chore)
         .args(args)

@@ -1,10 +1,11 @@
 //! Capture on real interfaces: pairs of virtual Ethernet in network namespaces that the tests make. The tests need root and
-//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
+//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `servers`: real servers. `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
 
 mod kernel;
 
 #[path = "../cli/screen.rs"]
 mod screen;
+mod servers;
 mod service;
 mod watching;
 
@@ -85,7 +86,15 @@ fn make_pair(number: u32) {
 struct Capturing {
     child: Child,
     /// What the command has written to standard error, once it ends.
-    said: JoinHandle<Vec<u8>>,
+    said: Option<JoinHandle<Vec<u8>>>,
+}
+
+/// A test that fails leaves no process.
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Capturing {
@@ -96,9 +105,13 @@ impl Capturing {
 
     /// Starts the command, and waits for a message.
     fn start_until(args: &[&str], message: &'static str) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the binary was built for this test");
+        Self::run(Command::new(env!("CARGO_BIN_EXE_weir")).args(args), message)
+    }
+
+    /// Runs a command, and waits for a message.
+    fn run(command: &mut Command, message: &'static str) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program is there");
         let mut errors = child.stderr.take().expect("it is piped");
         let (begun, begins) = channel();
         let said = std::thread::spawn(move || {
@@ -113,9 +126,9 @@ impl Capturing {
         });
         if begins.recv_timeout(Duration::from_secs(30)).is_err() {
             let _ = child.kill();
-            panic!("{args:?} does not capture: {}", text(&said.join().expect("the thread reads")));
+            panic!("{command:?} does not capture: {}", text(&said.join().expect("the thread reads")));
         }
-        Self { child, said }
+        Self { child, said: Some(said) }
     }
 
     fn signal(&self, name: &str) {
@@ -123,9 +136,14 @@ impl Capturing {
     }
 
     /// Waits for the end.
-    fn wait(self) -> Output {
-        let output = self.child.wait_with_output().expect("it ended");
-        Output { stderr: self.said.join().expect("the thread reads"), ..output }
+    fn wait(mut self) -> Output {
+        let mut stdout = vec![];
+        if let Some(mut output) = self.child.stdout.take() {
+            output.read_to_end(&mut stdout).expect("it is open");
+        }
+        let status = self.child.wait().expect("it ended");
+        let stderr = self.said.take().map(|said| said.join().expect("the thread reads")).unwrap_or_default();
+        Output { status, stdout, stderr }
     }
 
     /// Ends the capture as Ctrl-C does.
@@ -159,6 +177,12 @@ fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("links");
     fs::create_dir_all(&folder).expect("a temporary folder");
     folder.join(format!("{}-{name}", std::process::id()))
+}
+
+/// Makes a folder without files.
+fn empty(folder: &Path) {
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).expect("a temporary folder");
 }
 
 /// The value of a counter that `--stats` printed.
@@ -207,23 +231,22 @@ fn captures() -> Vec<PathBuf> {
     [PathBuf::from(FIRST_LIGHT), own].into_iter().chain(found.into_iter().step_by(step)).collect()
 }
 
-const QUESTIONS: [(&str, &str); 4] =
-    [("flows", "flows"), ("sessions", "sessions"), ("events", "events"), ("files", "files")];
+const LOGS: [&str; 4] = ["flows", "sessions", "events", "files"];
 
-/// A file of questions: the logs, and the packets as a capture if the input is a link.
-fn questions(folder: &Path, is_link: bool) -> PathBuf {
+/// A file of questions for these logs, and for the packets as a capture if `has_packets`.
+fn questions(folder: &Path, logs: &[&str], has_packets: bool) -> PathBuf {
     let mut text = String::new();
-    for (name, ask) in QUESTIONS {
-        let output = folder.join(format!("{name}.json"));
+    for ask in logs {
+        let output = folder.join(format!("{ask}.json"));
         text += &format!(
-            "[[question]]\nname = \"{name}\"\nask = \"{ask}\"\nformat = \"json\"\noutput = {output:?}\n"
+            "[[question]]\nname = \"{ask}\"\nask = \"{ask}\"\nformat = \"json\"\noutput = {output:?}\n"
         );
     }
-    if is_link {
+    if has_packets {
         let output = folder.join("seen.pcapng");
         text += &format!("[[question]]\nname = \"packets\"\nask = \"packets\"\noutput = {output:?}\n");
     }
-    let path = folder.join(if is_link { "link.toml" } else { "file.toml" });
+    let path = folder.join("questions.toml");
     fs::write(&path, text).expect("a temporary file");
     path
 }
@@ -257,11 +280,8 @@ fn rows_of_a_link_are_those_of_its_packets() {
         }
         for (method, workers) in [("af_packet", "1"), ("af_packet", "2"), ("af_xdp", "1")] {
             let (live, file) = (scratch("live"), scratch("file"));
-            for folder in [&live, &file] {
-                let _ = fs::remove_dir_all(folder);
-                fs::create_dir_all(folder).expect("a temporary folder");
-            }
-            let asked = questions(&live, true);
+            [&live, &file].into_iter().for_each(|folder| empty(folder));
+            let asked = questions(&live, &LOGS, true);
             let run =
                 ["run", asked.to_str().unwrap(), "-i", "in0", "--method", method, "-j", workers, "--stats"];
             let capturing = Capturing::start(&run);
@@ -271,11 +291,11 @@ fn rows_of_a_link_are_those_of_its_packets() {
             assert_eq!(counter(&output, "packets"), sent, "{}: nothing is lost", capture.display());
             let seen = live.join("seen.pcapng");
             assert_eq!(frames_of(&seen).len() as u64, sent, "{}", capture.display());
-            let asked = questions(&file, false);
+            let asked = questions(&file, &LOGS, false);
             let run = ["run", asked.to_str().unwrap(), "-r", seen.to_str().unwrap()];
             let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(run).output().expect("it runs");
             assert!(output.status.success(), "{}", text(&output.stderr));
-            for (name, _) in QUESTIONS {
+            for name in LOGS {
                 let [expected, got] = [&file, &live]
                     .map(|folder| sorted_rows(&folder.join(format!("{name}.json")), workers == "1"));
                 let only = |these: &[String], those: &[String]| {

