@@ -209,6 +209,12 @@ fn link_options(
         promiscuous: !input.no_promiscuous,
         mirror: input.mirror,
         hardware_time: input.hardware_time,
+        dpdk_arguments: input
+            .dpdk_eal
+            .iter()
+            .flat_map(|words| words.split_whitespace())
+            .map(String::from)
+            .collect(),
         stop: Arc::clone(signal),
         notes: Notes::to(note),
     })

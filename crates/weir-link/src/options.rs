@@ -72,6 +72,8 @@ pub struct LinkOptions {
     pub mirror: bool,
     /// Use the times of the network card, where it has a clock.
     pub hardware_time: bool,
+    /// Further arguments with which DPDK is initialised, for devices `dpdk:…`.
+    pub dpdk_arguments: Vec<String>,
     /// The capture ends once this is not 0: packets received before are still delivered.
     pub stop: Arc<AtomicUsize>,
     /// The receiver of notes.
@@ -87,6 +89,7 @@ impl Default for LinkOptions {
             promiscuous: true,
             mirror: false,
             hardware_time: false,
+            dpdk_arguments: vec![],
             stop,
             notes: Notes::to(|_| {}),
         }

@@ -229,8 +229,8 @@ impl LinkSocket for PacketSocket {
         &self.target
     }
 
-    fn socket(&self) -> &Socket {
-        &self.socket
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.socket)
     }
 
     fn start(&mut self) -> io::Result<()> {

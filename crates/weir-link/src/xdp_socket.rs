@@ -199,8 +199,8 @@ impl LinkSocket for XdpSocket {
         &self.target
     }
 
-    fn socket(&self) -> &Socket {
-        &self.socket
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.socket)
     }
 
     fn start(&mut self) -> io::Result<()> {
@@ -238,6 +238,7 @@ impl LinkSocket for XdpSocket {
             no_buffer,
             refused: counters.rx_dropped.saturating_sub(no_buffer),
             invalid: self.invalid,
+            device_errors: 0,
         };
         SourceStats { received: self.taken + filtered + lost.dropped(), ..lost }
     }
