@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -93,6 +94,12 @@ EXPORTED int weir_dpdk_start(int count, char **arguments)
 	return 0;
 }
 
+EXPORTED int weir_dpdk_call(void (*call)(void *), void *argument)
+{
+	/* Alarms are called by the thread of interrupts. */
+	return rte_eal_alarm_set(1, call, argument);
+}
+
 /* A thread that DPDK knows has caches of free buffers. The registration ends with the thread. */
 static pthread_key_t leaving;
 static pthread_once_t leaving_made = PTHREAD_ONCE_INIT;
@@ -156,15 +163,15 @@ static int calibrate(uint16_t port, struct clock *clock)
 	return 0;
 }
 
-static uint64_t time_of(const struct clock *clock, const struct rte_mbuf *packet)
+static void read_time(const struct clock *clock, const struct rte_mbuf *packet, struct weir_dpdk_packet *described)
 {
 	if (clock->kind == NO_CLOCK || !(packet->ol_flags & time_flag))
-		return 0;
+		return;
 	uint64_t ticks = *RTE_MBUF_DYNFIELD(packet, time_offset, const uint64_t *);
-	if (clock->kind == MICROSECONDS)
-		return ticks * 1000;
 	int64_t since = (int64_t)(ticks - clock->base_ticks);
-	return clock->base_ns + (uint64_t)(int64_t)((double)since * clock->ns_per_tick);
+	described->flags |= WEIR_DPDK_TIMED;
+	described->time_ns = clock->kind == MICROSECONDS ? ticks * 1000 :
+		clock->base_ns + (uint64_t)(int64_t)((double)since * clock->ns_per_tick);
 }
 
 /* ---- Devices. ---- */
@@ -224,7 +231,9 @@ static struct rte_mempool *pool_of(uint16_t port, uint16_t queue, uint64_t bytes
 	struct rte_mempool *pool = rte_mempool_lookup(name);
 	if (pool != NULL)
 		return pool;
-	uint64_t count = bytes / (BUFFER_BYTES + sizeof(struct rte_mbuf) + 64);
+	/* A buffer, its description, and the header of the pool lie in one page. */
+	uint64_t each = rte_eal_has_hugepages() ? BUFFER_BYTES + sizeof(struct rte_mbuf) + 64 : 4096;
+	uint64_t count = bytes / each;
 	/* What the device, two batches, and the caches of two threads hold. */
 	uint64_t least = descriptors + 2 * BATCH_MAX + 2 * RTE_MEMPOOL_CACHE_MAX_SIZE;
 	if (count < least)
@@ -365,7 +374,8 @@ static int describe(struct rte_mbuf *packet, const struct clock *clock, struct w
 		restore_tag(packet, RTE_ETHER_TYPE_VLAN, packet->vlan_tci);
 	if (has & RTE_MBUF_F_RX_QINQ_STRIPPED)
 		restore_tag(packet, RTE_ETHER_TYPE_QINQ, packet->vlan_tci_outer);
-	*described = (struct weir_dpdk_packet){ .time_ns = time_of(clock, packet), .owner = packet };
+	*described = (struct weir_dpdk_packet){ .owner = packet };
+	read_time(clock, packet, described);
 	described->length = rte_pktmbuf_pkt_len(packet);
 	if (has & RTE_MBUF_F_RX_RSS_HASH) {
 		described->rss_hash = packet->hash.rss;

@@ -40,7 +40,7 @@ struct weir_dpdk_port {
 struct weir_dpdk_packet {
 	const uint8_t *bytes;
 	void *owner;
-	uint64_t time_ns;       /* since 1970; 0: the device gave none */
+	uint64_t time_ns;       /* since 1970, if the device gave a time */
 	uint32_t length;
 	uint32_t rss_hash;
 	uint32_t flags;         /* WEIR_DPDK_… */
@@ -50,6 +50,7 @@ struct weir_dpdk_packet {
 #define WEIR_DPDK_HASHED 2u         /* rss_hash is valid */
 #define WEIR_DPDK_CHECKSUM_GOOD 4u
 #define WEIR_DPDK_CHECKSUM_BAD 8u
+#define WEIR_DPDK_TIMED 16u         /* time_ns is valid */
 
 /* Counters of a device since it was opened. */
 struct weir_dpdk_counters {
@@ -66,6 +67,8 @@ const char *weir_dpdk_release(void);
 int weir_dpdk_start(int count, char **arguments);
 /* Moves text from the log of DPDK to `text`, which it ends with a NUL. Returns the number of bytes. */
 size_t weir_dpdk_take_log(char *text, size_t bytes);
+/* Calls a function soon in the thread that DPDK has for interrupts of devices. */
+int weir_dpdk_call(void (*call)(void *), void *argument);
 /* Attaches a device (DEVICE[,ARGUMENT=VALUE…]), and returns the number of its port. */
 int weir_dpdk_attach(const char *device);
 /* Sets up an attached device, and starts it. */

@@ -1,85 +1,12 @@
 //! Devices of DPDK, and their queues.
 #![allow(unsafe_code)]
 
-use crate::arguments::{Needs, arguments, first_processor, free_huge_bytes};
 use crate::library::{self, Functions, RawCounters, RawPacket, RawPort, RawSettings};
 use crate::{Error, Packets};
-use std::ffi::{CStr, CString, c_char, c_int};
-use std::io;
+use std::ffi::{CStr, CString};
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use weir_packet::BURST_PACKETS_MAX;
-
-/// Bytes of DPDK's log that an error may have.
-const LOG_BYTES_MAX: usize = 4_096;
-/// Is in the last line of the log after each failed attachment.
-const SAYS_NOTHING: &str = "Failed to attach device on primary process";
-/// Lines of DPDK's log in an error.
-const LOG_LINES_MAX: usize = 3;
-
-/// Initialises DPDK. Later calls in the process do nothing, if they state the same arguments.
-///
-/// # Errors
-/// [`Error::Missing`]; [`Error::Failed`] with the log of DPDK, which cannot be initialised a second time.
-pub fn start(needs: &Needs) -> Result<(), Error> {
-    static STARTED: Mutex<Option<(Vec<String>, Result<(), Error>)>> = Mutex::new(None);
-    let functions = library::functions()?;
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*started {
-        Some((stated, result)) if *stated == needs.stated => return result.clone(),
-        Some(_) => return Err(Error::Failed("DPDK runs already, with other arguments".to_string())),
-        None => {}
-    }
-    let words = arguments(needs, free_huge_bytes(), first_processor())?;
-    // DPDK binds the thread that initialises it to a processor. Its other threads inherit from the process.
-    let thread = std::thread::Builder::new().name("dpdk-start".to_string());
-    let result =
-        thread.spawn(move || functions.start(words)).map_err(|error| Error::Failed(error.to_string()))?;
-    let result = result.join().unwrap_or_else(|_| Err(Error::Failed("DPDK did not start".to_string())));
-    *started = Some((needs.stated.clone(), result.clone()));
-    result
-}
-
-impl Functions {
-    fn start(&self, words: Vec<String>) -> Result<(), Error> {
-        let shown = words[1..].join(" ");
-        let words: Result<Vec<CString>, _> = words.into_iter().map(CString::new).collect();
-        let words = words.map_err(|_| Error::Failed("an argument of DPDK has a zero byte".to_string()))?;
-        // DPDK permutes the array, and keeps pointers to the texts: they live as long as the process.
-        let mut words: Vec<*mut c_char> = words.into_iter().map(CString::into_raw).collect();
-        let count = words.len() as c_int;
-        words.push(ptr::null_mut());
-        // SAFETY: the array has `count` texts, and a null pointer behind them; the caller calls this once.
-        let result = unsafe { (self.start)(count, words.leak().as_mut_ptr()) };
-        self.checked(result).map(|_| ()).map_err(|why| {
-            Error::Failed(format!(
-                "DPDK cannot be initialised: {why} (its arguments: {shown}; --dpdk-eal adds others)"
-            ))
-        })
-    }
-
-    /// The result, or the number of an error with the last lines of the log.
-    fn checked(&self, result: c_int) -> Result<u32, String> {
-        let log = self.take_log();
-        u32::try_from(result).map_err(|_| {
-            // The last line of each failed attachment says nothing, and the numbers of errors are often wrong.
-            let lines =
-                log.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(SAYS_NOTHING));
-            let lines: Vec<&str> = lines.collect();
-            match &lines[lines.len().saturating_sub(LOG_LINES_MAX)..] {
-                [] => io::Error::from_raw_os_error(-result).to_string(),
-                lines => lines.join("; "),
-            }
-        })
-    }
-
-    fn take_log(&self) -> String {
-        let mut text = vec![0u8; LOG_BYTES_MAX];
-        // SAFETY: the plug-in writes at most so many bytes.
-        let bytes = unsafe { (self.take_log)(text.as_mut_ptr().cast(), text.len()) };
-        String::from_utf8_lossy(&text[..bytes.min(text.len())]).into_owned()
-    }
-}
 
 /// How a device is captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

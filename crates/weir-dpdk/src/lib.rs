@@ -5,7 +5,7 @@
 //! attached and opened; its [`Queue`]s receive [`Packets`], which stay in the buffers of the device.
 //!
 //! * `library`: loading, and the plug-in's functions.
-//! * `arguments`: the arguments of DPDK.
+//! * `process`: DPDK in this process.  `arguments`: its arguments.
 //! * `device`: devices and their queues.  `packets`: the memory of packets.
 //!
 //! The source of packets is in `weir-link`.
@@ -15,11 +15,13 @@ mod arguments;
 mod device;
 mod library;
 mod packets;
+mod process;
 
 pub use arguments::{Needs, free_huge_bytes};
-pub use device::{Device, Link, Losses, Queue, Settings, start};
+pub use device::{Device, Link, Losses, Queue, Settings};
 pub use library::{FILE, VARIABLE, has_granted_rights};
 pub use packets::{Packet, Packets};
+pub use process::{in_its_thread, start};
 
 use std::fmt;
 

@@ -4,7 +4,7 @@
 use crate::Error;
 use libloading::Library;
 use std::error::Error as _;
-use std::ffi::{CStr, OsString, c_char, c_int};
+use std::ffi::{CStr, OsString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -42,7 +42,7 @@ pub(crate) struct RawPort {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawPacket {
     pub bytes: *const u8,
-    pub owner: *mut libc::c_void,
+    pub owner: *mut c_void,
     pub time_ns: u64,
     pub length: u32,
     pub rss_hash: u32,
@@ -68,6 +68,7 @@ pub(crate) struct Functions {
     pub release: String,
     pub start: unsafe extern "C" fn(c_int, *mut *mut c_char) -> c_int,
     pub take_log: unsafe extern "C" fn(*mut c_char, usize) -> usize,
+    pub call: unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void), *mut c_void) -> c_int,
     pub attach: unsafe extern "C" fn(*const c_char) -> c_int,
     pub open: unsafe extern "C" fn(u16, *const RawSettings, *mut RawPort) -> c_int,
     pub receive: unsafe extern "C" fn(u16, u16, *mut RawPacket, u32, *mut u64) -> c_int,
@@ -134,6 +135,7 @@ pub(crate) fn load(file: &Path) -> Result<Functions, Error> {
             release: CStr::from_ptr(release()).to_string_lossy().into_owned(),
             start: *library.get(c"weir_dpdk_start").map_err(missing)?,
             take_log: *library.get(c"weir_dpdk_take_log").map_err(missing)?,
+            call: *library.get(c"weir_dpdk_call").map_err(missing)?,
             attach: *library.get(c"weir_dpdk_attach").map_err(missing)?,
             open: *library.get(c"weir_dpdk_open").map_err(missing)?,
             receive: *library.get(c"weir_dpdk_receive").map_err(missing)?,

@@ -16,6 +16,8 @@ const HASHED: u32 = 2;
 const CHECKSUM_GOOD: u32 = 4;
 /// `WEIR_DPDK_CHECKSUM_BAD`
 const CHECKSUM_BAD: u32 = 8;
+/// `WEIR_DPDK_TIMED`
+const TIMED: u32 = 16;
 
 /// A packet of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +74,7 @@ impl Packets {
         self.raw().iter().enumerate().map(|(index, raw)| Packet {
             offset: (index as u32) << BYTE_BITS,
             length: raw.length,
-            time_ns: i64::try_from(raw.time_ns).ok().filter(|time| *time != 0),
+            time_ns: (raw.flags & TIMED != 0).then(|| i64::try_from(raw.time_ns).unwrap_or(i64::MAX)),
             rss_hash: (raw.flags & HASHED != 0).then_some(raw.rss_hash),
             is_checksum_good: match raw.flags {
                 flags if flags & CHECKSUM_BAD != 0 => Some(false),

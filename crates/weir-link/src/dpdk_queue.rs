@@ -2,7 +2,7 @@
 
 use crate::link_socket::{LinkSocket, LinkState, REMOVED, Target};
 use crate::names::{NamedInterface, Names};
-use crate::options::{LinkOptions, Note, Notes};
+use crate::options::{LinkOptions, Method, Note, Notes};
 use crate::share::of_interface;
 use crate::sieve::Sieve;
 use crate::system::{InterfaceQuery, Socket, clock};
@@ -58,6 +58,14 @@ pub(crate) fn open(
     if let Some(name) = devices.iter().find(|name| short(name).is_empty()) {
         let why = "name a device, as in dpdk:0000:01:00.0 or dpdk:net_af_packet0,iface=eth0";
         return Err(fail(name, why.to_string()));
+    }
+    let named = |name: &str| devices.iter().filter(|other| short(other) == short(name)).count();
+    if let Some(name) = devices.iter().find(|name| named(name) > 1) {
+        return Err(fail(name, "the device is named twice".to_string()));
+    }
+    if options.mirror || options.method != Method::Packet {
+        let why = "--mirror is for interfaces of the kernel: DPDK takes all packets of a device anyway";
+        return Err(fail(first, why.to_string()));
     }
     if !options.dpdk_arguments.is_empty() && weir_dpdk::has_granted_rights() {
         let why = "--dpdk-eal may load code, and the program has rights of its own (setcap): run it as root";

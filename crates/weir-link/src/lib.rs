@@ -8,7 +8,7 @@
 //! * `clock_watch`: whether the machine's clock is set.
 //! * `link_socket`: what all sockets have in common.
 //! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings.
-//! * `dpdk_queue`: a queue of a device of DPDK, which is captured without the kernel.
+//! * [`dpdk`]: whether devices of DPDK can be captured, and its thread.  `dpdk_queue`: a queue of a device of DPDK, which is captured without the kernel.
 //! * `sieve`: discards packets in the kernel that no question needs.
 //! * `programs`: the programs that the kernel runs, with the filters of the questions; `assembly`: writes them; `bpf`: loads them;
 //!   [`trial`]: runs them on single frames.
@@ -25,6 +25,7 @@
 mod assembly;
 mod bpf;
 mod clock_watch;
+pub mod dpdk;
 mod dpdk_queue;
 mod fanout;
 mod interface_states;

@@ -1,6 +1,7 @@
 //! Capture on real interfaces: pairs of virtual Ethernet in network namespaces that the tests make. The tests need root and
-//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
+//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `dpdk`: devices of DPDK. `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
 
+mod dpdk;
 mod kernel;
 
 #[path = "../cli/screen.rs"]
@@ -178,7 +179,7 @@ fn assert_exact(output: &Output, sent: u64) {
 
 /// Packets that were lost before the engine.
 fn lost(output: &Output) -> u64 {
-    ["ring_full", "no_buffer", "refused", "invalid"]
+    ["ring_full", "no_buffer", "refused", "invalid", "device_errors"]
         .map(|why| counter(output, &format!("source_{why}")))
         .iter()
         .sum()
