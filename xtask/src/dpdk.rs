@@ -24,7 +24,8 @@ pub fn run(args: &[String]) -> Result {
     // A process may have loaded the old file: the new one takes its name at once.
     let (built, part) = (folder.join("libweir_dpdk.so"), folder.join("libweir_dpdk.so.part"));
     let mut cc = Command::new("cc");
-    cc.args(FLAGS).arg("-o").arg(&part).arg(root().join("crates/weir-dpdk/plugin/weir_dpdk.c"));
+    let plugin = root().join("crates/weir-dpdk/plugin");
+    cc.args(FLAGS).arg("-o").arg(&part).args(["weir_dpdk.c", "rules.c"].map(|file| plugin.join(file)));
     output(cc.args(flags.split_whitespace()))?;
     std::fs::rename(&part, &built).map_err(|error| format!("{}: {error}", built.display()))?;
     eprintln!("{}", built.display());

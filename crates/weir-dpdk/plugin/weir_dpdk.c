@@ -18,16 +18,14 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
-#include <rte_flow.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
 #include <rte_mbuf_dyn.h>
 #include <rte_version.h>
 
-#include "weir_dpdk.h"
+#include "internal.h"
 
-#define EXPORTED __attribute__((visibility("default")))
 /* Packets of a batch: BURST_PACKETS_MAX of Weir. */
 #define BATCH_MAX 64
 /* Bytes of a buffer: headroom for VLAN tags, and a frame of the usual MTU in one segment. */
@@ -43,7 +41,7 @@ static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static char log_text[8192];
 static size_t log_bytes;
 
-static ssize_t write_log(void *cookie, const char *text, size_t bytes)
+ssize_t write_log(void *cookie, const char *text, size_t bytes)
 {
 	(void)cookie;
 	pthread_mutex_lock(&log_lock);
@@ -199,9 +197,9 @@ EXPORTED int weir_dpdk_attach(const char *device)
 
 /* The key gives both directions between two addresses the same hash: it repeats after 16 bits, by which both differ
  * (Woo and Park, "Scalable TCP session monitoring with symmetric receive-side scaling", 2012). */
-static uint8_t symmetric_key[64];
+static uint8_t symmetric_key[SYMMETRIC_KEY_BYTES];
 
-static void want_rss(struct rte_eth_conf *conf, const struct rte_eth_dev_info *about)
+void want_rss(struct rte_eth_conf *conf, const struct rte_eth_dev_info *about)
 {
 	for (size_t at = 0; at < sizeof(symmetric_key); at += 2) {
 		symmetric_key[at] = 0x6d;
@@ -346,6 +344,7 @@ EXPORTED int weir_dpdk_link(uint16_t port)
 
 EXPORTED void weir_dpdk_close(uint16_t port)
 {
+	weir_dpdk_remove_rules(port);
 	rte_eth_dev_stop(port);
 	rte_eth_dev_close(port);
 }

@@ -15,6 +15,8 @@
 #define WEIR_DPDK_VERSION 1
 /* Queues of a device at most. */
 #define WEIR_DPDK_QUEUES_MAX 256
+/* Rules of a device at most. */
+#define WEIR_DPDK_RULES_MAX 1024
 /* Bytes of a packet at most. Longer ones are lost. */
 #define WEIR_DPDK_PACKET_BYTES_MAX 0xffffff
 
@@ -59,6 +61,18 @@ struct weir_dpdk_counters {
 	uint64_t errors;        /* the device received the packet with an error */
 };
 
+/* A rule about the headers of packets: Ethernet, a version of IP, and a transport protocol directly behind it. Bytes and ports are in the
+ * order of the network; bits outside of masks are 0. */
+struct weir_dpdk_rule {
+	uint8_t version;        /* 4 or 6 */
+	uint8_t transport;      /* 6: TCP, 17: UDP */
+	uint8_t discards;       /* 1: packets are discarded and counted, unless they are fragments; 0: they pass */
+	uint8_t source[16], source_mask[16];             /* IPv4: the first four bytes */
+	uint8_t destination[16], destination_mask[16];
+	uint16_t source_port, source_port_mask;
+	uint16_t destination_port, destination_port_mask;
+};
+
 /* The version of this interface. */
 uint32_t weir_dpdk_version(void);
 /* The release of DPDK, as text. */
@@ -81,6 +95,12 @@ void weir_dpdk_release_packets(const struct weir_dpdk_packet *packets, uint32_t 
 int weir_dpdk_count(uint16_t port, struct weir_dpdk_counters *counters);
 /* 1: the link is up; 0: down; -ENODEV: the device was removed. */
 int weir_dpdk_link(uint16_t port);
+/* Adds a rule; rules that pass packets precede the others. Returns the number of the rule on the device. */
+int weir_dpdk_add_rule(uint16_t port, const struct weir_dpdk_rule *rule);
+/* Removes all rules of a device: every packet passes. */
+int weir_dpdk_remove_rules(uint16_t port);
+/* Adds the packets and bytes that a rule of this number has discarded. */
+int weir_dpdk_count_rule(uint16_t port, int number, uint64_t *packets, uint64_t *bytes);
 /* Stops a device, and gives it back to the machine. */
 void weir_dpdk_close(uint16_t port);
 

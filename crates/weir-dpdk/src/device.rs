@@ -92,6 +92,10 @@ impl Device {
         Ok((device, queues))
     }
 
+    pub(crate) fn functions(&self) -> &'static Functions {
+        self.functions
+    }
+
     /// The number of the device in DPDK.
     pub fn port(&self) -> u16 {
         self.port

@@ -6,7 +6,8 @@
 //!
 //! * `library`: loading, and the plug-in's functions.
 //! * `process`: DPDK in this process.  `arguments`: its arguments.
-//! * `device`: devices and their queues.  `packets`: the memory of packets.
+//! * `device`: devices and their queues.  `packets`: the memory of packets.  `rules`: rules by which
+//!   devices discard packets.
 //!
 //! The source of packets is in `weir-link`.
 #![deny(unsafe_code)]
@@ -16,12 +17,14 @@ mod device;
 mod library;
 mod packets;
 mod process;
+mod rules;
 
 pub use arguments::{Needs, free_huge_bytes};
 pub use device::{Device, Link, Losses, Queue, Settings};
 pub use library::{FILE, VARIABLE, has_granted_rights};
 pub use packets::{Packet, Packets};
 pub use process::{in_its_thread, start};
+pub use rules::RuleId;
 
 use std::fmt;
 

@@ -49,6 +49,22 @@ pub(crate) struct RawPacket {
     pub flags: u32,
 }
 
+/// `struct weir_dpdk_rule`
+#[repr(C)]
+pub(crate) struct RawRule {
+    pub version: u8,
+    pub transport: u8,
+    pub discards: u8,
+    pub source: [u8; 16],
+    pub source_mask: [u8; 16],
+    pub destination: [u8; 16],
+    pub destination_mask: [u8; 16],
+    pub source_port: u16,
+    pub source_port_mask: u16,
+    pub destination_port: u16,
+    pub destination_port_mask: u16,
+}
+
 /// `struct weir_dpdk_counters`
 #[repr(C)]
 #[derive(Default)]
@@ -60,7 +76,8 @@ pub(crate) struct RawCounters {
 
 // The layouts of the header, on 64-bit machines.
 const _: () = assert!(size_of::<RawSettings>() == 24 && size_of::<RawPort>() == 44);
-const _: () = assert!(size_of::<RawPacket>() == 40 && size_of::<RawCounters>() == 24);
+const _: () =
+    assert!(size_of::<RawPacket>() == 40 && size_of::<RawCounters>() == 24 && size_of::<RawRule>() == 76);
 
 /// The functions, named as in the header without `weir_dpdk_`.
 #[derive(Debug)]
@@ -75,6 +92,9 @@ pub(crate) struct Functions {
     pub release_packets: unsafe extern "C" fn(*const RawPacket, u32),
     pub count: unsafe extern "C" fn(u16, *mut RawCounters) -> c_int,
     pub link: unsafe extern "C" fn(u16) -> c_int,
+    pub add_rule: unsafe extern "C" fn(u16, *const RawRule) -> c_int,
+    pub remove_rules: unsafe extern "C" fn(u16) -> c_int,
+    pub count_rule: unsafe extern "C" fn(u16, c_int, *mut u64, *mut u64) -> c_int,
     pub close: unsafe extern "C" fn(u16),
     /// Keeps the plug-in loaded while its functions are in use.
     _library: Library,
@@ -142,6 +162,9 @@ pub(crate) fn load(file: &Path) -> Result<Functions, Error> {
             release_packets: *library.get(c"weir_dpdk_release_packets").map_err(missing)?,
             count: *library.get(c"weir_dpdk_count").map_err(missing)?,
             link: *library.get(c"weir_dpdk_link").map_err(missing)?,
+            add_rule: *library.get(c"weir_dpdk_add_rule").map_err(missing)?,
+            remove_rules: *library.get(c"weir_dpdk_remove_rules").map_err(missing)?,
+            count_rule: *library.get(c"weir_dpdk_count_rule").map_err(missing)?,
             close: *library.get(c"weir_dpdk_close").map_err(missing)?,
             _library: library,
         })

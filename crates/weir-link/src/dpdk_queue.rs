@@ -1,21 +1,24 @@
 //! A receive queue of a device of DPDK (`weir-dpdk`). The packets come from the device without the kernel.
 
+use crate::header_rules::Installed;
 use crate::link_socket::{LinkSocket, LinkState, REMOVED, Target};
 use crate::names::{NamedInterface, Names};
 use crate::options::{LinkOptions, Method, Note, Notes};
 use crate::share::of_interface;
-use crate::sieve::Sieve;
 use crate::system::{InterfaceQuery, Socket, clock};
 use std::io;
 use std::sync::Arc;
-use weir_dpdk::{Device, Link, Losses, Needs, Packets, Queue, Settings};
+use weir_dpdk::{Device, Link, Losses, Needs, Packets, Queue, RuleId, Settings};
 use weir_packet::{
-    Block, Burst, ChecksumState, LinkType, PacketExtra, PacketMeta, Retention, SourceError, SourceStats,
-    Timestamp,
+    Block, Burst, ChecksumState, KernelFilters, LinkType, PacketExtra, PacketMeta, Retention, SourceError,
+    SourceStats, Timestamp,
 };
 
 /// Begins the names of devices of DPDK: `dpdk:net_pcap0,rx_pcap=x.pcap`.
 pub(crate) const PREFIX: &str = "dpdk:";
+
+/// Who discards packets, for notes.
+const DEVICE: &str = "the device";
 
 /// The driver of captures of libpcap.
 const OF_FILES: &str = "net_pcap";
@@ -37,6 +40,8 @@ pub(crate) struct DpdkQueue {
     taken: u64,
     /// Packets whose parts found no memory.
     unjoined: u64,
+    /// By which the device discards packets; only the first queue has them.
+    rules: Installed<RuleId>,
     /// What the device had lost when the capture was ended.
     lost: Option<Losses>,
 }
@@ -110,6 +115,7 @@ pub(crate) fn open(
             is_at_end: false,
             taken: 0,
             unjoined: 0,
+            rules: Installed::default(),
             lost: None,
         };
         Ok(queues.into_iter().map(of).collect())
@@ -211,8 +217,28 @@ impl LinkSocket for DpdkQueue {
         Ok(())
     }
 
-    fn sieve(&self) -> Option<&Arc<Sieve>> {
-        None
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        if !self.is_first() {
+            return;
+        }
+        let (device, name) = (self.queue.device(), self.target.name.clone());
+        let rules = match filters.map(|filters| filters.header_rules()) {
+            None => return self.rules.clear(device),
+            Some(Ok(rules)) => rules,
+            Some(Err(why)) => {
+                self.rules.clear(device);
+                return self.notes.tell(Note::Unfiltered(
+                    name,
+                    DEVICE,
+                    format!("there are no rules for the questions: {why}"),
+                ));
+            }
+        };
+        let note = match self.rules.replace(device, &rules) {
+            Ok(()) => Note::Filtered(name, DEVICE),
+            Err(why) => Note::Unfiltered(name, DEVICE, format!("it accepts no rules: {why}")),
+        };
+        self.notes.tell(note);
     }
 
     fn stats(&self) -> SourceStats {
@@ -223,7 +249,8 @@ impl LinkSocket for DpdkQueue {
             device_errors: errors,
             ..SourceStats::default()
         };
-        SourceStats { received: self.taken + lost.dropped(), ..lost }
+        let [filtered, filtered_bytes] = self.rules.discarded(self.queue.device());
+        SourceStats { received: self.taken + filtered + lost.dropped(), filtered, filtered_bytes, ..lost }
     }
 
     fn fill(&mut self, burst: &mut Burst) -> io::Result<bool> {

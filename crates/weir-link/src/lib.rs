@@ -9,6 +9,7 @@
 //! * `link_socket`: what all sockets have in common.
 //! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings.
 //! * [`dpdk`]: whether devices of DPDK can be captured, and its thread.  `dpdk_queue`: a queue of a device of DPDK, which is captured without the kernel.
+//! * `header_rules`: rules by which a device of DPDK discards packets that no question needs.
 //! * `sieve`: discards packets in the kernel that no question needs.
 //! * `programs`: the programs that the kernel runs, with the filters of the questions; `assembly`: writes them; `bpf`: loads them;
 //!   [`trial`]: runs them on single frames.
@@ -28,6 +29,7 @@ mod clock_watch;
 pub mod dpdk;
 mod dpdk_queue;
 mod fanout;
+mod header_rules;
 mod interface_states;
 pub mod interfaces;
 mod link_socket;

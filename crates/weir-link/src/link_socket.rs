@@ -1,11 +1,10 @@
 //! What the methods of capture have in common: a socket on an interface, or on one of its queues.
 
-use crate::sieve::Sieve;
 use crate::system::{InterfaceQuery, Socket, interface_name};
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
-use weir_packet::{Burst, SourceStats};
+use weir_packet::{Burst, KernelFilters, SourceStats};
 
 /// What a socket captures on.
 #[derive(Debug, Clone)]
@@ -69,8 +68,8 @@ pub(crate) trait LinkSocket: Debug + Send {
     /// Receives no more packets. Those received before follow.
     fn stop(&mut self) -> io::Result<()>;
 
-    /// What discards packets of the interface in the kernel. `None` for packets of several interfaces.
-    fn sieve(&self) -> Option<&Arc<Sieve>>;
+    /// Discards packets that no question needs from now on, where possible; `None`: every packet is needed.
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>);
 
     /// The counters so far, read from the kernel.
     fn stats(&self) -> SourceStats;

@@ -14,10 +14,10 @@ pub enum Note {
     Down(String),
     /// Packets come again on the interface of this name.
     Up(String),
-    /// The kernel discards packets of the interface of this name that no question needs.
-    Filtered(String),
-    /// The kernel does not run the filter of the questions on the interface of this name, and why: all its packets come.
-    Unfiltered(String, String),
+    /// Packets of the interface of this name that no question needs are discarded, and by whom (`the kernel`).
+    Filtered(String, &'static str),
+    /// Nobody discards packets of the interface of this name: who does not (`the kernel`), and why. All its packets come.
+    Unfiltered(String, &'static str, String),
     /// How the interface of this name is captured.
     Method(String, String),
 }

@@ -212,7 +212,7 @@ impl Source for Share {
     }
 
     fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
-        self.sockets.iter().filter_map(|socket| socket.sieve()).for_each(|sieve| sieve.narrow(filters));
+        self.sockets.iter_mut().for_each(|socket| socket.narrow(filters));
     }
 
     fn clock_step(&mut self) -> i64 {

@@ -13,6 +13,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_packet::{BpfInstruction, KernelFilter, KernelFilters, LinkType};
 
+/// Who discards packets, for notes.
+const KERNEL: &str = "the kernel";
+
 /// The sieve of an interface.
 #[derive(Debug)]
 pub(crate) struct Sieve {
@@ -99,7 +102,7 @@ impl Sieve {
     }
 
     fn tell(&self, error: &io::Error) {
-        self.notes.tell(Note::Unfiltered(self.name.clone(), error.to_string()));
+        self.notes.tell(Note::Unfiltered(self.name.clone(), KERNEL, error.to_string()));
     }
 
     /// Lets everything pass.
@@ -158,7 +161,7 @@ impl Sieve {
             }
             drop(state);
             if number == 0 {
-                self.notes.tell(Note::Filtered(self.name.clone()));
+                self.notes.tell(Note::Filtered(self.name.clone(), KERNEL));
             }
         }
         Ok(())

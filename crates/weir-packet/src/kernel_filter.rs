@@ -1,6 +1,6 @@
 //! Filters that the kernel runs before packets reach a source.
 
-use crate::{BpfInstruction, LinkType};
+use crate::{BpfInstruction, HeaderRules, LinkType};
 use std::fmt;
 
 /// Makes the filters of some questions.
@@ -11,6 +11,12 @@ pub trait KernelFilters: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why there is no such filter, as part of a sentence.
     fn filter(&self, link: LinkType, number: usize) -> Result<Option<KernelFilter>, &'static str>;
+
+    /// Rules for devices that compare headers.
+    ///
+    /// # Errors
+    /// Why there are none, as part of a sentence.
+    fn header_rules(&self) -> Result<HeaderRules, &'static str>;
 }
 
 /// The part of a program that decides, in the kernel, which packets some question may need. It passes too many packets rather

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use weir_compile::header_rules::header_rules;
 use weir_compile::trie::Trie;
 use weir_compile::weaken::weakened;
 use weir_compile::{Question, StackCatalog, lower};
 use weir_ir::abi::Program;
 use weir_ir::graph::Graph;
 use weir_lang::model::Stack;
-use weir_packet::{KernelFilter, KernelFilters, LinkType};
+use weir_packet::{HeaderRules, KernelFilter, KernelFilters, LinkType};
 use weir_xdp::{Place, sink, translate};
 
 /// By number of the filter: iterations of the graph's loops that it does, such as one for Ethernet, one for a VLAN tag and one for IP.
@@ -61,5 +62,10 @@ impl KernelFilters for QuestionFilters {
         let frame = translate(&sunk, Place::Frame, turns)?;
         let copy = translate(&sunk, Place::Copy, turns)?;
         Ok(Some(KernelFilter { frame, copy }))
+    }
+
+    fn header_rules(&self) -> Result<HeaderRules, &'static str> {
+        let catalog = self.catalog.get().ok_or("the questions are not compiled")?;
+        header_rules(&self.questions, &self.stack, catalog)
     }
 }

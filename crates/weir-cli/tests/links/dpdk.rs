@@ -218,6 +218,39 @@ fn each_worker_has_a_queue() {
     assert_eq!(text(&output.stdout).lines().count(), 1000);
 }
 
+/// The devices here accept no rules: Weir says so, and filters by itself.
+#[test]
+fn a_device_without_rules_gives_all_packets() {
+    let test = "dpdk::a_device_without_rules_gives_all_packets";
+    if plug_in(test).is_none() || !inside(test) {
+        return;
+    }
+    let file = format!("net_pcap0,rx_pcap={FIRST_LIGHT}");
+    let expected = text(&weir(&["packets", "--count", FIRST_LIGHT, "udp.port == 53"]).stdout);
+    for (device, driver) in [(file.as_str(), "net_pcap"), ("net_tap0", "net_tap"), ("net_ring0", "net_ring")]
+    {
+        let device = format!("dpdk:{device}");
+        let run = ["packets", "-i", &device, "--count", "--stats", "-v", "udp.port == 53"];
+        let capturing = Capturing::start_until(&run, "it accepts no rules");
+        if driver != "net_pcap" {
+            capturing.signal("INT");
+        }
+        let output = capturing.wait();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains("the device does not filter packets: it accepts no rules"), "{said}");
+        assert!(said.contains(&format!("driver {driver}")), "{said}");
+        assert_eq!(counter(&output, "source_filtered"), 0);
+        if driver == "net_pcap" {
+            assert_eq!(text(&output.stdout), expected);
+            assert_exact(&output, counter(&output, "packets"));
+        }
+    }
+    // All packets are needed.
+    let output = weir(&["packets", "-i", &format!("dpdk:{file}"), "--count", "-v", "frame.len > 100"]);
+    assert!(text(&output.stderr).contains("they may need every packet"), "{}", text(&output.stderr));
+}
+
 /// Several devices, and an interface of the kernel beside them.
 #[test]
 fn devices_and_interfaces_are_captured_together() {
