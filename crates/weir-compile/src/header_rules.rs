@@ -205,10 +205,10 @@ impl<'a> Layers<'a> {
         let is_port =
             |expr: &Expr| matches!(expr, Expr::Field(field) if self.side_of(layer, *field).is_some());
         match condition {
-            Expr::Binary(BinaryOp::Or, one, other) => {
+            Expr::Binary(BinaryOp::LogicalOr, one, other) => {
                 Some([self.ports_of(layer, one)?, self.ports_of(layer, other)?].concat())
             }
-            Expr::Binary(BinaryOp::And, one, other) => {
+            Expr::Binary(BinaryOp::LogicalAnd, one, other) => {
                 self.ports_of(layer, one).or_else(|| self.ports_of(layer, other))
             }
             Expr::Binary(BinaryOp::Eq, one, other) => match (&**one, &**other) {
