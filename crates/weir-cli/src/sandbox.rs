@@ -133,6 +133,11 @@ pub fn enter(input: &Input, writable: &[PathBuf]) -> Result<(), Failure> {
         true => of_sockets | CapabilitySet::NET_ADMIN,
         false => of_sockets,
     };
+    // Some drivers add rules by calls of the kernel.
+    let filters = match input.interface.iter().any(|name| name.starts_with(dpdk::PREFIX)) {
+        true => filters | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW,
+        false => filters,
+    };
     let user = args.user.as_deref().map(ids_of).transpose()?;
     if let Some(missing) = args.write_to.iter().find(|path| !path.is_dir()) {
         return Err(Failure::new(format!("--write-to {}: there is no such directory", missing.display())));

@@ -22,7 +22,13 @@ const SAYS_NOTHING: &str = "Failed to attach device on primary process";
 const LOG_LINES_MAX: usize = 3;
 
 /// The arguments of the user with which DPDK was initialised, and the result.
-static STARTED: Mutex<Option<(Vec<String>, Result<(), Error>)>> = Mutex::new(None);
+static STARTED: Mutex<Option<Started>> = Mutex::new(None);
+
+/// An initialisation.
+struct Started {
+    stated: Vec<String>,
+    result: Result<(), Error>,
+}
 
 /// Initialises DPDK. Later calls in the process do nothing, if they state the same arguments.
 ///
@@ -32,7 +38,7 @@ pub fn start(needs: &Needs) -> Result<(), Error> {
     let functions = library::functions()?;
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     match &*started {
-        Some((stated, result)) if *stated == needs.stated => return result.clone(),
+        Some(started) if started.stated == needs.stated => return started.result.clone(),
         Some(_) => return Err(Error::Failed("DPDK runs already, with other arguments".to_string())),
         None => {}
     }
@@ -42,7 +48,7 @@ pub fn start(needs: &Needs) -> Result<(), Error> {
     let result =
         thread.spawn(move || functions.start(words)).map_err(|error| Error::Failed(error.to_string()))?;
     let result = result.join().unwrap_or_else(|_| Err(Error::Failed("DPDK did not start".to_string())));
-    *started = Some((needs.stated.clone(), result.clone()));
+    *started = Some(Started { stated: needs.stated.clone(), result: result.clone() });
     result
 }
 
@@ -56,7 +62,10 @@ type Call = Box<dyn FnOnce() + Send>;
 pub fn in_its_thread<T: Send + 'static>(
     call: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Error> {
-    if !matches!(&*STARTED.lock().unwrap_or_else(PoisonError::into_inner), Some((_, Ok(())))) {
+    if !matches!(
+        &*STARTED.lock().unwrap_or_else(PoisonError::into_inner),
+        Some(Started { result: Ok(()), .. })
+    ) {
         return Ok(None);
     }
     let functions = library::functions()?;

@@ -1,5 +1,8 @@
 //! Whether devices of DPDK can be captured on this machine, and the thread that DPDK has.
 
+/// Begins the names of devices of DPDK: `dpdk:net_pcap0,rx_pcap=x.pcap`.
+pub const PREFIX: &str = "dpdk:";
+
 /// What capture with DPDK needs, and whether it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {

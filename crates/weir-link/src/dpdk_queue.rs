@@ -1,5 +1,6 @@
 //! A receive queue of a device of DPDK (`weir-dpdk`). The packets come from the device without the kernel.
 
+use crate::dpdk::PREFIX;
 use crate::header_rules::Installed;
 use crate::link_socket::{LinkSocket, LinkState, REMOVED, Target};
 use crate::names::{NamedInterface, Names};
@@ -13,9 +14,6 @@ use weir_packet::{
     Block, Burst, ChecksumState, KernelFilters, LinkType, PacketExtra, PacketMeta, Retention, SourceError,
     SourceStats, Timestamp,
 };
-
-/// Begins the names of devices of DPDK: `dpdk:net_pcap0,rx_pcap=x.pcap`.
-pub(crate) const PREFIX: &str = "dpdk:";
 
 /// Who discards packets, for notes.
 const DEVICE: &str = "the device";

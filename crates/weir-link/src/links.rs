@@ -1,6 +1,7 @@
 //! The source of packets of one or several interfaces.
 
-use crate::dpdk_queue::{self, PREFIX};
+use crate::dpdk::PREFIX;
+use crate::dpdk_queue;
 use crate::interface_states::InterfaceStates;
 use crate::interfaces;
 use crate::link_socket::{LinkSocket, Target};
