@@ -64,7 +64,7 @@ pub struct Input {
     /// Use the times of the network card's clock. Default: the times at which the kernel received the packets
     #[arg(long, help_heading = "Capture")]
     pub hardware_time: bool,
-    /// Further arguments of DPDK (EAL parameters), for -i dpdk:DEVICE: '--huge-dir /mnt/huge -m 1024'
+    /// Further arguments of DPDK (EAL parameters) for -i dpdk:DEVICE, in one word: '-m 1024'
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true, help_heading = "Capture")]
     pub dpdk_eal: Option<String>,
     #[command(flatten)]
