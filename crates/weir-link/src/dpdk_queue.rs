@@ -244,7 +244,7 @@ impl LinkSocket for DpdkQueue {
         let lost = SourceStats {
             ring_full: missed,
             no_buffer: no_buffer + self.unjoined,
-            device_errors: errors,
+            damaged: errors,
             ..SourceStats::default()
         };
         let [filtered, filtered_bytes] = self.rules.discarded(self.queue.device());

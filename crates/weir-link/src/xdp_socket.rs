@@ -240,7 +240,7 @@ impl LinkSocket for XdpSocket {
             no_buffer,
             refused: counters.rx_dropped.saturating_sub(no_buffer),
             invalid: self.invalid,
-            device_errors: 0,
+            damaged: 0,
         };
         SourceStats { received: self.taken + filtered + lost.dropped(), ..lost }
     }

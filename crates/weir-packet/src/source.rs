@@ -90,7 +90,7 @@ pub struct SourceStats {
     pub invalid: u64,
     /// Packets that the device received with an error, such as a wrong checksum of the frame. Only devices that are captured without
     /// the kernel count them here.
-    pub device_errors: u64,
+    pub damaged: u64,
 }
 
 impl SourceStats {
@@ -103,7 +103,7 @@ impl SourceStats {
         self.no_buffer += other.no_buffer;
         self.refused += other.refused;
         self.invalid += other.invalid;
-        self.device_errors += other.device_errors;
+        self.damaged += other.damaged;
     }
 
     /// Packets that the source dropped before a burst could take them, by reason: the name of the counter, its value, and one
@@ -117,7 +117,7 @@ impl SourceStats {
             no_buffer,
             refused,
             invalid,
-            device_errors,
+            damaged,
         } = *self;
         [
             ("source_ring_full", ring_full, "The ring between the kernel, or the device, and Weir was full."),
@@ -128,7 +128,7 @@ impl SourceStats {
                 "The kernel could not pass the packet, for instance because of its length.",
             ),
             ("source_invalid", invalid, "The kernel's description of the packet was invalid."),
-            ("source_device_errors", device_errors, "The device received the packet with an error."),
+            ("source_damaged", damaged, "The device received the packet with an error."),
         ]
     }
 

@@ -179,7 +179,7 @@ fn assert_exact(output: &Output, sent: u64) {
 
 /// Packets that were lost before the engine.
 fn lost(output: &Output) -> u64 {
-    ["ring_full", "no_buffer", "refused", "invalid", "device_errors"]
+    ["ring_full", "no_buffer", "refused", "invalid", "damaged"]
         .map(|why| counter(output, &format!("source_{why}")))
         .iter()
         .sum()
