@@ -7,6 +7,7 @@ mod bench;
 mod capture;
 mod ci;
 mod compare;
+mod dpdk;
 mod fuzz;
 mod gallery;
 mod imports;
@@ -49,6 +50,11 @@ const CHORES: &[Chore] = &[
         name: "compare",
         about: "compare the output of two builds over all captures: OLD NEW [FILE|FOLDER…]",
         run: compare::run,
+    },
+    Chore {
+        name: "dpdk",
+        about: "build the plug-in for DPDK, beside the executable [--release]",
+        run: dpdk::run,
     },
     Chore {
         name: "fuzz",

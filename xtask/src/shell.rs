@@ -82,12 +82,18 @@ pub fn build_example(name: &str) -> Result<PathBuf> {
     build(&["--package", "weir", "--example", name], &format!("examples/{name}"), true)
 }
 
-fn build(what: &[&str], file: &str, release: bool) -> Result<PathBuf> {
+/// The folder of everything that is built, in which this program lies.
+pub fn target() -> Result<PathBuf> {
     let own = std::env::current_exe().map_err(said("own path"))?;
     let target = own.parent().and_then(Path::parent).ok_or("xtask is not in a target folder")?;
+    Ok(target.to_path_buf())
+}
+
+fn build(what: &[&str], file: &str, release: bool) -> Result<PathBuf> {
+    let target = target()?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet"]).args(what).current_dir(root());
-    cargo.arg("--target-dir").arg(target);
+    cargo.arg("--target-dir").arg(&target);
     if release {
         cargo.arg("--release");
     }

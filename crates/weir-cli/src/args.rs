@@ -43,8 +43,8 @@ pub struct Input {
     /// Several are merged by time
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., help_heading = "Input")]
     pub read: Vec<OsString>,
-    /// Capture on a network interface, or on all (`any`), until a signal. May be given several times. `weir interfaces`
-    /// lists the interfaces
+    /// Capture on a network interface, or on all (`any`), until a signal. `dpdk:DEVICE[,ARGUMENT=VALUE…]`: on a device of DPDK. May
+    /// be given several times. `weir interfaces` lists the interfaces
     #[arg(short = 'i', long = "interface", value_name = "NAME", help_heading = "Input")]
     pub interface: Vec<String>,
     /// Method of capture. af_packet: the kernel shows packets to Weir and to the machine's own programs. af_xdp: Weir takes
@@ -64,6 +64,9 @@ pub struct Input {
     /// Use the times of the network card's clock. Default: the times at which the kernel received the packets
     #[arg(long, help_heading = "Capture")]
     pub hardware_time: bool,
+    /// Further arguments of DPDK (EAL parameters) for -i dpdk:DEVICE, in one word: '-m 1024'
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true, help_heading = "Capture")]
+    pub dpdk_eal: Option<String>,
     #[command(flatten)]
     pub sandbox: SandboxArgs,
     /// Read on as the last file grows, or is replaced by another one (as tail -F), until a signal

@@ -198,8 +198,8 @@ fn link_options(
         Note::Interface(named) => findings.add_interface(Interface::of_link(&named.name, named.link)),
         Note::Down(name) => say!("weir: {name} is down: the capture continues when it is up again"),
         Note::Method(name, method) => note!("weir: {name}: {method}"),
-        Note::Filtered(name) => note!("weir: {name}: the kernel discards packets that no question needs"),
-        Note::Unfiltered(name, why) => note!("weir: {name}: the kernel does not filter packets: {why}"),
+        Note::Filtered(name, by) => note!("weir: {name}: {by} discards packets that no question needs"),
+        Note::Unfiltered(name, by, why) => note!("weir: {name}: {by} does not filter packets: {why}"),
         Note::Up(name) => note!("weir: {name} has packets again"),
     };
     let method = Method::ALL.into_iter().find(|(name, _)| *name == input.method);
@@ -209,6 +209,12 @@ fn link_options(
         promiscuous: !input.no_promiscuous,
         mirror: input.mirror,
         hardware_time: input.hardware_time,
+        dpdk_arguments: input
+            .dpdk_eal
+            .iter()
+            .flat_map(|words| words.split_whitespace())
+            .map(String::from)
+            .collect(),
         stop: Arc::clone(signal),
         notes: Notes::to(note),
     })

@@ -78,6 +78,7 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
         ("--no-promiscuous", input.no_promiscuous),
         ("--mirror", input.mirror),
         ("--hardware-time", input.hardware_time),
+        ("--dpdk-eal", input.dpdk_eal.is_some()),
         ("--user", input.sandbox.user.is_some()),
         ("--no-sandbox", input.sandbox.no_sandbox),
         ("--write-to", !input.sandbox.write_to.is_empty()),

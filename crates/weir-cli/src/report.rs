@@ -37,6 +37,7 @@ pub fn losses(ran: &Ran) {
             ),
             (source.refused, "the kernel could not pass them, for instance because of their length"),
             (source.invalid, "the kernel's description of them was invalid"),
+            (source.damaged, "the device received them with errors"),
         ];
         let (_, cause) = causes.into_iter().max_by_key(|(count, _)| *count).unwrap_or_default();
         say!(

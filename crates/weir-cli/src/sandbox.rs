@@ -7,7 +7,7 @@
 //! * Landlock: files can be created and changed only in the directories of outputs.
 //!
 //! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore called before there
-//! are other threads.
+//! are other threads, but for the one that DPDK has: it gives them up, too.
 
 use crate::args::{Input, SandboxArgs};
 use crate::failure::Failure;
@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use weir::io::tcp::Endpoint;
+use weir::link::dpdk;
 
 /// What root may still do if no other user is given: write to directories of other users, and listen on low ports.
 const OF_ROOT: CapabilitySet =
@@ -119,8 +120,8 @@ fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Gives up the rights of this thread, and of all threads that it starts from now on: files can be written only in
-/// `writable`. What the kernel does not support is reported with `-v`.
+/// Gives up the rights of this thread, of all threads that it starts from now on, and of the thread of DPDK: files can be written only
+/// in `writable`. What the kernel does not support is reported with `-v`.
 ///
 /// # Errors
 /// The user does not exist, or the process may not become that user.
@@ -132,34 +133,93 @@ pub fn enter(input: &Input, writable: &[PathBuf]) -> Result<(), Failure> {
         true => of_sockets | CapabilitySet::NET_ADMIN,
         false => of_sockets,
     };
+    // Some drivers add rules by calls of the kernel.
+    let filters = match input.interface.iter().any(|name| name.starts_with(dpdk::PREFIX)) {
+        true => filters | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW,
+        false => filters,
+    };
     let user = args.user.as_deref().map(ids_of).transpose()?;
     if let Some(missing) = args.write_to.iter().find(|path| !path.is_dir()) {
         return Err(Failure::new(format!("--write-to {}: there is no such directory", missing.display())));
     }
+    let restriction = Restriction { args: args.clone(), user, filters, writable: writable.to_vec() };
+    let of_dpdk = restriction.clone();
+    match dpdk::in_its_thread(move || of_dpdk.enter_thread()) {
+        Ok(None) => {}
+        Ok(Some(entered)) => drop(entered?),
+        Err(why) => report("restriction of the thread of DPDK", &why),
+    }
+    let missing = restriction.enter_thread()?;
+    missing.iter().for_each(|(part, why)| report(part, why));
     if args.no_sandbox {
-        return user.map_or(Ok(()), |ids| become_user(args, ids));
+        return Ok(());
     }
-    report("capabilities", forget_capabilities());
-    if let Some(ids) = user {
-        // Another user would otherwise have none.
-        report("capabilities", thread::set_keep_capabilities(true).map_err(Into::into));
-        become_user(args, ids)?;
+    if !missing.iter().any(|(part, _)| *part == LANDLOCK) {
+        write_bounds::set(writable);
     }
-    let of_user = if geteuid().is_root() { OF_ROOT } else { CapabilitySet::empty() };
-    report("capabilities", keep_capabilities(of_user | filters));
-    report("no_new_privs", thread::set_no_new_privs(true).map_err(Into::into));
-    report("landlock", restrict_files(writable));
     let has_filters =
         thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::BPF));
-    report("seccomp", refuse_calls(has_filters));
+    if let Err(why) = refuse_calls(has_filters) {
+        report("seccomp", &why.to_string());
+    }
+    let free = threads_with_other_rights();
+    if !free.is_empty() {
+        report("restriction of the threads of drivers", &free.join(", "));
+    }
     Ok(())
 }
 
+/// The part that restricts files.
+const LANDLOCK: &str = "landlock";
+
+/// What a thread gives up.
+#[derive(Clone)]
+struct Restriction {
+    args: SandboxArgs,
+    user: Option<(Uid, Gid)>,
+    /// Capabilities that filters in the kernel need.
+    filters: CapabilitySet,
+    writable: Vec<PathBuf>,
+}
+
+impl Restriction {
+    /// Gives up the rights of this thread. Returns the parts that this system does not have, and why.
+    fn enter_thread(&self) -> Result<Vec<(&'static str, String)>, Failure> {
+        let Self { args, user, filters, writable } = self;
+        if args.no_sandbox {
+            return user.map_or(Ok(vec![]), |ids| become_user(args, ids).map(|()| vec![]));
+        }
+        let mut parts = vec![("capabilities", forget_capabilities())];
+        if let Some(ids) = *user {
+            // Another user would otherwise have none.
+            parts.push(("capabilities", thread::set_keep_capabilities(true).map_err(Into::into)));
+            become_user(args, ids)?;
+        }
+        let of_user = if geteuid().is_root() { OF_ROOT } else { CapabilitySet::empty() };
+        parts.push(("capabilities", keep_capabilities(of_user | *filters)));
+        parts.push(("no_new_privs", thread::set_no_new_privs(true).map_err(Into::into)));
+        parts.push((LANDLOCK, restrict_files(writable)));
+        let missing = parts.into_iter().filter_map(|(part, done)| Some((part, done.err()?.to_string())));
+        Ok(missing.collect())
+    }
+}
+
+/// The names of threads that have other capabilities than this one.
+fn threads_with_other_rights() -> Vec<String> {
+    let of = |path: PathBuf| {
+        let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
+        let line =
+            |start| status.lines().find_map(|line| line.strip_prefix(start)).map(str::trim).map(String::from);
+        (line("Name:").unwrap_or_default(), line("CapEff:"))
+    };
+    let (_, own) = of(PathBuf::from("/proc/thread-self"));
+    let all = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    all.map(|task| of(task.path())).filter(|(_, rights)| *rights != own).map(|(name, _)| name).collect()
+}
+
 /// Reports a part of the sandbox that this system does not have.
-fn report(part: &str, done: Result<(), Box<dyn Error>>) {
-    if let Err(why) = done
-        && terminal::is_verbose()
-    {
+fn report(part: &str, why: &str) {
+    if terminal::is_verbose() {
         say!("weir: sandbox: no {part}: {why}");
     }
 }
@@ -223,7 +283,6 @@ fn restrict_files(writable: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     if status.ruleset == RulesetStatus::NotEnforced {
         return Err("this kernel has none".into());
     }
-    write_bounds::set(writable);
     Ok(())
 }
 

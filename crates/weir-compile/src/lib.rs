@@ -3,7 +3,7 @@
 //! [`catalog`] lists the fields that filters can name, [`columns`] those of connections, [`events`] the events of a
 //! stack; [`question`] defines questions; [`trie`] shares the common predicates of several questions; [`lower`] turns a
 //! stack and its questions into a complete graph: code that the questions do not need is removed later, by the passes
-//! of `weir-ir`. [`deferred_predicate`] lowers predicates that only a connection or a session can decide.
+//! of `weir-ir`. [`header_rules`] makes rules for devices of the questions. [`deferred_predicate`] lowers predicates that only a connection or a session can decide.
 #![forbid(unsafe_code)]
 
 pub mod catalog;
@@ -11,6 +11,7 @@ pub mod columns;
 pub mod deferred_predicate;
 pub mod dispatch;
 pub mod events;
+pub mod header_rules;
 pub mod lower;
 pub mod question;
 pub mod trie;

@@ -18,10 +18,6 @@ impl InterfaceStates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn is_down(&self, index: u32) -> bool {
-        self.states().down.contains(&index)
-    }
-
     /// The interface is down. Returns whether this is new.
     pub fn go_down(&self, index: u32) -> bool {
         self.states().down.insert(index)

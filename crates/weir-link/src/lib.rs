@@ -8,6 +8,8 @@
 //! * `clock_watch`: whether the machine's clock is set.
 //! * `link_socket`: what all sockets have in common.
 //! * `xdp_socket`: a socket of the family AF_XDP for each queue; `umem`: its memory and rings.
+//! * [`dpdk`]: whether devices of DPDK can be captured, and its thread.  `dpdk_queue`: a queue of a device of DPDK, which is captured without the kernel.
+//! * `header_rules`: rules by which a device of DPDK discards packets that no question needs.
 //! * `sieve`: discards packets in the kernel that no question needs.
 //! * `flow_map`: the connections whose packets the kernel counts.
 //! * `programs`: the programs that the kernel runs, with the filters of the questions; `assembly`: writes them; `bpf`: loads them;
@@ -25,8 +27,11 @@
 mod assembly;
 mod bpf;
 mod clock_watch;
+pub mod dpdk;
+mod dpdk_queue;
 mod fanout;
 mod flow_map;
+mod header_rules;
 mod interface_states;
 pub mod interfaces;
 mod link_socket;

@@ -1,5 +1,7 @@
 //! The source of packets of one or several interfaces.
 
+use crate::dpdk::PREFIX;
+use crate::dpdk_queue;
 use crate::flow_map::FlowMaps;
 use crate::interface_states::InterfaceStates;
 use crate::interfaces;
@@ -28,7 +30,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Captures on the interfaces of these names (`any`: all interfaces), in `parts` parts, which
+    /// Captures on the interfaces of these names (`any`: all interfaces; `dpdk:DEVICE[,ARGUMENT=VALUE…]`: devices of DPDK), in `parts` parts, which
     /// [`split`](Source::split) hands out.
     ///
     /// # Errors
@@ -36,7 +38,6 @@ impl Links {
     pub fn open(names: &[String], options: &LinkOptions, parts: usize) -> Result<Self, SourceError> {
         let (known, flows) = (Names::default(), FlowMaps::default());
         let parts = if options.method == Method::Xdp { 1 } else { parts.max(1) };
-        let mut sockets: Vec<Vec<Box<dyn LinkSocket>>> = (0..parts).map(|_| vec![]).collect();
         if let Some(name) = names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1) {
             return Err(of_interface(name, "the interface is named twice".to_string()));
         }
@@ -46,7 +47,15 @@ impl Links {
         if options.buffer_bytes > BUFFER_BYTES_MAX {
             return Err(of_interface(&names.join(", "), "--buffer: a ring has at most 4095M".to_string()));
         }
-        for name in names {
+        let devices: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
+        let devices = dpdk_queue::open(&devices, options, parts, &known)?;
+        // A device that gives all packets to one queue cannot be split, and the others then are not, either.
+        let parts = if devices.iter().any(|queues| queues.len() < parts) { 1 } else { parts };
+        let mut sockets: Vec<Vec<Box<dyn LinkSocket>>> = (0..parts).map(|_| vec![]).collect();
+        for (number, queue) in devices.into_iter().flat_map(|queues| queues.into_iter().enumerate()) {
+            sockets[number % parts].push(Box::new(queue));
+        }
+        for name in names.iter().filter(|name| !name.starts_with(PREFIX)) {
             let fail = |error: &io::Error| of_interface(name, interfaces::remedy(name, error));
             let index = if name == ANY { Ok(0) } else { interface_index(name) };
             let target = Target { name: name.clone(), index: index.map_err(|error| fail(&error))? };

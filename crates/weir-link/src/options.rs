@@ -14,10 +14,10 @@ pub enum Note {
     Down(String),
     /// Packets come again on the interface of this name.
     Up(String),
-    /// The kernel discards packets of the interface of this name that no question needs.
-    Filtered(String),
-    /// The kernel does not run the filter of the questions on the interface of this name, and why: all its packets come.
-    Unfiltered(String, String),
+    /// Packets of the interface of this name that no question needs are discarded, and by whom (`the kernel`).
+    Filtered(String, &'static str),
+    /// Nobody discards packets of the interface of this name: who does not (`the kernel`), and why. All its packets come.
+    Unfiltered(String, &'static str, String),
     /// How the interface of this name is captured.
     Method(String, String),
 }
@@ -72,6 +72,8 @@ pub struct LinkOptions {
     pub mirror: bool,
     /// Use the times of the network card, where it has a clock.
     pub hardware_time: bool,
+    /// Further arguments with which DPDK is initialised, for devices `dpdk:…`.
+    pub dpdk_arguments: Vec<String>,
     /// The capture ends once this is not 0: packets received before are still delivered.
     pub stop: Arc<AtomicUsize>,
     /// The receiver of notes.
@@ -87,6 +89,7 @@ impl Default for LinkOptions {
             promiscuous: true,
             mirror: false,
             hardware_time: false,
+            dpdk_arguments: vec![],
             stop,
             notes: Notes::to(|_| {}),
         }

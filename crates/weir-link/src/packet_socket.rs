@@ -13,8 +13,8 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use weir_packet::{
-    BURST_PACKETS_MAX, Block, Burst, ChecksumState, PacketDirection, PacketExtra, PacketMeta, Retention,
-    SourceStats, Timestamp,
+    BURST_PACKETS_MAX, Block, Burst, ChecksumState, KernelFilters, PacketDirection, PacketExtra, PacketMeta,
+    Retention, SourceStats, Timestamp,
 };
 
 /// Bytes of a block: more than the longest packet that the kernel makes of several.
@@ -230,8 +230,8 @@ impl LinkSocket for PacketSocket {
         &self.target
     }
 
-    fn socket(&self) -> &Socket {
-        &self.socket
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.socket)
     }
 
     fn start(&mut self) -> io::Result<()> {
@@ -243,8 +243,8 @@ impl LinkSocket for PacketSocket {
         self.socket.set_program(SOL_SOCKET, libc::SO_ATTACH_FILTER, &fanout::nothing())
     }
 
-    fn sieve(&self) -> Option<&Arc<Sieve>> {
-        self.sieve.as_ref()
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.sieve.iter().for_each(|sieve| sieve.narrow(filters));
     }
 
     fn stats(&self) -> SourceStats {

@@ -2,10 +2,10 @@
 
 use crate::clock_watch::ClockWatch;
 use crate::interface_states::InterfaceStates;
-use crate::link_socket::LinkSocket;
+use crate::link_socket::{LinkSocket, LinkState};
 use crate::options::{Note, Notes};
 use crate::packet_socket::RETIRE_MS;
-use crate::system::{InterfaceQuery, interface_name, wait};
+use crate::system::{InterfaceQuery, wait};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,6 +18,9 @@ use weir_packet::{
 const PATIENCE: Duration = Duration::from_millis(10);
 /// Time of waiting for several packets, once packets have come: so short that rings with room for thousands do not overflow.
 const PAUSE: Duration = Duration::from_micros(200);
+/// Time between two looks at queues for which the kernel cannot wait: so short that those with room for thousands of packets do not
+/// overflow.
+const LOOK: Duration = Duration::from_micros(50);
 /// Time from the end of reception until the last packets are in the ring: the kernel passes the last block meanwhile.
 const DRAIN: Duration = Duration::from_millis(4 * RETIRE_MS as u64);
 /// Packets older than this have been passed by the kernel.
@@ -116,31 +119,19 @@ impl Share {
     fn check(&mut self) -> Result<(), SourceError> {
         self.checked = Instant::now();
         for socket in &self.sockets {
-            let (index, error) = (socket.target().index, socket.socket().take_error());
-            if index == 0 || self.leaving.iter().any(|leaving| leaving.index == index) {
+            let index = socket.target().index;
+            if self.leaving.iter().any(|leaving| leaving.index == index) {
                 continue;
             }
-            // An interface may have got another name.
-            let Some(name) = interface_name(index) else {
-                let why = "the interface was removed: the capture on it has ended".to_string();
-                self.leaving.push(Leaving { index, since: self.checked, why });
-                continue;
-            };
-            match error.filter(|error| error.raw_os_error() != Some(libc::ENETDOWN)) {
-                Some(error) => self.leaving.push(Leaving {
-                    index,
-                    since: self.checked,
-                    why: format!("the capture has ended: {error}"),
-                }),
-                None => match (self.asks.is_up(&name), self.common.states.is_down(index)) {
-                    (false, false) if self.common.states.go_down(index) => {
-                        self.common.notes.tell(Note::Down(name))
-                    }
-                    (true, true) if self.common.states.come_up(index) => {
-                        self.common.notes.tell(Note::Up(name))
-                    }
-                    _ => {}
-                },
+            match socket.state(&self.asks) {
+                LinkState::Gone(why) => self.leaving.push(Leaving { index, since: self.checked, why }),
+                LinkState::Down(name) if self.common.states.go_down(index) => {
+                    self.common.notes.tell(Note::Down(name))
+                }
+                LinkState::Up(name) if self.common.states.come_up(index) => {
+                    self.common.notes.tell(Note::Up(name))
+                }
+                LinkState::Up(_) | LinkState::Down(_) | LinkState::Same => {}
             }
         }
         let Some(at) = self.leaving.iter().position(|leaving| leaving.since.elapsed() > DRAIN) else {
@@ -156,6 +147,34 @@ impl Share {
         if self.common.states.leave(index) { Err(of_interface(&name, why)) } else { Ok(()) }
     }
 
+    /// Removes the sockets whose packets have all been delivered.
+    fn forget_ended(&mut self) {
+        for socket in self.sockets.extract_if(.., |socket| socket.is_at_end()) {
+            self.gone.add(socket.stats());
+        }
+    }
+
+    /// Times are those of other clocks than the machine's.
+    fn has_own_clock(&self) -> bool {
+        self.common.hardware_time || self.sockets.iter().any(|socket| socket.has_own_clock())
+    }
+
+    /// Waits for packets, for a while.
+    fn wait(&mut self, burst: &mut Burst) -> Result<(), SourceError> {
+        if self.sockets.iter().all(|socket| socket.socket().is_some()) {
+            let waited = wait(self.sockets.iter().filter_map(|socket| socket.socket()), PATIENCE);
+            waited.map_err(|error| of_interface(&self.sockets[0].target().name, error.to_string()))?;
+            self.fill(burst)?;
+            return Ok(());
+        }
+        let began = Instant::now();
+        while !self.fill(burst)? && began.elapsed() < PATIENCE {
+            self.forget_ended();
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
     /// Ends the reception. Packets in the rings follow.
     fn stop(&mut self) -> Result<(), SourceError> {
         self.stopped = Some(Instant::now());
@@ -167,7 +186,7 @@ impl Share {
 
     /// A time that the traffic has reached.
     fn now(&self) -> Timestamp {
-        if self.common.hardware_time {
+        if self.has_own_clock() {
             return Timestamp::MIN;
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(DELAY);
@@ -185,15 +204,15 @@ impl Source for Share {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         self.clock.look(SystemTime::now(), Instant::now());
         let polled = self.poll_sockets(burst)?;
-        // The clock of a network card is another one.
-        if !self.common.hardware_time {
+        // The clock of a network card, or of a file, is another one.
+        if !self.has_own_clock() {
             self.step_ns += self.clock.step_before(burst.packets.first().map(|packet| packet.time.0));
         }
         Ok(polled)
     }
 
     fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
-        self.sockets.iter().filter_map(|socket| socket.sieve()).for_each(|sieve| sieve.narrow(filters));
+        self.sockets.iter_mut().for_each(|socket| socket.narrow(filters));
     }
 
     fn clock_step(&mut self) -> i64 {
@@ -222,21 +241,19 @@ impl Share {
         if self.fill(burst)? {
             return Ok(Poll::Packets);
         }
+        self.forget_ended();
         if self.sockets.is_empty() || is_drained {
             return Ok(Poll::End);
         }
         // After packets more will come soon: several of them together cost less than a call of the system for each.
-        if std::mem::take(&mut self.had_packets) {
+        let is_of_kernel = self.sockets.iter().all(|socket| socket.socket().is_some());
+        if std::mem::take(&mut self.had_packets) && is_of_kernel {
             std::thread::sleep(PAUSE);
             if self.fill(burst)? {
                 return Ok(Poll::Packets);
             }
         }
-        let waited = wait(self.sockets.iter().map(|socket| socket.socket()), PATIENCE);
-        waited.map_err(|error| of_interface(&self.sockets[0].target().name, error.to_string()))?;
-        if self.fill(burst)? {
-            return Ok(Poll::Packets);
-        }
-        Ok(Poll::Idle { now: self.now() })
+        self.wait(burst)?;
+        Ok(if burst.packets.is_empty() { Poll::Idle { now: self.now() } } else { Poll::Packets })
     }
 }

@@ -14,6 +14,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_packet::{BpfInstruction, KernelFilter, KernelFilters, KernelFlows, LinkType, SourceStats};
 
+/// Who discards packets, for notes.
+const KERNEL: &str = "the kernel";
+
 /// The sieve of an interface.
 #[derive(Debug)]
 pub(crate) struct Sieve {
@@ -116,7 +119,7 @@ impl Sieve {
     }
 
     fn tell(&self, error: &io::Error) {
-        self.notes.tell(Note::Unfiltered(self.name.clone(), error.to_string()));
+        self.notes.tell(Note::Unfiltered(self.name.clone(), KERNEL, error.to_string()));
     }
 
     /// Lets everything pass.
@@ -182,7 +185,7 @@ impl Sieve {
                 filters.take_over(Arc::clone(flows) as Arc<dyn KernelFlows>);
             }
             if number == 0 {
-                self.notes.tell(Note::Filtered(self.name.clone()));
+                self.notes.tell(Note::Filtered(self.name.clone(), KERNEL));
             }
         }
         Ok(())

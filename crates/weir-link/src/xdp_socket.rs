@@ -18,7 +18,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_packet::{BURST_PACKETS_MAX, Block, Burst, LinkType, PacketMeta, Retention, SourceStats, Timestamp};
+use weir_packet::{
+    BURST_PACKETS_MAX, Block, Burst, KernelFilters, LinkType, PacketMeta, Retention, SourceStats, Timestamp,
+};
 
 /// Time for which a queue may still belong to a socket that was closed.
 const BUSY_MAX: Duration = Duration::from_secs(1);
@@ -205,8 +207,8 @@ impl LinkSocket for XdpSocket {
         &self.target
     }
 
-    fn socket(&self) -> &Socket {
-        &self.socket
+    fn socket(&self) -> Option<&Socket> {
+        Some(&self.socket)
     }
 
     fn start(&mut self) -> io::Result<()> {
@@ -218,8 +220,8 @@ impl LinkSocket for XdpSocket {
         Ok(())
     }
 
-    fn sieve(&self) -> Option<&Arc<Sieve>> {
-        self.sieve.as_ref()
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.sieve.iter().for_each(|sieve| sieve.narrow(filters));
     }
 
     fn stats(&self) -> SourceStats {

@@ -1,6 +1,6 @@
 //! Filters that the kernel runs before packets reach a source.
 
-use crate::{BpfInstruction, LinkType};
+use crate::{BpfInstruction, HeaderRules, LinkType};
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +12,12 @@ pub trait KernelFilters: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why there is no such filter, as part of a sentence.
     fn filter(&self, link: LinkType, number: usize) -> Result<Option<KernelFilter>, &'static str>;
+
+    /// Rules for devices that compare headers.
+    ///
+    /// # Errors
+    /// Why there are none, as part of a sentence.
+    fn header_rules(&self) -> Result<HeaderRules, &'static str>;
 
     /// The words of 64 bits of a key and of an entry, and the number of entries, of the table of connections that the
     /// filters take over. `None`: they take over none.

@@ -84,7 +84,7 @@ pub struct SourceStats {
     pub counted: u64,
     /// Bytes of those packets.
     pub counted_bytes: u64,
-    /// Packets that found the ring between the kernel and the source full.
+    /// Packets that found the ring between the kernel, or the device, and the source full.
     pub ring_full: u64,
     /// Packets for which there was no free memory to receive into.
     pub no_buffer: u64,
@@ -92,6 +92,9 @@ pub struct SourceStats {
     pub refused: u64,
     /// Packets whose description by the kernel is invalid.
     pub invalid: u64,
+    /// Packets that the device received with an error, such as a wrong checksum of the frame. Only devices that are captured without
+    /// the kernel count them here.
+    pub damaged: u64,
 }
 
 impl SourceStats {
@@ -106,6 +109,7 @@ impl SourceStats {
         self.no_buffer += other.no_buffer;
         self.refused += other.refused;
         self.invalid += other.invalid;
+        self.damaged += other.damaged;
     }
 
     /// Packets that the kernel discarded although nothing was lost, and their bytes.
@@ -115,10 +119,10 @@ impl SourceStats {
 
     /// Packets that the source dropped before a burst could take them, by reason: the name of the counter, its value, and one
     /// sentence about it.
-    pub fn losses(&self) -> [(&'static str, u64, &'static str); 4] {
-        let Self { ring_full, no_buffer, refused, invalid, .. } = *self;
+    pub fn losses(&self) -> [(&'static str, u64, &'static str); 5] {
+        let Self { ring_full, no_buffer, refused, invalid, damaged, .. } = *self;
         [
-            ("source_ring_full", ring_full, "The ring between the kernel and Weir was full."),
+            ("source_ring_full", ring_full, "The ring between the kernel, or the device, and Weir was full."),
             ("source_no_buffer", no_buffer, "There was no free memory to receive into."),
             (
                 "source_refused",
@@ -126,6 +130,7 @@ impl SourceStats {
                 "The kernel could not pass the packet, for instance because of its length.",
             ),
             ("source_invalid", invalid, "The kernel's description of the packet was invalid."),
+            ("source_damaged", damaged, "The device received the packet with an error."),
         ]
     }
 

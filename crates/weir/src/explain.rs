@@ -70,7 +70,11 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
         (None, Err(why)) => format!("interpreted ({why})"),
         (None, Ok(())) => "interpreted".into(),
     };
-    line(&mut text, "code", &format!("{how}   (--stage parse|trie|ir|opt|kernel|fast-path|code shows each)"));
+    line(
+        &mut text,
+        "code",
+        &format!("{how}   (--stage parse|trie|ir|opt|kernel|device|fast-path|code shows each)"),
+    );
     text
 }
 
@@ -92,6 +96,7 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
         "ir" => compiled.lowered_graph(catalog).to_string(),
         "opt" => compiled.graph().to_string(),
         "kernel" => kernel_code(compiled),
+        "device" => device_rules(compiled),
         "fast-path" => match compiled.native.as_ref().and_then(|native| native.fast_path()) {
             Some(fast_path) => fast_path.to_string(),
             None => "no fast path: nothing of the stack is usual, or everything\n".into(),
@@ -126,6 +131,15 @@ fn in_kernel(compiled: &Compiled, catalog: &StackCatalog) -> String {
         ),
     };
     format!("{decided}{taken_over}   (on links, as {} instructions of eBPF)", filter.frame.len())
+}
+
+/// The rules by which devices of DPDK discard packets.
+fn device_rules(compiled: &Compiled) -> String {
+    let Some(filters) = &compiled.kernel_filters else { return "every packet is needed\n".to_string() };
+    filters.header_rules().map_or_else(
+        |why| format!("there are no rules for the questions: {why}\n"),
+        |rules| rules.to_string(),
+    )
 }
 
 /// The verdict about Ethernet frames as a graph, and as the code of a program of XDP.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use weir_compile::header_rules::header_rules;
 use weir_compile::weaken::weakened;
 use weir_compile::{Question, StackCatalog, lower_for_kernel};
 use weir_engine::taken_over::KernelPlan;
@@ -11,7 +12,7 @@ use weir_ir::engine_var::VarName;
 use weir_ir::graph::{Graph, Table, Terminator};
 use weir_ir::kernel_flows::KernelLayout;
 use weir_lang::model::{LayerId, Stack};
-use weir_packet::{KernelFilter, KernelFilters, KernelFlows, LinkType};
+use weir_packet::{HeaderRules, KernelFilter, KernelFilters, KernelFlows, LinkType};
 use weir_xdp::{Place, sink, translate};
 
 /// By number of the filter: iterations of the graph's loops that it does, such as one for Ethernet, one for a VLAN tag and one for IP.
@@ -150,5 +151,10 @@ impl KernelFilters for QuestionFilters {
         // Further interfaces have the same table.
         let quiet_packets = self.quiet_packets;
         let _ = self.kernel.set(KernelPlan { flows, layout, layers, flows_max, quiet_packets });
+    }
+
+    fn header_rules(&self) -> Result<HeaderRules, &'static str> {
+        let catalog = self.catalog.get().ok_or("the questions are not compiled")?;
+        header_rules(&self.questions, &self.stack, catalog)
     }
 }

@@ -29,7 +29,7 @@ struct Args {
     #[command(flatten)]
     settings: Settings,
     /// Show only one stage
-    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "kernel", "fast-path", "code"])]
+    #[arg(long, value_name = "STAGE", value_parser = ["parse", "trie", "ir", "opt", "kernel", "device", "fast-path", "code"])]
     stage: Option<String>,
     /// Explain why packet N of a capture file (`-`: standard input) matches or not, layer by layer, with the
     /// decisive bytes; with --stage ir or opt: the packet's path through the graph

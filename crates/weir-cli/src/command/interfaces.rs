@@ -6,6 +6,7 @@ use crate::output;
 use crate::subcommand::{Group, Subcommand};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
+use weir::link::dpdk;
 use weir::link::interfaces::{self, GRANT, Rights};
 use weir::packet::{Column, Value, ValueType};
 
@@ -81,6 +82,18 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     sink.end()?;
     if !(rights.net_raw && rights.net_admin && rights.bpf) {
         note!("weir: run as root, or grant the capabilities to the program once: {GRANT}");
+    }
+    let ready = dpdk::readiness();
+    match ready.release {
+        Ok(release) => {
+            let pages = match ready.free_huge_bytes >> 20 {
+                0 => "no free huge pages, which devices on the PCI bus need: sudo sysctl vm.nr_hugepages=512"
+                    .to_string(),
+                free => format!("{free} MiB in free huge pages"),
+            };
+            note!("weir: {release} captures on its devices, -i dpdk:DEVICE ({pages})");
+        }
+        Err(why) => note!("weir: {why}"),
     }
     Ok(ExitCode::SUCCESS)
 }

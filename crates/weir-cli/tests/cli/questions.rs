@@ -146,6 +146,7 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "no-promiscuous",
         "mirror",
         "hardware-time",
+        "dpdk-eal",
         "user",
         "write-to",
         "no-sandbox",

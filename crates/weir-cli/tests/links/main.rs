@@ -1,6 +1,8 @@
 //! Capture on real interfaces: pairs of virtual Ethernet in network namespaces that the tests make. The tests need root and
-//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `servers`: real servers. `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
+//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `dpdk`: devices of DPDK. `servers`: real servers.
+//! `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
 
+mod dpdk;
 mod kernel;
 
 #[path = "../cli/screen.rs"]
@@ -196,13 +198,17 @@ fn counter(output: &Output, name: &str) -> u64 {
 fn assert_exact(output: &Output, sent: u64) {
     let said = text(&output.stderr);
     assert_eq!(counter(output, "source_received"), sent, "{said}");
-    let filtered = counter(output, "source_filtered");
-    assert_eq!(counter(output, "packets") + filtered + lost(output), sent, "{said}");
+    assert_eq!(counter(output, "packets") + discarded(output) + lost(output), sent, "{said}");
+}
+
+/// Packets that the kernel, or a device, discarded although nothing was lost.
+fn discarded(output: &Output) -> u64 {
+    ["filtered", "counted"].map(|why| counter(output, &format!("source_{why}"))).iter().sum()
 }
 
 /// Packets that were lost before the engine.
 fn lost(output: &Output) -> u64 {
-    ["ring_full", "no_buffer", "refused", "invalid"]
+    ["ring_full", "no_buffer", "refused", "invalid", "damaged"]
         .map(|why| counter(output, &format!("source_{why}")))
         .iter()
         .sum()

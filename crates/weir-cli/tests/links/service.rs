@@ -32,7 +32,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// The values of a line of `status` of each thread.
-fn of_threads(process: u32, line: &str) -> Vec<String> {
+pub(crate) fn of_threads(process: u32, line: &str) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("the process runs").flatten();
     let values = tasks.filter_map(|task| {
         let status = fs::read_to_string(task.path().join("status")).ok()?;

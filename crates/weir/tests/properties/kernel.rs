@@ -62,7 +62,7 @@ fn without_uids(row: &str) -> String {
 }
 
 /// The rows, sorted; packets have the numbers that they have in the whole capture.
-fn answers(
+pub(crate) fn answers(
     compiler: &Compiler,
     compiled: &Compiled,
     packets: &[MemoryPacket],

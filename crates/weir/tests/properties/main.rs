@@ -50,6 +50,7 @@ mod evasion;
 mod events;
 mod fragments;
 mod gaps;
+mod header_rules;
 mod hostile;
 mod idle;
 mod kernel;
