@@ -307,6 +307,7 @@ fn nginx(network: &mut Network) {
          events {{ worker_connections 2000; }}
          http {{ log_format tls $ssl_protocol; access_log {log} tls; {temporary}
             server {{ listen 80 backlog=1000; listen 81 http2; listen 443 ssl http2; server_name www.example.com; root {www};
+                location /large {{ limit_rate 20m; }}
                 ssl_certificate {certificate}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3; }} }}",
         pid = at("pid"),
         log = at("access.log"),
@@ -388,7 +389,7 @@ fn downloads_are_counted_by_the_kernel() {
         let run = ["run", asked.to_str().expect("text"), "--stats", "-i", "in0"];
         (ask, folder, Capturing::start_until(&run, "the kernel discards packets"))
     });
-    client(&format!("curl -sS -k --limit-rate 20M -o /dev/null https://{SERVER}/large"));
+    client(&format!("curl -sS -k -o /dev/null https://{SERVER}/large"));
     // The last acknowledgements, and the blocks of the rings that are not full.
     std::thread::sleep(Duration::from_millis(300));
     tcpdump.end();
@@ -409,7 +410,9 @@ fn downloads_are_counted_by_the_kernel() {
         );
         assert_eq!(lost(&output), 0, "{said}");
         assert!(counter(&output, "source_counted_bytes") > 15_000_000, "{said}");
-        assert!(counted > 4 * packets, "{said}");
+        // Segments that come twice or late open the entry.
+        let times = if ask == "tls" { 10 } else { 2 };
+        assert!(counted > times * packets, "{said}");
         match ask {
             "flows" => {
                 let counted =
