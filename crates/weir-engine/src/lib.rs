@@ -15,7 +15,8 @@
 //! * `matcher`: which questions an item is for.  `delivery`: passes it to the subscriber; `stream_delivery`: streams.
 //! * `effects`: items that wait for the end of a packet.  `settle`: decides them.  `emitted`: events of a packet.
 //!   [`end_event`]: events at the ends of flows.
-//! * [`taken_over`]: connections whose packets the kernel counts.
+//! * `taken_over`: connections whose packets the kernel counts.  `kernel_entries`: their entries in the kernel.  [`kernel_plan`]:
+//!   what a plan knows of them.
 //! * `replay_host`: a packet that is read again, for the messages of a flow that ends.
 //! * `change`: changes the program between two bursts.
 //! * [`counters`]: the outcome of every packet; the counters add up.  [`memory`]: memory by its owner.
@@ -43,6 +44,8 @@ mod held_sessions;
 pub mod hold;
 mod holders;
 mod host;
+mod kernel_entries;
+pub mod kernel_plan;
 mod matcher;
 pub mod memory;
 mod messages;
@@ -66,7 +69,7 @@ mod stream_delivery;
 pub mod subscriber;
 pub mod table;
 mod tables;
-pub mod taken_over;
+mod taken_over;
 mod timeouts;
 pub mod timer;
 mod words;

@@ -9,21 +9,20 @@
 //!
 //! A connection in a tunnel whose own connection is observed stays with the engine, because its packets count for both.
 
-use crate::flow::{NumberPlace, read_number, write_number};
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
+use crate::kernel_entries::{Given, TakenOver};
+use crate::kernel_plan::KernelPlan;
 use crate::matcher::Matcher;
-use crate::plan::Plan;
 use crate::sets::Terms;
 use crate::table::FlowId;
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use weir_ir::abi::{FlowRecord, WANTS_RECORD};
 use weir_ir::engine_var::{EngineVar, VarName};
 use weir_ir::graph::Table;
-use weir_ir::kernel_flows::{KernelLayout, KernelTable, LAST_TIME, Role, STATE, SWAP};
-use weir_packet::{Direction, KernelFlows};
+use weir_ir::kernel_flows::{LAST_TIME, Role, STATE, SWAP};
+use weir_packet::Direction;
 
 /// The kernel has the connection.
 const GIVEN: u8 = u8::MAX;
@@ -33,127 +32,6 @@ const LOOKS: usize = 4;
 const BUSY_NS: i64 = 1_000_000_000;
 /// The times of packets and those of the kernel's table may differ by this much: 1 µs.
 const SLACK_NS: i64 = 1_000;
-/// Letters of a side in [`EngineVar::Letters`].
-const LETTERS: u32 = 26;
-
-/// What a plan knows of the connections that the kernel takes over, once it does.
-#[derive(Debug)]
-pub struct KernelPlan {
-    /// The kernel's table.
-    pub flows: Arc<dyn KernelFlows>,
-    /// The entries of that table.
-    pub layout: KernelLayout,
-    /// By table of the program: the number of its layer.
-    pub layers: Vec<u64>,
-    /// Connections that a worker may give away at a time.
-    pub flows_max: usize,
-    /// Packets of a connection in a row that nobody needs before the kernel gets the connection; at most 254.
-    pub quiet_packets: u8,
-}
-
-/// The connections of a worker that the kernel has.
-#[derive(Debug, Default)]
-pub(crate) struct TakenOver {
-    plan: Option<Arc<OnceLock<KernelPlan>>>,
-    /// By table: the places of the variables; empty until the kernel counts packets.
-    places: Vec<Option<Places>>,
-    given: HashMap<FlowRef, Given>,
-    /// The same, those given first at the front; connections that were taken back since have another number.
-    by_age: VecDeque<(FlowRef, u64)>,
-    count: u64,
-    entry: Vec<u64>,
-}
-
-#[derive(Debug)]
-struct Places {
-    table: KernelTable,
-    /// By variable of the entry: the place in the flow's record.
-    vars: Vec<Option<NumberPlace>>,
-    /// The place and size of the history.
-    letters: Option<usize>,
-}
-
-/// A connection that the kernel has.
-#[derive(Debug)]
-struct Given {
-    number: u64,
-    key: Vec<u64>,
-    /// The entry as it was given.
-    first: Vec<u64>,
-    /// Packets up to this time may be on their way to the engine.
-    since: i64,
-}
-
-impl TakenOver {
-    pub fn of(plan: &Plan) -> Self {
-        Self { plan: plan.kernel.clone(), ..Self::default() }
-    }
-
-    /// Whether the kernel may take over connections.
-    #[inline]
-    pub fn is_possible(&self) -> bool {
-        self.plan.is_some()
-    }
-
-    /// Finds the places of variables, once the kernel counts packets.
-    fn is_ready(&mut self, plan: &Plan) -> bool {
-        let Some(kernel) = self.plan.as_ref().and_then(|plan| plan.get()) else { return false };
-        if self.places.is_empty() {
-            let (graph, layout) = (plan.program.graph(), plan.program.layout());
-            let places = |table: Table| {
-                let known = kernel.layout.of_layer(kernel.layers[table.index()])?;
-                let place = |name: &VarName| NumberPlace::of(graph, layout, table, name);
-                let history = graph.find_var(table, &EngineVar::History);
-                Some(Places {
-                    vars: known.vars.iter().map(|var| place(&var.name)).collect(),
-                    letters: history.map(|var| layout.offset(var)),
-                    table: known.clone(),
-                })
-            };
-            self.places = (0..graph.tables.len() as u32).map(|table| places(Table(table))).collect();
-        }
-        true
-    }
-}
-
-impl Places {
-    /// The values of the variables in a flow's record, in the words of an entry.
-    fn fill(&self, data: &[u8], entry: &mut [u64]) {
-        for (var, place) in self.table.vars.iter().zip(&self.vars) {
-            let sides = if var.each_side { 2 } else { 1 };
-            for side in 0..sides {
-                entry[var.word + side] = match (&var.name, place) {
-                    (VarName::Engine(EngineVar::Letters, _), _) => self.letters(data),
-                    (_, Some(place)) => place.read(data, side),
-                    (_, None) => 0,
-                };
-            }
-        }
-    }
-
-    fn letters(&self, data: &[u8]) -> u64 {
-        let Some(at) = self.letters else { return 0 };
-        let history = data[at + 1..].iter().take(usize::from(data[at]));
-        history.fold(0, |all, &letter| {
-            let first = if letter.is_ascii_uppercase() { b'A' } else { b'a' };
-            let bit = u32::from(letter.wrapping_sub(first)) + if first == b'a' { LETTERS } else { 0 };
-            all | 1u64.checked_shl(bit).unwrap_or(0)
-        })
-    }
-}
-
-impl NumberPlace {
-    fn read(&self, data: &[u8], side: usize) -> u64 {
-        let (at, bits) = self.of_side(side);
-        read_number(data, at, bits)
-    }
-
-    fn write(&self, data: &mut [u8], side: usize, value: u64) {
-        let (at, bits) = self.of_side(side);
-        write_number(data, at, bits, value);
-    }
-}
-
 impl Flows {
     /// Before a packet of a live flow is processed, received at `time`: takes the flow back if the kernel has it and has opened its
     /// entry, or removed it. The flow stays there if the packet was received before the kernel got the flow, or passed the

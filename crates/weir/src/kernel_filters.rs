@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use weir_compile::header_rules::header_rules;
 use weir_compile::weaken::weakened;
 use weir_compile::{Question, StackCatalog, lower_for_kernel};
-use weir_engine::taken_over::KernelPlan;
+use weir_engine::kernel_plan::KernelPlan;
 use weir_ir::abi::Program;
 use weir_ir::engine_var::VarName;
 use weir_ir::graph::{Graph, Table, Terminator};
