@@ -17,7 +17,7 @@ use weir_xdp::{Place, sink, translate};
 
 /// By number of the filter: iterations of the graph's loops that it does, such as one for Ethernet, one for a VLAN tag and one for IP.
 /// It passes packets that need more.
-const TURNS: [u32; 2] = [3, 8];
+const TURNS: [u32; 4] = [3, 4, 6, 8];
 
 /// Connections that the kernel has at most. With a key and an entry of some hundred bytes each, they take tens of megabytes.
 const FLOWS_MAX: usize = 1 << 16;
