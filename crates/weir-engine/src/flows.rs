@@ -283,10 +283,7 @@ impl Flows {
         let (swap, responder) = k.sender();
         let birth = Birth { time: packet.time.0, packet: packet.number, swap: swap != responder };
         let Ok(id) = state.flows.insert(k.key(), k.hash, birth) else {
-            let ranks = Ranks::new(matcher, overload.priorities());
-            let victim = state
-                .nearest_to_timeout(packet.time.0, |layout, data, streams| ranks.of(layout, data, streams))
-                .map(|id| FlowRef::new(table, id).in_part(state.part));
+            let victim = self.victim(table, packet.time.0, &Ranks::new(matcher, overload.priorities()));
             counters.flows_refused += u64::from(victim.is_none());
             return Err(victim);
         };
@@ -308,6 +305,19 @@ impl Flows {
             state.layout.set_verdict(&self.plan, state.flows.entry_mut(id).1, &verdict);
         }
         Ok(FlowHit::new(table, id, responder, true).in_part(state.part))
+    }
+
+    /// The flow that ends first if a table is full at `time`. Of flows that the kernel has, the times are asked for.
+    fn victim(&mut self, table: Table, time: i64, ranks: &Ranks<'_>) -> Option<FlowRef> {
+        loop {
+            let state = &mut self.tables[table.index()];
+            let id =
+                state.nearest_to_timeout(time, |layout, data, streams| ranks.of(layout, data, streams))?;
+            let flow = FlowRef::new(table, id).in_part(state.part);
+            if !self.lives_on(flow, time) {
+                return Some(flow);
+            }
+        }
     }
 
     /// Lets a table grow, if the account admits that and the system has the memory.

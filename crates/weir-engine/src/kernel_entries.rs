@@ -20,7 +20,7 @@ pub(crate) struct TakenOver {
     /// By table: the places of the variables; empty until the kernel counts packets.
     pub places: Vec<Option<Places>>,
     pub given: HashMap<FlowRef, Given>,
-    /// The same, those given first at the front; connections that were taken back since have another number.
+    /// The same, those given first at the front. Connections that were taken back since have another number.
     pub by_age: VecDeque<(FlowRef, u64)>,
     pub count: u64,
     pub entry: Vec<u64>,
@@ -45,11 +45,26 @@ pub(crate) struct Given {
     pub first: Vec<u64>,
     /// Packets up to this time may be on their way to the engine.
     pub since: i64,
+    /// Packets that passed the kernel unseen.
+    pub unseen: u8,
 }
 
 impl TakenOver {
     pub fn of(plan: &Plan) -> Self {
         Self { plan: plan.kernel.clone(), ..Self::default() }
+    }
+
+    /// Whether a connection was taken back since it was given with this number.
+    pub fn is_old(&self, flow: FlowRef, number: u64) -> bool {
+        self.given.get(&flow).is_none_or(|given| given.number != number)
+    }
+
+    /// Forgets the age of connections that were taken back, once they are most.
+    pub fn forget_old(&mut self) {
+        if self.by_age.len() > 2 * self.given.len() + 64 {
+            let given = &self.given;
+            self.by_age.retain(|(flow, number)| given.get(flow).is_some_and(|one| one.number == *number));
+        }
     }
 
     /// Whether the kernel may take over connections.

@@ -36,8 +36,9 @@ pub(crate) struct TableState {
     pub layout: TableLayout,
     /// The number of the part, if workers share the table; else 0.
     pub part: u8,
-    /// By flow: see [`taken_over`](crate::taken_over). Empty unless the kernel may take over connections.
-    pub quiet: Vec<u8>,
+    /// By flow: the number of packets that nobody needed, and how often the kernel got the flow in vain; see
+    /// [`taken_over`](crate::taken_over). Empty unless the kernel may take over connections.
+    pub quiet: Vec<[u8; 2]>,
 }
 
 /// Properties that all flows of a table share.

@@ -12,7 +12,7 @@
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
 use crate::flows::Flows;
-use crate::kernel_entries::{Given, TakenOver};
+use crate::kernel_entries::Given;
 use crate::kernel_plan::KernelPlan;
 use crate::matcher::Matcher;
 use crate::sets::Terms;
@@ -30,8 +30,14 @@ const GIVEN: u8 = u8::MAX;
 const LOOKS: usize = 4;
 /// Such a connection stays if the kernel has counted a packet within this time: 1 s.
 const BUSY_NS: i64 = 1_000_000_000;
-/// The times of packets and those of the kernel's table may differ by this much: 1 µs.
-const SLACK_NS: i64 = 1_000;
+/// The times of packets and those of the kernel's table may differ by this much, because the kernel may take the times of several
+/// packets before it handles the first one: 100 µs.
+const SLACK_NS: i64 = 100_000;
+/// Packets that pass the kernel unseen before their connection is taken back.
+const UNSEEN_MAX: u8 = 16;
+/// Times that a connection is given in vain before it is never given again.
+const TRIES_MAX: u8 = 5;
+
 impl Flows {
     /// Before a packet of a live flow is processed, received at `time`: takes the flow back if the kernel has it and has opened its
     /// entry, or removed it. The flow stays there if the packet was received before the kernel got the flow, or passed the
@@ -43,14 +49,14 @@ impl Flows {
         }
     }
 
+    /// Whether the kernel has opened the entry of a flow for a packet received at `time`, or has none, or the packet came after
+    /// those counted although the entry is not open: the filter was away, or the packet passed unseen.
     #[cold]
     fn is_opened(&mut self, flow: FlowRef, time: i64) -> bool {
         let taken = &mut self.taken_over;
-        let Some(given) = taken.given.get(&flow) else { return true };
-        let Some(kernel) = taken.plan.as_ref().and_then(|plan| plan.get()).filter(|_| time > given.since)
-        else {
-            return false;
-        };
+        let Some(given) = taken.given.get_mut(&flow) else { return true };
+        let kernel = taken.plan.as_ref().and_then(|plan| plan.get());
+        let Some(kernel) = kernel.filter(|_| time > given.since) else { return false };
         taken.entry.clear();
         taken.entry.resize(kernel.layout.entry_words, 0);
         let is_known = kernel.flows.read(&given.key, &mut taken.entry);
@@ -58,12 +64,17 @@ impl Flows {
         // The flow is not idle.
         let header = self.tables[flow.table.index()].flows.entry_mut(flow.id).0;
         header.last_time = header.last_time.max(last_time);
-        !is_known || taken.entry[STATE] != 0 && time.saturating_add(SLACK_NS) >= last_time
+        let is_after = time.saturating_add(SLACK_NS) >= last_time;
+        if !is_known || taken.entry[STATE] != 0 && is_after || last_time != 0 && time > last_time + SLACK_NS {
+            return true;
+        }
+        given.unseen = given.unseen.saturating_add(1);
+        given.unseen > UNSEEN_MAX
     }
 
     #[inline]
     fn quiet(&self, flow: FlowRef) -> u8 {
-        self.tables[flow.table.index()].quiet.get(flow.id.0 as usize).copied().unwrap_or(0)
+        self.tables[flow.table.index()].quiet.get(flow.id.0 as usize).map_or(0, |quiet| quiet[0])
     }
 
     /// After a packet of a connection: gives the connection to the kernel if enough packets have come that nobody needed.
@@ -79,17 +90,21 @@ impl Flows {
             return;
         }
         if state.quiet.len() <= id {
-            state.quiet.resize(state.flows.ids() as usize, 0);
+            state.quiet.resize(state.flows.ids() as usize, [0; 2]);
         }
-        let enough = self.taken_over.plan.as_ref().and_then(|plan| plan.get()).map(|plan| plan.quiet_packets);
-        match (state.quiet[id], enough) {
-            (GIVEN, _) | (_, None) => {}
-            (count, Some(enough)) if count + 1 >= enough.min(GIVEN - 1) => {
-                state.quiet[id] = 0;
-                self.give(found.flow(), matcher);
-            }
-            (count, _) => state.quiet[id] = count + 1,
+        let [count, tries] = state.quiet[id];
+        let Some(kernel) = self.taken_over.plan.as_ref().and_then(|plan| plan.get()) else { return };
+        if count == GIVEN || tries > TRIES_MAX {
+            return;
         }
+        // Of a connection that was given in vain, more packets are waited for each time.
+        let enough = u32::from(kernel.quiet_packets) << tries;
+        if u32::from(count) + 1 < enough.min(u32::from(GIVEN) - 1) {
+            state.quiet[id][0] = count + 1;
+            return;
+        }
+        state.quiet[id][0] = 0;
+        self.give(found.flow(), matcher);
     }
 
     #[cold]
@@ -121,26 +136,19 @@ impl Flows {
         taken.count += 1;
         let number = taken.count;
         taken.by_age.push_back((flow, number));
-        taken.given.insert(flow, Given { number, key, first, since: flows.now() });
-        self.tables[flow.table.index()].quiet[flow.id.0 as usize] = GIVEN;
+        taken.given.insert(flow, Given { number, key, first, since: flows.now(), unseen: 0 });
+        taken.forget_old();
+        self.tables[flow.table.index()].quiet[flow.id.0 as usize][0] = GIVEN;
     }
 
     /// Takes back connections without packets of late, if there is no room for another one.
     fn make_room(&mut self, kernel: &KernelPlan, now: i64) {
-        let is_old = |taken: &TakenOver, flow: FlowRef, number: u64| {
-            taken.given.get(&flow).is_none_or(|given| given.number != number)
-        };
-        while let Some(&(flow, number)) = self.taken_over.by_age.front()
-            && is_old(&self.taken_over, flow, number)
-        {
-            self.taken_over.by_age.pop_front();
-        }
         for _ in 0..LOOKS {
             if self.taken_over.given.len() < kernel.flows_max {
                 return;
             }
             let Some((flow, number)) = self.taken_over.by_age.pop_front() else { return };
-            if is_old(&self.taken_over, flow, number) {
+            if self.taken_over.is_old(flow, number) {
                 continue;
             }
             let taken = &mut self.taken_over;
@@ -156,38 +164,61 @@ impl Flows {
     }
 
     /// Takes a flow back from the kernel, with what the kernel has counted, if the kernel has it.
+    #[inline]
     pub fn take_back(&mut self, flow: FlowRef) {
-        let Some(given) = self.taken_over.given.remove(&flow) else { return };
-        let state = &mut self.tables[flow.table.index()];
-        if let Some(quiet) = state.quiet.get_mut(flow.id.0 as usize) {
-            *quiet = 0;
+        if self.quiet(flow) != GIVEN {
+            return;
         }
+        let has_counted = self.collect(flow, true);
+        self.taken_over.given.remove(&flow);
+        if let Some(quiet) = self.tables[flow.table.index()].quiet.get_mut(flow.id.0 as usize) {
+            let tries = if has_counted { 0 } else { quiet[1].saturating_add(1) };
+            *quiet = [0, tries];
+        }
+    }
+
+    /// Adds to a flow what the kernel has counted so far, if the kernel has the flow; it keeps the flow.
+    #[inline]
+    pub fn refresh(&mut self, flow: FlowRef) {
+        if self.quiet(flow) == GIVEN {
+            self.collect(flow, false);
+        }
+    }
+
+    /// Adds to a flow what the kernel has counted since the last time. Returns whether it has counted anything since it got the
+    /// flow. `removes`: the kernel forgets the flow.
+    #[cold]
+    fn collect(&mut self, flow: FlowRef, removes: bool) -> bool {
+        let state = &mut self.tables[flow.table.index()];
         let taken = &mut self.taken_over;
         let kernel = taken.plan.as_ref().and_then(|plan| plan.get());
-        let (Some(kernel), Some(Some(places))) = (kernel, taken.places.get(flow.table.index())) else {
-            return;
+        let (Some(given), Some(kernel), Some(Some(places))) =
+            (taken.given.get_mut(&flow), kernel, taken.places.get(flow.table.index()))
+        else {
+            return false;
         };
-        taken.entry.clear();
-        taken.entry.resize(kernel.layout.entry_words, 0);
-        let is_known = kernel.flows.take(&given.key, &mut taken.entry);
-        if !is_known || taken.entry[LAST_TIME] == 0 || !state.flows.is_live(flow.id) {
-            return;
+        let mut entry = std::mem::take(&mut taken.entry);
+        entry.clear();
+        entry.resize(kernel.layout.entry_words, 0);
+        let is_known = match removes {
+            true => kernel.flows.take(&given.key, &mut entry),
+            false => kernel.flows.read(&given.key, &mut entry),
+        };
+        if !is_known || entry[LAST_TIME] == 0 || !state.flows.is_live(flow.id) {
+            taken.entry = entry;
+            return false;
         }
         let (header, data) = state.flows.entry_mut(flow.id);
-        header.last_time = header.last_time.max(taken.entry[LAST_TIME] as i64);
-        let mut passed = [None; 2];
+        header.last_time = header.last_time.max(entry[LAST_TIME] as i64);
+        let (mut ends, mut counts) = ([0; 2], [0; 2]);
         for (var, place) in places.table.vars.iter().zip(&places.vars) {
             let Some(place) = place else { continue };
             for side in 0..=usize::from(var.each_side) {
-                let (first, last) = (given.first[var.word + side], taken.entry[var.word + side]);
+                let (first, last) = (given.first[var.word + side], entry[var.word + side]);
                 match (&var.name, var.role) {
+                    (VarName::Engine(EngineVar::SeqHigh, _), _) => counts[side] = last.wrapping_sub(first),
+                    (VarName::Engine(EngineVar::SeqNext, _), _) => ends[side] = last,
                     _ if first == last => {}
-                    (VarName::Engine(EngineVar::SeqHigh, _), _) => {
-                        passed[side].get_or_insert((0, 0)).1 = last.wrapping_sub(first);
-                    }
-                    (VarName::Engine(EngineVar::SeqNext, _), _) => {
-                        passed[side].get_or_insert((0, 0)).0 = last;
-                    }
                     (_, Role::Sum) => {
                         let sum = place.read(data, side).wrapping_add(last.wrapping_sub(first));
                         place.write(data, side, sum);
@@ -197,16 +228,14 @@ impl Flows {
                 }
             }
         }
-        let sequence = state.layout.sequence;
-        for (side, passed) in Direction::BOTH.into_iter().zip(passed) {
-            if let (Some((end, count @ 1..)), Some(sequence)) = (passed, sequence) {
-                let data = self.tables[flow.table.index()].flows.entry_mut(flow.id).1;
-                let record = FlowRecord { id: flow.id.0, data };
-                if self.sequences.pass_counted(sequence, record, side, end, count) {
-                    self.run_on_gap(flow, side);
-                }
+        for (side, (end, count)) in Direction::BOTH.into_iter().zip(ends.into_iter().zip(counts)) {
+            if let Some(sequence) = state.layout.sequence.filter(|_| count > 0) {
+                let record = FlowRecord { id: flow.id.0, data: state.flows.entry_mut(flow.id).1 };
+                self.sequences.pass_counted(sequence, record, side, end, count);
             }
         }
+        taken.entry = std::mem::replace(&mut given.first, entry);
+        true
     }
 
     /// Takes all flows back.
@@ -245,7 +274,7 @@ impl Flows {
     #[inline]
     pub fn forget_quiet(&mut self, table: Table, id: FlowId) {
         if let Some(quiet) = self.tables[table.index()].quiet.get_mut(id.0 as usize) {
-            *quiet = 0;
+            *quiet = [0; 2];
         }
     }
 }

@@ -177,7 +177,7 @@ impl<S: Subscriber> Worker<S> {
         for _ in 0..ENDING_FLOWS {
             let Some(due) = self.delivery.subscriber.next_report(now) else { return false };
             let Report { packet, question, flow } = due;
-            self.flows.take_back(flow);
+            self.flows.refresh(flow);
             let Some((view, verdict)) = self.flows.live(flow) else { continue };
             let (at, flow_number) = (packet as i64, question as u64);
             self.delivery.order = Order { burst, phase: Order::REPORT, at, flow: flow_number };

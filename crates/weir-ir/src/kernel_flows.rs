@@ -120,12 +120,15 @@ pub fn is_needed_anyway(graph: &Graph, found: crate::graph::Block) -> bool {
 }
 
 /// The number that an instruction adds to a variable, if it does: `value` is the new value.
-pub fn addend(graph: &Graph, flow: Value, var: Var, value: Value) -> Option<Value> {
+pub fn addend(graph: &Graph, flow: Value, var: Var, side: Option<Value>, value: Value) -> Option<Value> {
     let definition = |of: Value| {
         let mut insts = graph.blocks.iter().flat_map(|block| &block.insts);
         insts.find(|inst| inst.results.contains(&of)).map(|inst| &inst.op)
     };
-    let is_old = |of: Value| matches!(definition(of), Some(Op::Get { flow: of, var: read, .. }) if (*of, *read) == (flow, var));
+    let is_old = |of: Value| match definition(of) {
+        Some(Op::Get { flow: of, var: read, side: of_side }) => (*of, *read, *of_side) == (flow, var, side),
+        _ => false,
+    };
     match definition(value)? {
         Op::Binary(BinaryOp::Add, a, b) if is_old(*a) => Some(*b),
         Op::Binary(BinaryOp::Add, a, b) if is_old(*b) => Some(*a),
@@ -139,7 +142,7 @@ fn vars_of(graph: &Graph, table: Table) -> Vec<KernelVar> {
     for inst in graph.blocks.iter().flat_map(|block| &block.insts) {
         let (flow, var, role) = match &inst.op {
             Op::Get { flow, var, .. } => (*flow, *var, Role::Read),
-            Op::Set { flow, var, value, .. } => match addend(graph, *flow, *var, *value) {
+            Op::Set { flow, var, side, value } => match addend(graph, *flow, *var, *side, *value) {
                 Some(_) => (*flow, *var, Role::Sum),
                 None => (*flow, *var, Role::Value),
             },

@@ -27,6 +27,8 @@ const ATTACH_XDP: u32 = 37;
 /// The program accepts packets in several pieces.
 const HAS_FRAGMENTS: u32 = 1 << 5;
 
+/// An entry is added only if there is none.
+const IF_NEW: u64 = 1;
 /// Entries get memory when they are added.
 const NO_PREALLOCATION: u32 = 1;
 
@@ -187,10 +189,12 @@ impl HashMap {
         MapUpdate { map, key, value: entry, ..MapUpdate::default() }
     }
 
-    /// Adds an entry, or replaces it.
+    /// Adds an entry, unless the key has one.
     pub fn insert(&self, key: &[u64], entry: &[u64]) -> io::Result<()> {
         assert_eq!(entry.len(), self.entry_words);
-        call(MAP_UPDATE_ELEM, &mut self.attributes(key, entry.as_ptr().addr() as u64)).map(drop)
+        let mut attributes = self.attributes(key, entry.as_ptr().addr() as u64);
+        attributes.flags = IF_NEW;
+        call(MAP_UPDATE_ELEM, &mut attributes).map(drop)
     }
 
     /// Reads an entry.

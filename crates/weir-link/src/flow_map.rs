@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_packet::flow_entry::LAST_TIME;
 use weir_packet::{KernelFilters, KernelFlows};
 
-/// Differences of the clocks that differ by less than this are the same: 1 ms.
-const SAME_NS: i64 = 1_000_000;
+/// Differences of the clocks that differ by less than this are the same: 20 µs, more than it takes to read them.
+const SAME_NS: i64 = 20_000;
 
 /// The table of the connections of some filters.
 #[derive(Debug)]

@@ -153,7 +153,11 @@ impl Sieve {
         let flows = self.flows.as_ref().map(|maps| maps.of(filters)).transpose()?.flatten();
         let flows = flows.as_ref();
         for number in 0.. {
-            let Some(filter) = filters.filter(self.link, number).map_err(io::Error::other)? else { break };
+            let Some(filter) =
+                filters.filter(self.link, number, flows.is_some()).map_err(io::Error::other)?
+            else {
+                break;
+            };
             let loaded = match &self.place {
                 Place::Sockets(_) => Program::load(
                     ProgramKind::Socket,

@@ -7,11 +7,17 @@ use std::sync::Arc;
 /// Makes the filters of some questions.
 pub trait KernelFilters: fmt::Debug + Send + Sync {
     /// The filter for frames of a link type. Each number gives a more exact filter than the one before, which the kernel takes longer
-    /// to verify, or refuses. `None`: there are no more; for number 0: every packet is needed.
+    /// to verify, or refuses. `takes_over`: the filter counts packets of connections, in a table of these
+    /// [words](Self::flow_words). `None`: there are no more; for number 0: every packet is needed.
     ///
     /// # Errors
     /// Why there is no such filter, as part of a sentence.
-    fn filter(&self, link: LinkType, number: usize) -> Result<Option<KernelFilter>, &'static str>;
+    fn filter(
+        &self,
+        link: LinkType,
+        number: usize,
+        takes_over: bool,
+    ) -> Result<Option<KernelFilter>, &'static str>;
 
     /// Rules for devices that compare headers.
     ///

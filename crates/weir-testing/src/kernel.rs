@@ -36,7 +36,7 @@ pub fn costs(filters: &[&str], frames: &[Vec<u8>]) -> io::Result<Vec<Cost>> {
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Packets };
         let compiled = compiler.compile(&[ask], &options).unwrap_or_else(|wrong| panic!("{wrong}"));
         let filters = compiled.kernel_filters().expect("not every packet is needed");
-        let filter = filters.filter(LinkType::ETHERNET, 0).expect("it is expressible");
+        let filter = filters.filter(LinkType::ETHERNET, 0, true).expect("it is expressible");
         (filter.expect("not every packet is needed"), filters.flow_words())
     });
     let by_hand = (KernelFilter { frame: by_hand(), copy: vec![] }, None);

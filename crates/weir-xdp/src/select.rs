@@ -647,7 +647,7 @@ impl<'a> Select<'a> {
         let pending = written.position(|known| known.name == *name).ok_or(Unfit("a variable of no entry"))?;
         let known = self.layout.tables[table].var(name).ok_or(Unfit("a variable of no entry"))?;
         let value = match known.role {
-            Role::Sum => addend(self.graph, flow, var, value).ok_or(Unfit("a sum that is no sum"))?,
+            Role::Sum => addend(self.graph, flow, var, side, value).ok_or(Unfit("a sum that is no sum"))?,
             _ => value,
         };
         let mut number = self.operand(value);

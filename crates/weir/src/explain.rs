@@ -111,7 +111,7 @@ pub fn stage(compiled: &Compiled, catalog: &StackCatalog, stage: &str) -> String
 /// The predicates that the kernel decides when packets come from links.
 fn in_kernel(compiled: &Compiled, catalog: &StackCatalog) -> String {
     let Some(filters) = &compiled.kernel_filters else { return "every packet is needed".to_string() };
-    let filter = match filters.filter(LinkType::ETHERNET, 0) {
+    let filter = match filters.filter(LinkType::ETHERNET, 0, true) {
         Ok(Some(filter)) => filter,
         Ok(None) => return "every packet is needed".to_string(),
         Err(why) => return format!("nothing is decided there: {why}"),
@@ -146,7 +146,7 @@ fn device_rules(compiled: &Compiled) -> String {
 fn kernel_code(compiled: &Compiled) -> String {
     let filters = compiled.kernel_filters.as_ref();
     let made = filters.and_then(|filters| {
-        Some((filters.graph(LinkType::ETHERNET)?, filters.filter(LinkType::ETHERNET, 0).ok()??))
+        Some((filters.graph(LinkType::ETHERNET)?, filters.filter(LinkType::ETHERNET, 0, true).ok()??))
     });
     let Some((graph, filter)) = made else { return "the kernel passes every packet\n".into() };
     let mut text = format!("{graph}\n");

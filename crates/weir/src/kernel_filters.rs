@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use weir_compile::header_rules::header_rules;
+use weir_compile::trie::Trie;
 use weir_compile::weaken::weakened;
 use weir_compile::{Question, StackCatalog, lower_for_kernel};
 use weir_engine::kernel_plan::KernelPlan;
@@ -77,6 +78,11 @@ impl QuestionFilters {
             layout = KernelLayout::of(&lowered.graph, &layers);
             layout.tables.retain(|table| self.are_steady(LayerId(table.layer as u16)));
         }
+        // Packets of every connection are needed.
+        let always = lowered.trie.nodes[Trie::ROOT].class;
+        if always.is_some_and(|class| lowered.trie.classes_of_packets().contains(class)) {
+            layout = KernelLayout::default();
+        }
         need_other_flows(&mut lowered.graph, &layout);
         Some(Made { graph: lowered.graph, layout })
     }
@@ -130,11 +136,19 @@ fn need_other_flows(graph: &mut Graph, layout: &KernelLayout) {
 }
 
 impl KernelFilters for QuestionFilters {
-    fn filter(&self, link: LinkType, number: usize) -> Result<Option<KernelFilter>, &'static str> {
+    fn filter(
+        &self,
+        link: LinkType,
+        number: usize,
+        takes_over: bool,
+    ) -> Result<Option<KernelFilter>, &'static str> {
         let Some(&turns) = TURNS.get(number) else { return Ok(None) };
-        let Some(sunk) = self.graph(link) else { return Ok(None) };
+        let Some(made) = self.made() else { return Ok(None) };
         let none = KernelLayout::default();
-        let layout = self.layout().unwrap_or(&none);
+        let layout = self.layout().filter(|_| takes_over).unwrap_or(&none);
+        let mut graph = made.graph.clone();
+        need_other_flows(&mut graph, layout);
+        let sunk = sink(&graph, link);
         let frame = translate(&sunk, Place::Frame, turns, layout)?;
         let copy = translate(&sunk, Place::Copy, turns, layout)?;
         Ok(Some(KernelFilter { frame, copy }))

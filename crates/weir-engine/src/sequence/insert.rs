@@ -299,7 +299,7 @@ impl Reassembler {
     }
 
     /// Passes the `count` numbers before `end`, which were counted elsewhere without their bytes. If other numbers are missing
-    /// before them, they wait like a segment. Returns whether a gap before them was passed over.
+    /// before them, they wait like a segment.
     pub fn pass_counted(
         &mut self,
         sequence: Sequence,
@@ -307,14 +307,14 @@ impl Reassembler {
         side: Direction,
         end: u64,
         count: u64,
-    ) -> bool {
+    ) {
         let State { vars, mask, .. } = &self.sequences[sequence.index()];
         let at = end.wrapping_sub(count) & mask;
         let mut hot = vars.read(flow.data, side);
         if hot.flags == STARTED && hot.next == at {
             hot.pass(count, *mask);
             vars.write(flow.data, side, hot);
-            return false;
+            return;
         }
         let segment = Segment {
             at,
@@ -326,9 +326,8 @@ impl Reassembler {
             may_wait: true,
             frame: None,
         };
-        let record = FlowRecord { id: flow.id, data: &mut *flow.data };
-        self.insert(sequence, record, side, segment, &Arc::new(Block::default()));
-        self.sequences[sequence.index()].vars.read(flow.data, side).missing_bytes != hot.missing_bytes
+        // The next packet, or the end of the flow, passes what waits.
+        self.insert(sequence, flow, side, segment, &Arc::new(Block::default()));
     }
 
     /// The state of a direction before a segment that begins at `at`; counts the segments that the program passed by

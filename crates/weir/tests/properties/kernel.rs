@@ -35,10 +35,15 @@ fn load(compiled: &Compiled, number: usize) -> Option<io::Result<[Trial; 2]>> {
         let words = filters.flow_words();
         Trial::of_interface(&filter, words).and_then(|one| Ok([one, Trial::of_socket(&filter, words)?]))
     };
+    // Without times of the kernel, no connection is taken over, and there is no table.
+    let alone = filters.filter(LinkType::ETHERNET, 0, false).expect("it is expressible");
+    if let Some(Err(error)) = alone.map(|filter| Trial::of_interface(&filter, None)) {
+        return Some(Err(error));
+    }
     // The kernel may refuse the exact ones.
     let numbers = [number, 0].into_iter().take(number + 1);
-    let filters =
-        numbers.map_while(|number| filters.filter(LinkType::ETHERNET, number).expect("it is expressible"));
+    let filters = numbers
+        .map_while(|number| filters.filter(LinkType::ETHERNET, number, true).expect("it is expressible"));
     filters.map(load).reduce(|exact, simple| exact.or(simple))
 }
 

@@ -147,7 +147,7 @@ impl Source for Sieved<'_> {
         let Some(filters) = filters else { return };
         let words = filters.flow_words();
         let load = |number| {
-            let filter = filters.filter(LinkType::ETHERNET, number).expect("it is expressible");
+            let filter = filters.filter(LinkType::ETHERNET, number, true).expect("it is expressible");
             Trial::of_interface(&filter.expect("not every packet is needed"), words)
         };
         // The kernel may refuse the exact ones.
