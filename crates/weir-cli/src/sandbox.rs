@@ -147,7 +147,11 @@ pub fn enter(input: &Input, writable: &[PathBuf]) -> Result<(), Failure> {
     match dpdk::in_its_thread(move || of_dpdk.enter_thread()) {
         Ok(None) => {}
         Ok(Some(entered)) => drop(entered?),
-        Err(why) => report("restriction of the thread of DPDK", &why),
+        Err(why) if args.no_sandbox => report("restriction of the thread of DPDK", &why),
+        Err(why) => {
+            let message = format!("the thread of DPDK keeps its rights: {why}; --no-sandbox accepts that");
+            return Err(Failure::new(message));
+        }
     }
     let missing = restriction.enter_thread()?;
     missing.iter().for_each(|(part, why)| report(part, why));

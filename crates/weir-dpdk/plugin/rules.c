@@ -125,8 +125,10 @@ EXPORTED int weir_dpdk_remove_rules(uint16_t port)
 	struct rte_flow_error error = { 0 };
 	if (flow_counts[port] == 0)
 		return 0;
-	flow_counts[port] = 0;
-	return rte_flow_flush(port, &error);
+	int failed = rte_flow_flush(port, &error);
+	if (!failed)
+		flow_counts[port] = 0;
+	return failed;
 }
 
 EXPORTED int weir_dpdk_count_rule(uint16_t port, int number, uint64_t *packets, uint64_t *bytes)

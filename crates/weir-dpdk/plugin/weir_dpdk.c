@@ -273,7 +273,11 @@ static int set_up(uint16_t port, const struct rte_eth_dev_info *about, const str
 		if (failed)
 			return failed;
 	}
-	return rte_eth_dev_start(port);
+	failed = rte_eth_dev_start(port);
+	/* Some drivers do not support this, and begin at 0 anyway. */
+	if (!failed)
+		rte_eth_stats_reset(port);
+	return failed;
 }
 
 static void find_clock(uint16_t port, int is_wanted, struct weir_dpdk_port *opened)

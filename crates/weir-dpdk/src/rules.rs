@@ -3,6 +3,7 @@
 
 use crate::library::RawRule;
 use crate::{Device, Error};
+use std::io;
 use weir_packet::{HeaderPattern, IpVersion, Masked, Transport};
 
 /// The number of a rule on its device.
@@ -25,9 +26,13 @@ impl Device {
     }
 
     /// Removes all rules: every packet passes.
-    pub fn remove_rules(&self) {
+    ///
+    /// # Errors
+    /// The device keeps them: it goes on discarding packets.
+    pub fn remove_rules(&self) -> io::Result<()> {
         // SAFETY: the port is open.
-        unsafe { (self.functions().remove_rules)(self.port()) };
+        let failed = unsafe { (self.functions().remove_rules)(self.port()) };
+        if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-failed)) }
     }
 
     /// Packets and bytes that a rule has discarded. 0 if the device does not count.

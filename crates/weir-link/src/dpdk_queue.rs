@@ -42,6 +42,8 @@ pub(crate) struct DpdkQueue {
     rules: Installed<RuleId>,
     /// What the device had lost when the capture was ended.
     lost: Option<Losses>,
+    /// The device keeps rules of earlier questions.
+    fault: Option<io::Error>,
 }
 
 /// The name of a device, without its arguments.
@@ -114,6 +116,7 @@ pub(crate) fn open(
             taken: 0,
             unjoined: 0,
             rules: Installed::default(),
+            fault: None,
             lost: None,
         };
         Ok(queues.into_iter().map(of).collect())
@@ -220,23 +223,22 @@ impl LinkSocket for DpdkQueue {
             return;
         }
         let (device, name) = (self.queue.device(), self.target.name.clone());
-        let rules = match filters.map(|filters| filters.header_rules()) {
-            None => return self.rules.clear(device),
-            Some(Ok(rules)) => rules,
-            Some(Err(why)) => {
-                self.rules.clear(device);
-                return self.notes.tell(Note::Unfiltered(
-                    name,
-                    DEVICE,
-                    format!("there are no rules for the questions: {why}"),
-                ));
-            }
+        let replaced = match filters.map(|filters| filters.header_rules()) {
+            None => self.rules.clear(device).map(|()| None),
+            Some(Ok(rules)) => self.rules.replace(device, &rules).map(|done| {
+                Some(match done {
+                    Ok(()) => Note::Filtered(name, DEVICE),
+                    Err(why) => Note::Unfiltered(name, DEVICE, format!("it accepts no rules: {why}")),
+                })
+            }),
+            Some(Err(why)) => self.rules.clear(device).map(|()| {
+                Some(Note::Unfiltered(name, DEVICE, format!("there are no rules for the questions: {why}")))
+            }),
         };
-        let note = match self.rules.replace(device, &rules) {
-            Ok(()) => Note::Filtered(name, DEVICE),
-            Err(why) => Note::Unfiltered(name, DEVICE, format!("it accepts no rules: {why}")),
-        };
-        self.notes.tell(note);
+        match replaced {
+            Ok(note) => note.into_iter().for_each(|note| self.notes.tell(note)),
+            Err(error) => self.fault = Some(error),
+        }
     }
 
     fn stats(&self) -> SourceStats {
@@ -252,6 +254,11 @@ impl LinkSocket for DpdkQueue {
     }
 
     fn fill(&mut self, burst: &mut Burst) -> io::Result<bool> {
+        if let Some(error) = self.fault.take() {
+            let message =
+                format!("the device keeps rules of earlier questions, which discard packets: {error}");
+            return Err(io::Error::new(error.kind(), message));
+        }
         if self.is_at_end {
             return Ok(false);
         }

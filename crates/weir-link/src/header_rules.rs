@@ -2,6 +2,7 @@
 //! class of packets for which that is impossible is not discarded.
 
 use std::collections::HashSet;
+use std::io;
 use weir_dpdk::{Device, RuleId};
 use weir_packet::{HeaderPattern, HeaderRules, Masked};
 
@@ -14,7 +15,10 @@ pub(crate) trait RuleDevice {
     fn add(&self, pattern: &HeaderPattern, discards: bool) -> Result<Self::Id, String>;
 
     /// Removes all rules: every packet passes.
-    fn remove_all(&self);
+    ///
+    /// # Errors
+    /// The device keeps the rules.
+    fn remove_all(&self) -> io::Result<()>;
 
     /// Packets and bytes that a rule has discarded.
     fn discarded_by(&self, rule: Self::Id) -> [u64; 2];
@@ -27,8 +31,8 @@ impl RuleDevice for Device {
         self.add_rule(pattern, discards).map_err(|why| why.to_string())
     }
 
-    fn remove_all(&self) {
-        self.remove_rules();
+    fn remove_all(&self) -> io::Result<()> {
+        self.remove_rules()
     }
 
     fn discarded_by(&self, rule: RuleId) -> [u64; 2] {
@@ -60,18 +64,26 @@ impl<Id: Copy> Installed<Id> {
     }
 
     /// Removes all rules.
-    pub fn clear(&mut self, device: &impl RuleDevice<Id = Id>) {
-        self.before = self.discarded(device);
-        self.discarding.clear();
-        device.remove_all();
-    }
-
-    /// Replaces the rules. Between the old and the new ones, every packet passes.
     ///
     /// # Errors
-    /// The device discards nothing, and why.
-    pub fn replace(&mut self, device: &impl RuleDevice<Id = Id>, rules: &HeaderRules) -> Result<(), String> {
-        self.clear(device);
+    /// The device goes on discarding packets.
+    pub fn clear(&mut self, device: &impl RuleDevice<Id = Id>) -> io::Result<()> {
+        self.before = self.discarded(device);
+        self.discarding.clear();
+        device.remove_all()
+    }
+
+    /// Replaces the rules. Between the old and the new ones, every packet passes. The inner result says why the device discards
+    /// nothing.
+    ///
+    /// # Errors
+    /// The device keeps old rules.
+    pub fn replace(
+        &mut self,
+        device: &impl RuleDevice<Id = Id>,
+        rules: &HeaderRules,
+    ) -> io::Result<Result<(), String>> {
+        self.clear(device)?;
         let (mut added, mut refused) = (HashSet::new(), "there are no rules".to_string());
         for &class in &rules.discarded {
             let mut patterns = rules.passed.iter().filter(|pattern| pattern.class == class);
@@ -82,10 +94,10 @@ impl<Id: Copy> Installed<Id> {
             }
         }
         if self.discarding.is_empty() {
-            device.remove_all();
-            return Err(refused);
+            device.remove_all()?;
+            return Ok(Err(refused));
         }
-        Ok(())
+        Ok(Ok(()))
     }
 }
 
@@ -155,8 +167,9 @@ mod tests {
             Ok(rules.len() as u64)
         }
 
-        fn remove_all(&self) {
+        fn remove_all(&self) -> io::Result<()> {
             self.rules.borrow_mut().clear();
+            Ok(())
         }
 
         fn discarded_by(&self, rule: u64) -> [u64; 2] {
@@ -228,12 +241,12 @@ mod tests {
     #[test]
     fn what_was_discarded_is_kept_when_rules_change() {
         let (device, mut installed) = (Picky::new(&|_, _| true), Installed::default());
-        installed.replace(&device, &rules()).unwrap();
+        installed.replace(&device, &rules()).unwrap().unwrap();
         // Rules 3 and 5.
         assert_eq!(installed.discarded(&device), [8, 800]);
-        installed.replace(&device, &rules()).unwrap();
+        installed.replace(&device, &rules()).unwrap().unwrap();
         assert_eq!(installed.discarded(&device), [16, 1600]);
-        installed.clear(&device);
+        installed.clear(&device).unwrap();
         assert_eq!(installed.discarded(&device), [16, 1600]);
         assert!(device.rules.borrow().is_empty());
     }

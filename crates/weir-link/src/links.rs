@@ -48,9 +48,11 @@ impl Links {
             return Err(of_interface(&names.join(", "), "--buffer: a ring has at most 4095M".to_string()));
         }
         let devices: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
-        let devices = dpdk_queue::open(&devices, options, parts, &known)?;
-        // A device that gives all packets to one queue cannot be split, and the others then are not, either.
-        let parts = if devices.iter().any(|queues| queues.len() < parts) { 1 } else { parts };
+        let devices = dpdk_queue::open(&devices, options, if names.len() > 1 { 1 } else { parts }, &known)?;
+        // A device that gives all packets to one queue cannot be split, and the others then are not, either. Several sources of which
+        // one is a device assign packets to workers in different ways.
+        let is_mixed = !devices.is_empty() && names.len() > 1;
+        let parts = if is_mixed || devices.iter().any(|queues| queues.len() < parts) { 1 } else { parts };
         let mut sockets: Vec<Vec<Box<dyn LinkSocket>>> = (0..parts).map(|_| vec![]).collect();
         for (number, queue) in devices.into_iter().flat_map(|queues| queues.into_iter().enumerate()) {
             sockets[number % parts].push(Box::new(queue));

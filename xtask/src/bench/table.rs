@@ -136,8 +136,8 @@ pub fn measured() -> Result<String> {
     let shell = |script: &str| output(std::process::Command::new("sh").args(["-c", script]));
     let (date, kernel) = (shell("date -u +%F")?, shell("uname -sr")?);
     Ok(format!(
-        "Measured on {} on {cores} cores of {cpu}, {}, page cache warm, medians of interleaved runs of whole \
-         processes.",
+        "Measured on {} on {cores} cores of {cpu}, {}, page cache warm. Medians of interleaved runs of whole \
+         processes, unless a table says otherwise.",
         date.trim(),
         kernel.trim()
     ))

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use super::rates::SETTLE;
 use super::receivers::{Receiver, counter};
 use super::watched;
 use crate::bench::{Options, progress};
@@ -26,7 +27,7 @@ pub fn table(weir: &Path, scratch: &Path, options: &Options) -> Result<String> {
     let _nginx = servers::nginx(100, 1, &[])?;
     watched::mirror()?;
     let mut text = format!(
-        "\n### {TITLE}\n\n{DOWNLOADS} downloads of {} MB from nginx by curl, one after the other, watched on a router between them. \
+        "\n### {TITLE}\n\n{DOWNLOADS} downloads of {} MB from nginx by curl, one after the other, in a single run for each line, watched on a router between them. \
          AF_XDP takes copies of the packets (`tc … mirred`). `to Weir`: packets of the interface that reach the program; `in the kernel`: all other \
          packets, by the counters of `--stats`; `records`: bytes of IP in the rows of the connections, of the bytes of IP that the \
          interface has counted.\n\n| | packets | to Weir | % | in the kernel | Weir, ns for each packet | records |\n\
@@ -37,13 +38,15 @@ pub fn table(weir: &Path, scratch: &Path, options: &Options) -> Result<String> {
     for question in ["flows", "tls"] {
         for (interface, method) in watched::METHODS {
             let args = format!("{question} --format json -o {}", rows.display());
-            let mut receiver = Receiver::weir(weir, &args, interface, method).within("router");
+            let mut receiver =
+                Receiver::weir(weir, &args, interface, method).within("router").until("the kernel discards");
             receiver.name = format!("weir {question}, {}", method.split(' ').next().unwrap_or_default());
             if options.only.as_ref().is_some_and(|words| !receiver.name.contains(words)) {
                 continue;
             }
             progress(&format!("{TITLE} · {}", receiver.name));
             let running = receiver.start()?;
+            std::thread::sleep(SETTLE);
             let before = (watched::interface(interface)?, running.run_time_ns()?);
             for _ in 0..DOWNLOADS {
                 download()?;
