@@ -178,6 +178,10 @@ impl QuestionSet {
         let memory_max = self.memory_max(keepers).map_err(|wrong| vec![wrong])?;
         let output = spec.output.as_ref().map_or(Ok(()), |path| {
             output::refuse_input(path, &self.input)?;
+            if output::endpoint(path)?.is_some_and(|one| self.outlets.clients().handover.is_given_up(&one)) {
+                // The port is in use by the question that this one replaces.
+                return Ok(());
+            }
             if spec.is_replaced() { output::check_replaceable(path) } else { output::check(path) }
         });
         let mut directories = [&spec.files, &spec.extract].into_iter().flatten();

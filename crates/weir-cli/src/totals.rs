@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use weir::io::ClientLoss;
 
 /// Faults, losses and counts of a run.
 #[derive(Default, Clone)]
@@ -109,6 +110,14 @@ impl RunTotals {
 
     pub fn add_loss(&self, loss: Loss) {
         lock(&self.shared.losses).push(loss);
+    }
+
+    /// Adds the packets that clients of an output did not accept.
+    pub fn add_client_losses(&self, question: Option<&str>, output: &str, losses: &[ClientLoss]) {
+        for ClientLoss { client, packets } in losses {
+            let output = format!("client {client} of {output}");
+            self.add_loss(Loss { question: question.map(str::to_string), output, rows: *packets });
+        }
     }
 
     /// Adds a question, which counts as long as its counters are kept.
