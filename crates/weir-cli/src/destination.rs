@@ -10,7 +10,7 @@ use crate::rotation::{Rotating, Rotation};
 use crate::spec::Stdout;
 use crate::subcommand::MakeLines;
 use crate::tagged_sink::Named;
-use crate::totals::RunTotals;
+use crate::totals::{QuestionCounters, RunTotals};
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -43,6 +43,16 @@ impl Packet {
 pub enum Batch {
     Rows(RowBatch),
     Packets(Vec<Packet>),
+}
+
+impl Batch {
+    /// The number of answers.
+    fn rows(&self) -> u64 {
+        match self {
+            Self::Rows(rows) => rows.rows() as u64,
+            Self::Packets(packets) => packets.len() as u64,
+        }
+    }
 }
 
 /// Everything needed to open an output.
@@ -107,6 +117,7 @@ pub struct Destination {
     is_begun: bool,
     rotating: Option<Rotating>,
     totals: RunTotals,
+    counters: Arc<QuestionCounters>,
     /// Tells the question that its output has failed.
     has_failed: Arc<AtomicBool>,
 }
@@ -117,7 +128,7 @@ impl Destination {
         name: Option<String>,
         output: Option<PathBuf>,
         opening: Opening,
-        totals: RunTotals,
+        (totals, counters): (RunTotals, Arc<QuestionCounters>),
         has_failed: Arc<AtomicBool>,
     ) -> Self {
         let writer = if opening.form == Form::Count { Writer::Count } else { Writer::Unopened };
@@ -133,6 +144,7 @@ impl Destination {
             is_begun: false,
             rotating,
             totals,
+            counters,
             has_failed,
         }
     }
@@ -160,7 +172,9 @@ impl Destination {
 
     /// Writes answers, and flushes the output for its reader.
     pub fn write(&mut self, batch: Batch, is_flushed: bool) {
+        let rows = batch.rows();
         if matches!(self.writer, Writer::Closed) {
+            self.counters.add_lost(rows);
             return;
         }
         let written = match self.rotating {
@@ -171,6 +185,10 @@ impl Destination {
             true => self.flush().map_err(|e| self.unwritten(&e)),
             false => Ok(()),
         });
+        if flushed.is_err() {
+            // Some may be written: nobody knows how many.
+            self.counters.add_lost(rows);
+        }
         self.keep_failure(flushed);
     }
 

@@ -234,7 +234,8 @@ impl QuestionSet {
             totals: &self.totals,
             outlets: &self.outlets,
         };
-        let answers = Answers::new(spec, resolved, shown, &run);
+        let losses = questions.iter().map(Question::losses).collect();
+        let answers = Answers::new(spec, resolved, shown, losses, &run);
         let answers = match naming {
             Some((question, columns)) => answers.with_naming(question, columns),
             None => answers,

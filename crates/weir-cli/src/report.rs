@@ -1,11 +1,12 @@
 //! The report at the end of a run, on standard error: losses always, all counters and stages with `--stats`.
 
 use crate::memory;
-use crate::totals::Loss;
+use crate::totals::{Loss, QuestionTotals};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use weir::io::Found;
 use weir::io::outlet::Load;
-use weir::{Compiled, Outcome, Stage};
+use weir::{Compiled, LossCounts, Outcome, Stage};
 
 /// The result of a run.
 pub struct Ran {
@@ -122,6 +123,23 @@ pub fn losses(ran: &Ran) {
         note!(
             "weir: {bytes} bytes of streams are in no message: they are missing or invalid (--stats, messages_…)"
         );
+    }
+}
+
+/// Reports what each question has lost in the engine, if the run has several, and with `stats` all counts of each question.
+/// Losses of the source concern all questions alike, and are reported once.
+pub fn questions(questions: &BTreeMap<String, QuestionTotals>, has_several: bool, stats: bool) {
+    for (name, QuestionTotals { answers, lost, in_engine }) in questions {
+        let LossCounts { undecided_packets, stream_bytes, stream_segments } = in_engine;
+        let words = format!(
+            "{undecided_packets} packets given up undecided, {stream_bytes} bytes and {stream_segments} segments of its streams \
+             dropped"
+        );
+        if stats {
+            say!("question   {name}: {answers} answers, {lost} lost at its output, {words}");
+        } else if has_several && *in_engine != LossCounts::default() {
+            note!("weir: question `{name}`: {words}");
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir::io::CaptureReader;
 use weir::link::Sender;
-use weir::packet::{Burst, LinkType, Poll, Source};
+use weir::packet::{Burst, DropReason, LinkType, Poll, Source};
 use weir_testing::frames::{self, ACK};
 
 /// Set in the process that runs a test inside its own namespace.
@@ -196,8 +196,12 @@ fn counter(output: &Output, name: &str) -> u64 {
 fn assert_exact(output: &Output, sent: u64) {
     let said = text(&output.stderr);
     assert_eq!(counter(output, "source_received"), sent, "{said}");
-    let filtered = counter(output, "source_filtered");
-    assert_eq!(counter(output, "packets") + filtered + lost(output), sent, "{said}");
+    let discarded = counter(output, "source_filtered") + counter(output, "source_counted");
+    assert_eq!(counter(output, "packets") + discarded + lost(output), sent, "{said}");
+    let dropped: u64 = DropReason::ALL.iter().map(|reason| counter(output, reason.label())).sum();
+    let [packets, delivered, filtered] =
+        ["packets", "delivered", "filtered"].map(|name| counter(output, name));
+    assert_eq!(packets, delivered + filtered + dropped, "{said}");
 }
 
 /// Packets that were lost before the engine.

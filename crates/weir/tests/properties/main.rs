@@ -63,6 +63,7 @@ mod pacing;
 mod packets;
 mod probing;
 mod quality;
+mod question_losses;
 mod registry;
 mod samples;
 mod sharing;
