@@ -44,6 +44,13 @@ pub fn losses(ran: &Ran) {
             "weir: {lost} of {received} packets ({share:.2} %) were lost before Weir could read them: {cause}"
         );
     }
+    if source.card_dropped > 0 {
+        let lost = source.card_dropped;
+        say!(
+            "weir: the network card dropped {lost} packets before the kernel saw them: fewer packets per second, a longer receive \
+             ring (ethtool -G), or more queues (ethtool -L)"
+        );
+    }
     let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);
     if flows > 0 {
         say!("weir: {flows} packets have no connection: the flow table was full (--flows-max)");
@@ -231,6 +238,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("source_filtered_bytes", ran.outcome.source.filtered_bytes),
         ("source_counted", ran.outcome.source.counted),
         ("source_counted_bytes", ran.outcome.source.counted_bytes),
+        ("source_card_dropped", ran.outcome.source.card_dropped),
     ];
     let losses = ran.outcome.source.losses().map(|(name, value, _)| (name, value));
     for (name, value) in others.into_iter().chain(losses).filter(|(_, value)| *value > 0) {

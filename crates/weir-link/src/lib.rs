@@ -24,6 +24,7 @@
 
 mod assembly;
 mod bpf;
+mod card;
 mod clock_watch;
 mod fanout;
 mod flow_map;

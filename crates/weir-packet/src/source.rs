@@ -92,6 +92,9 @@ pub struct SourceStats {
     pub refused: u64,
     /// Packets whose description by the kernel is invalid.
     pub invalid: u64,
+    /// Packets that network cards dropped before the kernel saw them. They are not among those `received`, and not all of
+    /// them would have been for this source.
+    pub card_dropped: u64,
 }
 
 impl SourceStats {
@@ -106,6 +109,7 @@ impl SourceStats {
         self.no_buffer += other.no_buffer;
         self.refused += other.refused;
         self.invalid += other.invalid;
+        self.card_dropped += other.card_dropped;
     }
 
     /// Packets that the kernel discarded although nothing was lost, and their bytes.
@@ -129,7 +133,8 @@ impl SourceStats {
         ]
     }
 
-    /// Packets that the source dropped before a burst could take them, for any reason.
+    /// Packets that the source dropped before a burst could take them, for any reason. Those that network cards dropped are
+    /// not among them.
     pub fn dropped(&self) -> u64 {
         self.losses().iter().map(|(_, count, _)| count).sum()
     }

@@ -112,6 +112,12 @@ fn packets(glance: &Glance) -> Vec<Family> {
          were read (source_...).",
         drops.map(|(reason, count)| ("reason", reason, count as f64)),
     ));
+    families.push(one(
+        "weir_source_card_dropped",
+        Kind::Counter,
+        "Packets that network cards dropped before the kernel saw them. They are not among those received.",
+        source.card_dropped as f64,
+    ));
     families.push(labelled(
         "weir_packets_stopped",
         Kind::Counter,
