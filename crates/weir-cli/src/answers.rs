@@ -9,7 +9,7 @@ use crate::rotation::Rotation;
 use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
-use crate::totals::{Loss, QuestionCounters, QuestionTotals, RunTotals};
+use crate::totals::{Loss, QuestionCounters, RunTotals};
 use crate::view::View;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -18,7 +18,7 @@ use std::time::Duration;
 use weir::io::outlet::{Load, Refused};
 use weir::io::{CaptureFormat, Findings, Format, Outlet, RowBatch};
 use weir::packet::{Column, Value};
-use weir::{Item, Next, RunEnd, TakeItems};
+use weir::{Item, Next, QuestionLosses, RunEnd, TakeItems};
 
 /// Size of a batch in bytes: the answer that reaches it ends the batch.
 const BATCH_BYTES: usize = 64 << 10;
@@ -140,13 +140,19 @@ pub struct Answers {
     count: u64,
     /// Number of answers that the output did not accept.
     lost: u64,
-    /// Both numbers, for those who watch the run.
+    /// The counts, for those who watch the run.
     counters: Arc<QuestionCounters>,
 }
 
 impl Answers {
-    /// Answers of a resolved question.
-    pub fn new(spec: &QuestionSpec, resolved: Resolved, shown: Shown, run: &RunParts<'_>) -> Self {
+    /// Answers of a resolved question. `losses`: those of its parts in the engine.
+    pub fn new(
+        spec: &QuestionSpec,
+        resolved: Resolved,
+        shown: Shown,
+        losses: Vec<Arc<QuestionLosses>>,
+        run: &RunParts<'_>,
+    ) -> Self {
         let Shown { view, form, rotation } = shown;
         let RunParts { stdout, findings, totals, outlets } = *run;
         // Where all columns are shown, so are all digits.
@@ -179,13 +185,13 @@ impl Answers {
             clients: outlets.clients().clone(),
         };
         let name = (stdout == Stdout::Shared).then(|| spec.name.clone());
-        let counters = totals.add_question(name.clone().unwrap_or_else(|| spec.ask.clone()));
+        let counters = totals.add_question(name.clone().unwrap_or_else(|| spec.ask.clone()), losses);
         let (totals, has_failed) = (totals.clone(), Arc::<AtomicBool>::default());
         let destination = Destination::new(
             name.clone(),
             spec.output.clone(),
             opening,
-            totals.clone(),
+            (totals.clone(), Arc::clone(&counters)),
             Arc::clone(&has_failed),
         );
         let destination = Arc::new(Mutex::new(destination));
@@ -304,7 +310,10 @@ impl Answers {
         let job = Box::new(move || lock(&destination).write(batch, is_flushed));
         match self.output.outlet.send(load, job) {
             Ok(()) => self.is_pause_due = !is_flushed,
-            Err(Refused::Full) => self.lost += load.rows,
+            Err(Refused::Full) => {
+                self.lost += load.rows;
+                self.counters.add_lost(load.rows);
+            }
             Err(refused) => self.fail(no_thread(&refused)),
         }
     }
@@ -361,7 +370,7 @@ impl TakeItems for Answers {
         }
         if !self.has_failed() {
             self.take_item(item);
-            self.counters.set(QuestionTotals { answers: self.count, lost: self.lost });
+            self.counters.set_answers(self.count);
         }
         let is_enough = self.count >= self.view.limit && !self.view.is_sorted() || self.rows.is_enough();
         if self.has_failed() || is_enough { Next::End } else { Next::Go }
@@ -373,7 +382,7 @@ impl TakeItems for Answers {
             return;
         }
         self.complete(end.as_ref());
-        self.counters.set(QuestionTotals { answers: self.count, lost: self.lost });
+        self.counters.set_answers(self.count);
         self.view.report();
         if self.lost > 0 {
             let (question, output) = (self.name.clone(), self.output_name.clone());

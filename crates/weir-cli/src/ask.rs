@@ -164,6 +164,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         _ => {}
     }
     let mut ran = runner.report(&compiled, outcome);
+    report::questions(&set.totals.all_questions(), stdout == Stdout::Shared, stats);
     if report::lost_rows(&set.totals.losses(), &blocked, stats) {
         let ended = shutdown.ended();
         ran.status = ended.map_or(ExitCode::from(2), |(name, status)| {

@@ -10,7 +10,7 @@ use crate::rotation::{Rotating, Rotation};
 use crate::spec::Stdout;
 use crate::subcommand::MakeLines;
 use crate::tagged_sink::Named;
-use crate::totals::{Loss, RunTotals};
+use crate::totals::{QuestionCounters, RunTotals};
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -43,6 +43,16 @@ impl Packet {
 pub enum Batch {
     Rows(RowBatch),
     Packets(Vec<Packet>),
+}
+
+impl Batch {
+    /// The number of answers.
+    fn rows(&self) -> u64 {
+        match self {
+            Self::Rows(rows) => rows.rows() as u64,
+            Self::Packets(packets) => packets.len() as u64,
+        }
+    }
 }
 
 /// Everything needed to open an output.
@@ -107,6 +117,7 @@ pub struct Destination {
     is_begun: bool,
     rotating: Option<Rotating>,
     totals: RunTotals,
+    counters: Arc<QuestionCounters>,
     /// Tells the question that its output has failed.
     has_failed: Arc<AtomicBool>,
 }
@@ -117,7 +128,7 @@ impl Destination {
         name: Option<String>,
         output: Option<PathBuf>,
         opening: Opening,
-        totals: RunTotals,
+        (totals, counters): (RunTotals, Arc<QuestionCounters>),
         has_failed: Arc<AtomicBool>,
     ) -> Self {
         let writer = if opening.form == Form::Count { Writer::Count } else { Writer::Unopened };
@@ -133,6 +144,7 @@ impl Destination {
             is_begun: false,
             rotating,
             totals,
+            counters,
             has_failed,
         }
     }
@@ -160,7 +172,9 @@ impl Destination {
 
     /// Writes answers, and flushes the output for its reader.
     pub fn write(&mut self, batch: Batch, is_flushed: bool) {
+        let rows = batch.rows();
         if matches!(self.writer, Writer::Closed) {
+            self.counters.add_lost(rows);
             return;
         }
         let written = match self.rotating {
@@ -171,6 +185,10 @@ impl Destination {
             true => self.flush().map_err(|e| self.unwritten(&e)),
             false => Ok(()),
         });
+        if flushed.is_err() {
+            // Some may be written: nobody knows how many.
+            self.counters.add_lost(rows);
+        }
         self.keep_failure(flushed);
     }
 
@@ -342,15 +360,29 @@ impl Destination {
         port: u16,
     ) -> Result<CaptureClients, Failure> {
         let path = self.output.clone().unwrap_or_default();
-        let listener = output::listen(&path, address, port)?;
-        let (name, addresses) = (path.display().to_string(), output::addresses(&listener.addresses()));
+        let name = path.display().to_string();
+        let ClientTerms { patience, waits_for_first, handover } = self.opening.clients.clone();
+        let listener = match handover.take(&Endpoint::Listen { address, port }) {
+            Some(clients) if clients.format() == format => {
+                note!("weir: {name}: clients stay connected");
+                return Ok(clients);
+            }
+            // A client cannot receive two formats.
+            Some(clients) => {
+                let (listener, ended) = clients.end();
+                self.add_losses(&ended.map_err(|error| self.unwritten(&error))?);
+                listener
+            }
+            None => None,
+        };
+        let listener = listener.map_or_else(|| output::listen(&path, address, port), Ok)?;
+        let addresses = output::addresses(&listener.addresses());
         note!("weir: {name}: waiting for clients on {addresses}");
         let report = move |event| match event {
             ClientEvent::Connected(client) => note!("weir: {name}: client {client} is connected"),
             ClientEvent::Left(client) => note!("weir: {name}: client {client} has left"),
             ClientEvent::Rejected(client) => note!("weir: {name}: client {client} is one too many"),
         };
-        let ClientTerms { patience, waits_for_first } = self.opening.clients.clone();
         let findings = self.opening.findings.take();
         let clients = CaptureClients::start(listener, format, findings, patience, report);
         let clients = clients.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
@@ -380,11 +412,19 @@ impl Destination {
     }
 
     /// Reports packets that clients did not accept.
-    fn add_losses(&self, losses: Vec<ClientLoss>) {
-        for ClientLoss { client, packets } in losses {
-            let output = format!("client {client} of {}", output::name_of(self.output.as_deref()));
-            self.totals.add_loss(Loss { question: self.name.clone(), output, rows: packets });
-        }
+    fn add_losses(&self, losses: &[ClientLoss]) {
+        let output = output::name_of(self.output.as_deref());
+        self.totals.add_client_losses(self.name.as_deref(), &output, losses);
+    }
+
+    /// Completes the captures of all clients, unless another output takes the clients over.
+    fn finish_clients(&self, clients: CaptureClients) -> io::Result<()> {
+        let left = match self.endpoint() {
+            Ok(Some(endpoint)) => self.opening.clients.handover.leave(endpoint, clients),
+            _ => Err(clients),
+        };
+        let Err(clients) = left else { return Ok(()) };
+        clients.finish().map(|losses| self.add_losses(&losses))
     }
 
     /// Replaces the output by the temporary file.
@@ -486,7 +526,7 @@ impl Destination {
         let written = match std::mem::replace(&mut self.writer, Writer::Closed) {
             Writer::Rows(mut sink) => sink.end(),
             Writer::Capture(writer) => writer.finish(),
-            Writer::Clients(clients) => clients.finish().map(|losses| self.add_losses(losses)),
+            Writer::Clients(clients) => self.finish_clients(clients),
             Writer::Count => {
                 let mut out = self.stream()?;
                 writeln!(out, "{count}").and_then(|()| out.flush())

@@ -36,6 +36,7 @@ mod file_options;
 mod first_connections;
 mod form;
 mod grep;
+mod handover;
 mod hex_lines;
 mod host_names;
 mod input;

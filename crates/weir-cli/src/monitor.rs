@@ -46,9 +46,13 @@ fn line(before: &Glance, now: &Glance, passed: Duration, since_begin: Duration) 
     let difference = |of: fn(&Glance) -> u64| of(now).saturating_sub(of(before)) as f64;
     let packets = difference(|glance| glance.counters.packet.packets + glance.source.discarded()[0]);
     let share = |of| difference(of) * 100.0 / packets.max(1.0);
+    let card = match now.source.card_dropped {
+        0 => String::new(),
+        count => format!(", by the card {count}"),
+    };
     let memory: u64 = now.memory.iter().map(|(_, bytes, _)| bytes).sum();
     format!(
-        "{:.0} s  {}pps  {}bit/s  lost so far {} ({:.2} %)  flows {}  memory {}B  delivered {:.1} %, filtered {:.1} %, dropped {:.1} %",
+        "{:.0} s  {}pps  {}bit/s  lost so far {} ({:.2} %){card}  flows {}  memory {}B  delivered {:.1} %, filtered {:.1} %, dropped {:.1} %",
         since_begin.as_secs_f64(),
         scaled(packets / seconds),
         scaled(

@@ -1,6 +1,7 @@
 //! The threads of a run's outputs: one for each output, and one for standard output, which questions may share.
 
 use crate::args::Input;
+use crate::handover::Handover;
 use crate::output;
 use crate::spec::Stdout;
 use std::path::Path;
@@ -12,13 +13,15 @@ use weir::io::{Outlet, Patience};
 /// How long a run of several questions waits for an output that accepts nothing, by default.
 const OUTPUT_WAIT: Duration = Duration::from_secs(5);
 
-/// How the clients of a capture are waited for.
+/// How the clients of a capture are waited for, and handed over to another output.
 #[derive(Clone)]
 pub struct ClientTerms {
     /// How long a client that accepts nothing is waited for: live traffic does not wait.
     pub patience: Patience,
     /// The run waits for the first client, since files do not change in the meantime.
     pub waits_for_first: bool,
+    /// Where the previous output leaves its clients at a reload.
+    pub handover: Arc<Handover>,
 }
 
 /// The outputs of a run.
@@ -55,6 +58,7 @@ impl Outlets {
         let clients = ClientTerms {
             patience: patience.of_part(Some(client_wait)).with_completion(OUTPUT_WAIT),
             waits_for_first: !is_live,
+            handover: Arc::default(),
         };
         Self { patience, clients, stdout, all }
     }
@@ -64,7 +68,7 @@ impl Outlets {
         &self.patience
     }
 
-    /// How this run waits for the clients of a capture.
+    /// How this run waits for the clients of a capture, and hands them over.
     pub fn clients(&self) -> &ClientTerms {
         &self.clients
     }

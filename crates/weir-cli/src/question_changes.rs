@@ -1,6 +1,7 @@
 //! Adds, lists and removes questions of a run while the run goes on: for the control socket, and for reloads.
 
 use crate::failure::Failure;
+use crate::handover::Guard;
 use crate::question_set::{Active, QuestionSet, Stated};
 use crate::spec::QuestionSpec;
 use std::collections::HashMap;
@@ -109,6 +110,11 @@ impl QuestionChanges {
             wrong.extend(self.set.admit(own, active.chain(&stated[..index])).err().into_iter().flatten());
         }
         Failure::all(wrong)
+    }
+
+    /// From now on, outputs of the questions `gone` hand over their clients to outputs of questions of `new`.
+    pub fn hand_over(&self, gone: &[&QuestionSpec], new: &[QuestionSpec]) -> Guard<'_> {
+        self.set.outlets.clients().handover.begin(gone, new, &self.set.totals)
     }
 
     /// Whether a question of this name has failed, and has not begun again.

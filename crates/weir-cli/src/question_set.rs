@@ -178,6 +178,10 @@ impl QuestionSet {
         let memory_max = self.memory_max(keepers).map_err(|wrong| vec![wrong])?;
         let output = spec.output.as_ref().map_or(Ok(()), |path| {
             output::refuse_input(path, &self.input)?;
+            if output::endpoint(path)?.is_some_and(|one| self.outlets.clients().handover.is_given_up(&one)) {
+                // The port is in use by the question that this one replaces.
+                return Ok(());
+            }
             if spec.is_replaced() { output::check_replaceable(path) } else { output::check(path) }
         });
         let mut directories = [&spec.files, &spec.extract].into_iter().flatten();
@@ -230,7 +234,8 @@ impl QuestionSet {
             totals: &self.totals,
             outlets: &self.outlets,
         };
-        let answers = Answers::new(spec, resolved, shown, &run);
+        let losses = questions.iter().map(Question::losses).collect();
+        let answers = Answers::new(spec, resolved, shown, losses, &run);
         let answers = match naming {
             Some((question, columns)) => answers.with_naming(question, columns),
             None => answers,

@@ -88,6 +88,7 @@ fn again(
     let gone: Vec<&str> = previous.iter().map(|one| one.name.as_str()).collect();
     let stay: Vec<&str> =
         active.iter().map(|one| one.name.as_str()).filter(|name| !gone.contains(name)).collect();
+    let _handover = changes.hand_over(&previous, &new);
     changes.check(&new, &stay)?;
     // A changed question may write to the same file, so the previous one ends first.
     for why in gone.iter().filter_map(|name| changes.remove(name).err()) {

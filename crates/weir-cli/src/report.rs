@@ -1,11 +1,12 @@
 //! The report at the end of a run, on standard error: losses always, all counters and stages with `--stats`.
 
 use crate::memory;
-use crate::totals::Loss;
+use crate::totals::{Loss, QuestionTotals};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use weir::io::Found;
 use weir::io::outlet::Load;
-use weir::{Compiled, Outcome, Stage};
+use weir::{Compiled, LossCounts, Outcome, Stage};
 
 /// The result of a run.
 pub struct Ran {
@@ -42,6 +43,13 @@ pub fn losses(ran: &Ran) {
         let (_, cause) = causes.into_iter().max_by_key(|(count, _)| *count).unwrap_or_default();
         say!(
             "weir: {lost} of {received} packets ({share:.2} %) were lost before Weir could read them: {cause}"
+        );
+    }
+    if source.card_dropped > 0 {
+        let lost = source.card_dropped;
+        say!(
+            "weir: the network card dropped {lost} packets before the kernel saw them: fewer packets per second, a longer receive \
+             ring (ethtool -G), or more queues (ethtool -L)"
         );
     }
     let (flows, undecided) = (counters.flow.flows_refused, counters.packet.undecided);
@@ -123,6 +131,23 @@ pub fn losses(ran: &Ran) {
         note!(
             "weir: {bytes} bytes of streams are in no message: they are missing or invalid (--stats, messages_…)"
         );
+    }
+}
+
+/// Reports what each question has lost in the engine, if the run has several, and with `stats` all counts of each question.
+/// Losses of the source concern all questions alike, and are reported once.
+pub fn questions(questions: &BTreeMap<String, QuestionTotals>, has_several: bool, stats: bool) {
+    for (name, QuestionTotals { answers, lost, in_engine }) in questions {
+        let LossCounts { undecided_packets, stream_bytes, stream_segments } = in_engine;
+        let words = format!(
+            "{undecided_packets} packets given up undecided, {stream_bytes} bytes and {stream_segments} segments of its streams \
+             dropped"
+        );
+        if stats {
+            say!("question   {name}: {answers} answers, {lost} lost at its output, {words}");
+        } else if has_several && *in_engine != LossCounts::default() {
+            note!("weir: question `{name}`: {words}");
+        }
     }
 }
 
@@ -214,6 +239,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("source_filtered_bytes", ran.outcome.source.filtered_bytes),
         ("source_counted", ran.outcome.source.counted),
         ("source_counted_bytes", ran.outcome.source.counted_bytes),
+        ("source_card_dropped", ran.outcome.source.card_dropped),
     ];
     let losses = ran.outcome.source.losses().map(|(name, value, _)| (name, value));
     for (name, value) in others.into_iter().chain(losses).filter(|(_, value)| *value > 0) {

@@ -1,8 +1,11 @@
 //! Faults, losses and counts that all questions of a run share.
 
 use crate::failure::Failure;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir::io::ClientLoss;
+use weir::{LossCounts, QuestionLosses};
 
 /// Faults, losses and counts of a run.
 #[derive(Default, Clone)]
@@ -19,22 +22,48 @@ struct Shared {
     losses: Mutex<Vec<Loss>>,
     /// Number of answers to all questions so far.
     answers: AtomicU64,
-    /// The questions that run, by name.
-    questions: Mutex<Vec<(String, Weak<QuestionCounters>)>>,
+    questions: Mutex<Questions>,
 }
 
-/// The counts of a question, which its answers keep up to date.
+/// Limit of the names of ended questions whose counts are kept apart.
+const ENDED_MAX: usize = 1024;
+
+/// The name of all further ended questions.
+const OTHERS: &str = "(others)";
+
+#[derive(Default)]
+struct Questions {
+    /// The questions that run, by name.
+    running: Vec<(String, Arc<QuestionCounters>)>,
+    /// The sums of the questions that have ended, by name.
+    ended: BTreeMap<String, QuestionTotals>,
+}
+
+/// The counts of a question, which its answers and its output keep up to date.
 #[derive(Debug, Default)]
 pub struct QuestionCounters {
     answers: AtomicU64,
     lost: AtomicU64,
+    /// What its parts lose in the engine.
+    losses: Vec<Arc<QuestionLosses>>,
 }
 
 impl QuestionCounters {
-    /// Sets the counts.
-    pub fn set(&self, QuestionTotals { answers, lost }: QuestionTotals) {
+    /// Sets the number of answers.
+    pub fn set_answers(&self, answers: u64) {
         self.answers.store(answers, Ordering::Relaxed);
-        self.lost.store(lost, Ordering::Relaxed);
+    }
+
+    /// Adds answers that the output did not accept, or did not write.
+    pub fn add_lost(&self, answers: u64) {
+        self.lost.fetch_add(answers, Ordering::Relaxed);
+    }
+
+    fn totals(&self) -> QuestionTotals {
+        let mut in_engine = LossCounts::default();
+        self.losses.iter().for_each(|losses| in_engine.add(losses.counts()));
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        QuestionTotals { answers: read(&self.answers), lost: read(&self.lost), in_engine }
     }
 }
 
@@ -43,8 +72,31 @@ impl QuestionCounters {
 pub struct QuestionTotals {
     /// Answers so far.
     pub answers: u64,
-    /// Answers that the output did not accept.
+    /// Answers that the output did not accept, or did not write because it failed.
     pub lost: u64,
+    /// Data that could have become answers, and was given up in the engine.
+    pub in_engine: LossCounts,
+}
+
+impl QuestionTotals {
+    fn add(&mut self, other: Self) {
+        self.answers += other.answers;
+        self.lost += other.lost;
+        self.in_engine.add(other.in_engine);
+    }
+}
+
+impl Questions {
+    /// Adds the counts of questions that have ended since to their sums.
+    fn settle(&mut self) {
+        let has_ended =
+            |(_, counters): &mut (String, Arc<QuestionCounters>)| Arc::strong_count(counters) == 1;
+        for (name, counters) in self.running.extract_if(.., has_ended) {
+            let is_kept = self.ended.len() < ENDED_MAX || self.ended.contains_key(&name);
+            let name = if is_kept { name } else { OTHERS.to_string() };
+            self.ended.entry(name).or_default().add(counters.totals());
+        }
+    }
 }
 
 /// Rows that an output did not accept.
@@ -111,24 +163,40 @@ impl RunTotals {
         lock(&self.shared.losses).push(loss);
     }
 
-    /// Adds a question, which counts as long as its counters are kept.
-    pub fn add_question(&self, name: String) -> Arc<QuestionCounters> {
-        let counters = Arc::default();
-        lock(&self.shared.questions).push((name, Arc::downgrade(&counters)));
+    /// Adds the packets that clients of an output did not accept.
+    pub fn add_client_losses(&self, question: Option<&str>, output: &str, losses: &[ClientLoss]) {
+        for ClientLoss { client, packets } in losses {
+            let output = format!("client {client} of {output}");
+            self.add_loss(Loss { question: question.map(str::to_string), output, rows: *packets });
+        }
+    }
+
+    /// Adds a question, which runs as long as its counters are kept. `losses`: those of its parts in the engine.
+    pub fn add_question(&self, name: String, losses: Vec<Arc<QuestionLosses>>) -> Arc<QuestionCounters> {
+        let counters = Arc::new(QuestionCounters { losses, ..QuestionCounters::default() });
+        let mut questions = lock(&self.shared.questions);
+        questions.settle();
+        questions.running.push((name, Arc::clone(&counters)));
         counters
     }
 
     /// The counts of the questions that run.
     pub fn questions(&self) -> Vec<(String, QuestionTotals)> {
         let mut questions = lock(&self.shared.questions);
-        questions.retain(|(_, counters)| counters.strong_count() > 0);
-        let read = |(name, counters): &(String, Weak<QuestionCounters>)| {
-            let counters = counters.upgrade()?;
-            let (answers, lost) =
-                (counters.answers.load(Ordering::Relaxed), counters.lost.load(Ordering::Relaxed));
-            Some((name.clone(), QuestionTotals { answers, lost }))
-        };
-        questions.iter().filter_map(read).collect()
+        questions.settle();
+        questions.running.iter().map(|(name, counters)| (name.clone(), counters.totals())).collect()
+    }
+
+    /// The counts of all questions of the run so far, by name: those that have ended, too.
+    pub fn all_questions(&self) -> BTreeMap<String, QuestionTotals> {
+        let mut all = BTreeMap::new();
+        for (name, totals) in self.questions() {
+            all.entry(name).or_insert_with(QuestionTotals::default).add(totals);
+        }
+        for (name, totals) in &lock(&self.shared.questions).ended {
+            all.entry(name.clone()).or_default().add(*totals);
+        }
+        all
     }
 
     pub fn add_answers(&self, answers: u64) {

@@ -224,7 +224,12 @@ impl<P> HoldQueue<P> {
         let Held { packet, bytes, worker, verdict } = self.held.pop_front()?;
         self.left += 1;
         self.bytes -= bytes;
-        self.given_up += u64::from(!is_decided);
+        if !is_decided {
+            self.given_up += 1;
+            for question in &verdict.open(&self.plan) {
+                self.plan.questions[question].losses.add_undecided();
+            }
+        }
         for flow in verdict.flows().into_iter().flatten() {
             if self.waiting.get(&(worker, flow)).is_some_and(|waiters| waiters.last < self.left) {
                 self.waiting.remove(&(worker, flow));
@@ -271,7 +276,7 @@ mod tests {
         };
         let plan = Plan {
             program: Arc::new(Interpreter::new(b.finish()).unwrap()),
-            questions: vec![QuestionPlan { want: Want::Packets }; 2],
+            questions: [(); 2].map(|()| QuestionPlan::new(Want::Packets)).into(),
             alternatives: vec![
                 bit(0, Presence::Presence, Presence::Nothing),
                 bit(1, Presence::Nothing, Presence::Presence),

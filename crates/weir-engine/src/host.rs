@@ -76,12 +76,17 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
             self.delivery.streams.overload.admits(priority, end, waiting_cost(kept, frame), held)
         });
         let segment = Segment { at, bytes: kept, claimed_bytes, span, metas, policy, may_wait, frame };
-        let inserted = self.flow.shared.sequences.insert(sequence, flow, direction, segment, self.at.block);
+        let inserted = {
+            let flow = FlowRecord { id: flow.id, data: &mut *flow.data };
+            self.flow.shared.sequences.insert(sequence, flow, direction, segment, self.at.block)
+        };
         self.flow.note_holder();
         if let Some(streams) = &mut self.flow.streams {
             streams.count(direction, &inserted);
             if inserted.refused_bytes > 0 {
                 self.delivery.streams.overload.drop_segment();
+                let terms = self.flow.layout.terms(self.flow.plan, flow.data);
+                self.delivery.matcher.count_segment(Terms::of(&terms), streams);
             }
         }
         let differs =

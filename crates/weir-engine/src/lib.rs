@@ -54,6 +54,7 @@ mod order;
 mod packet_ctx;
 mod packet_run;
 pub mod plan;
+pub mod question_losses;
 mod ranks;
 mod recognised;
 mod replay_host;

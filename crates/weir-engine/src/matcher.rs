@@ -320,6 +320,18 @@ impl Matcher {
         !asking.is_empty() && self.eligibility_of_packets(terms, streams).possible.intersects(asking)
     }
 
+    /// Counts an out-of-order segment of a flow with these terms that was discarded, for each question about streams that the
+    /// packets of the flow match.
+    pub fn count_segment(&self, terms: Terms<'_>, streams: &FlowStreams) {
+        let deferred = self.plan.remainders_of(terms) & &self.masks.deferred_streams;
+        let (given, pending) = (self.streams_of(terms), self.plan.questions_of(&deferred));
+        let all = Eligibility { given, pending, possible: QuestionSet::EMPTY };
+        let Eligibility { given, pending, .. } = self.of_one_class(streams, all);
+        for question in &(given | &pending) {
+            self.plan.questions[question].losses.add_segment();
+        }
+    }
+
     /// The questions about streams that receive a flow with these terms whatever its sessions and its record are.
     fn streams_of(&self, terms: Terms<'_>) -> QuestionSet {
         let mut given = QuestionSet::EMPTY;

@@ -7,6 +7,7 @@ use crate::deferred_predicate::{DeferredPredicate, Presence};
 use crate::end_event::EndEvent;
 use crate::flow::FlowView;
 use crate::kernel_plan::KernelPlan;
+use crate::question_losses::QuestionLosses;
 use crate::sequence::Policies;
 use crate::sets::{Terms, of_classes};
 use crate::stream::{OverloadParams, StreamParams};
@@ -58,10 +59,19 @@ pub enum Want {
 }
 
 /// A question.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct QuestionPlan {
     /// What the question receives.
     pub want: Want,
+    /// What the question has lost.
+    pub losses: Arc<QuestionLosses>,
+}
+
+impl QuestionPlan {
+    /// A question that receives this, and has lost nothing yet.
+    pub fn new(want: Want) -> Self {
+        Self { want, losses: Arc::default() }
+    }
 }
 
 /// One way to match a question, with the conditions on connection and session.

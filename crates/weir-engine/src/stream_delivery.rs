@@ -45,13 +45,13 @@ impl<S: Subscriber> Delivery<S> {
                 let held = self.held.entry(name).or_default();
                 held.pending |= &late;
                 let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
-                streams.drop_deferred(next.side, lost);
+                self.drop_deferred(&late, streams, next.side, lost);
             }
             if let Some(rank) = self.rank(&rest, streams, next) {
                 let held = effects.streams_of(name);
                 held.pending |= &rest;
                 let lost = held.hold(next, rank, &mut self.streams.overload, queued_bytes);
-                streams.drop_deferred(next.side, lost);
+                self.drop_deferred(&rest, streams, next.side, lost);
             }
         }
         let plan = &self.matcher.plan;
@@ -63,6 +63,21 @@ impl<S: Subscriber> Delivery<S> {
         }
         streams.pass(next);
         is_over && streams.is_over(next.side, possible)
+    }
+
+    /// Counts bytes that waited for the decision about these questions, and were given up for lack of memory.
+    fn drop_deferred(
+        &self,
+        questions: &QuestionSet,
+        streams: &mut FlowStreams,
+        side: Direction,
+        lost_bytes: u64,
+    ) {
+        if lost_bytes > 0 {
+            streams.drop_deferred(side, lost_bytes);
+            let questions = questions.iter().map(|question| &self.matcher.plan.questions[question]);
+            questions.for_each(|question| question.losses.add_bytes(lost_bytes));
+        }
     }
 
     /// The highest priority of these questions, and the offset of the bytes in the stream. `None`: the bytes lie

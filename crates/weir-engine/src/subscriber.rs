@@ -68,6 +68,16 @@ impl PacketVerdict {
         }
     }
 
+    /// The questions about which a connection or a datagram decides.
+    pub(crate) fn open(&self, plan: &Plan) -> QuestionSet {
+        let of_connection = self.connection.iter().flat_map(|(_, remainders)| remainders);
+        let mut open: QuestionSet = of_connection.map(|index| plan.alternatives[index].question).collect();
+        if let Some((_, of_datagram)) = &self.datagram {
+            open |= of_datagram;
+        }
+        open - &*self.settled()
+    }
+
     /// Takes over the verdict of the packet that completes the datagram, for the `open` questions.
     pub(crate) fn take_over(&mut self, completing: &Self, open: &QuestionSet, plan: &Plan) {
         self.certain -= open;

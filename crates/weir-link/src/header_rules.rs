@@ -198,7 +198,7 @@ mod tests {
     fn replaced(accepts: &dyn Fn(&HeaderPattern, bool) -> bool) -> (Result<(), String>, Vec<String>) {
         let (device, mut installed) = (Picky::new(accepts), Installed::default());
         let result = installed.replace(&device, &rules());
-        (result, device.rules.into_inner())
+        (result.expect("it removes rules"), device.rules.into_inner())
     }
 
     #[test]

@@ -26,6 +26,7 @@
 
 mod assembly;
 mod bpf;
+mod card;
 mod clock_watch;
 pub mod dpdk;
 mod dpdk_queue;

@@ -1,5 +1,6 @@
 //! The source of packets of one or several interfaces.
 
+use crate::card::CardDrops;
 use crate::dpdk::PREFIX;
 use crate::dpdk_queue;
 use crate::flow_map::FlowMaps;
@@ -10,7 +11,7 @@ use crate::names::Names;
 use crate::options::{LinkOptions, Method};
 use crate::packet_socket::PacketSocket;
 use crate::share::{Common, Share, of_interface};
-use crate::system::interface_index;
+use crate::system::{interface_index, interface_names};
 use crate::xdp_socket;
 use std::io;
 use std::sync::Arc;
@@ -100,10 +101,21 @@ impl Links {
             states: InterfaceStates::default(),
             hardware_time: options.hardware_time,
         };
-        let shares: io::Result<_> =
+        let shares: io::Result<Vec<Share>> =
             sockets.into_iter().map(|sockets| Share::new(sockets, common.clone())).collect();
-        Ok(Self { shares: shares.map_err(|error| of_interface(ANY, error.to_string()))? })
+        let mut shares = shares.map_err(|error| of_interface(ANY, error.to_string()))?;
+        shares.iter_mut().take(1).for_each(|share| share.watch_cards(cards(names)));
+        Ok(Self { shares })
     }
+}
+
+/// The cards of these interfaces; of `any`, those of all interfaces that there are now. Where the kernel gives no statistics,
+/// nothing is counted.
+fn cards(names: &[String]) -> Vec<CardDrops> {
+    let all =
+        if names.iter().any(|name| name == ANY) { interface_names().unwrap_or_default() } else { vec![] };
+    let names = names.iter().chain(&all).filter(|name| *name != ANY);
+    names.filter_map(|name| CardDrops::of(interface_index(name).ok()?).ok()).collect()
 }
 
 impl Source for Links {

@@ -1,5 +1,6 @@
 //! The share of a capture that one worker has: a socket on each interface.
 
+use crate::card::CardDrops;
 use crate::clock_watch::ClockWatch;
 use crate::interface_states::InterfaceStates;
 use crate::link_socket::{LinkSocket, LinkState};
@@ -57,6 +58,8 @@ pub(crate) struct Share {
     leaving: Vec<Leaving>,
     /// The socket that is asked first.
     turn: usize,
+    /// The cards of the interfaces. One share has them all.
+    cards: Vec<CardDrops>,
     /// Counters of sockets that were removed.
     gone: SourceStats,
     common: Common,
@@ -80,6 +83,7 @@ impl Share {
             sockets,
             leaving,
             turn: 0,
+            cards: vec![],
             gone,
             common,
             stopped: None,
@@ -91,9 +95,15 @@ impl Share {
         })
     }
 
+    /// Also counts what these cards drop.
+    pub fn watch_cards(&mut self, cards: Vec<CardDrops>) {
+        self.cards.extend(cards);
+    }
+
     /// Takes over the sockets of another share.
     pub fn absorb(&mut self, other: Self) {
         self.sockets.extend(other.sockets);
+        self.cards.extend(other.cards);
     }
 
     /// Fills the burst from the first socket that has packets.
@@ -222,6 +232,7 @@ impl Source for Share {
     fn stats(&self) -> SourceStats {
         let mut all = self.gone;
         self.sockets.iter().for_each(|socket| all.add(socket.stats()));
+        all.card_dropped = self.cards.iter().map(CardDrops::dropped).sum();
         all
     }
 }

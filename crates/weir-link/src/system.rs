@@ -97,6 +97,14 @@ impl Socket {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// Receives a message that waits; returns its length, at most that of `bytes`. Does not wait.
+    pub fn receive_now(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        let flags = libc::MSG_DONTWAIT;
+        // SAFETY: the kernel writes at most `bytes.len()` bytes.
+        let length = unsafe { libc::recv(self.raw(), bytes.as_mut_ptr().cast(), bytes.len(), flags) };
+        usize::try_from(length).map_err(|_| io::Error::last_os_error())
+    }
+
     /// The error that the socket has met since the last call.
     pub fn take_error(&self) -> Option<io::Error> {
         let error: c_int = self.get(libc::SOL_SOCKET, libc::SO_ERROR, 0).ok()?;

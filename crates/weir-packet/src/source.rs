@@ -95,6 +95,9 @@ pub struct SourceStats {
     /// Packets that the device received with an error, such as a wrong checksum of the frame. Only devices that are captured without
     /// the kernel count them here.
     pub damaged: u64,
+    /// Packets that network cards dropped before the kernel saw them. They are not among those `received`, and not all of
+    /// them would have been for this source.
+    pub card_dropped: u64,
 }
 
 impl SourceStats {
@@ -110,6 +113,7 @@ impl SourceStats {
         self.refused += other.refused;
         self.invalid += other.invalid;
         self.damaged += other.damaged;
+        self.card_dropped += other.card_dropped;
     }
 
     /// Packets that the kernel discarded although nothing was lost, and their bytes.
@@ -134,7 +138,8 @@ impl SourceStats {
         ]
     }
 
-    /// Packets that the source dropped before a burst could take them, for any reason.
+    /// Packets that the source dropped before a burst could take them, for any reason. Those that network cards dropped are
+    /// not among them.
     pub fn dropped(&self) -> u64 {
         self.losses().iter().map(|(_, count, _)| count).sum()
     }

@@ -531,7 +531,7 @@ impl Compiler {
         let places = Arc::new(places_of(&*program, &self.sessions, &ends));
         let asked_events = questions.iter().fold(EventSet::EMPTY, |all, question| all | question.need.events);
         let mut plan = Plan {
-            questions: asks.iter().map(|a| QuestionPlan { want: a.want }).collect(),
+            questions: asks.iter().map(|a| QuestionPlan::new(a.want)).collect(),
             alternatives: trie.alternatives.iter().map(alternative_plan).collect(),
             row: deferred_predicates(&trie.alternatives, |bit| &bit.row, (catalog, options.engine)),
             connection: deferred_predicates(

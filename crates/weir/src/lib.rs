@@ -91,6 +91,7 @@ pub use weir_compile::{Need, StackCatalog};
 pub use weir_engine::counters::Counters;
 pub use weir_engine::memory::Memory;
 pub use weir_engine::plan::{Limits, Want};
+pub use weir_engine::question_losses::{LossCounts, QuestionLosses};
 pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stage::{Stage, Stages};
 pub use weir_io as io;

@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use weir_compile::Need;
 use weir_engine::plan::Want;
+use weir_engine::question_losses::QuestionLosses;
 use weir_engine::stream::{ChunkParams, StreamParams};
 use weir_sessions::ProtocolSet;
 
@@ -20,6 +21,7 @@ pub struct Question {
     pub(crate) shape: Shape,
     /// Creates the handler of each worker, if the question has handlers.
     pub(crate) make: Option<MakeQuestionWorker>,
+    pub(crate) losses: Arc<QuestionLosses>,
 }
 
 impl fmt::Debug for Question {
@@ -31,7 +33,7 @@ impl fmt::Debug for Question {
 impl Question {
     /// A question whose items are delivered in this shape.
     pub fn new(ask: Ask, shape: Shape) -> Self {
-        Self { ask, shape, make: None }
+        Self { ask, shape, make: None, losses: Arc::default() }
     }
 
     /// A question about the streams of flows of which at least one packet matches `filter`. `make` creates the
@@ -56,7 +58,7 @@ impl Question {
         let ask = Ask { filter: filter.to_string(), need, want: Want::Streams(params) };
         let make: MakeQuestionWorker =
             Arc::new(move || QuestionWorker::Stream(erased(make(), isolation.clone())));
-        Self { ask, shape: Shape::default(), make: Some(make) }
+        Self { make: Some(make), ..Self::new(ask, Shape::default()) }
     }
 
     /// A question about the records of connections, also of those that go on: `every` says how often. Its items are
@@ -69,6 +71,11 @@ impl Question {
         let whole = Self::whole(filter, Want::Tracked(ProtocolSet::EMPTY));
         let need = Need { service: true, ..Need::default() };
         Self { ask: Ask { need, ..whole.ask }, make: Some(make), ..whole }
+    }
+
+    /// What the question loses in the engine, from now on and while it runs. Clones of a question share its counters.
+    pub fn losses(&self) -> Arc<QuestionLosses> {
+        Arc::clone(&self.losses)
     }
 
     /// The filter.

@@ -53,10 +53,10 @@ fn labelled(
     Family { name: name.into(), kind, help: help.into(), samples }
 }
 
-/// What became of packets: those received are those delivered, filtered and dropped, as soon as none waits.
+/// What became of packets: those received are those delivered, filtered, counted by the kernel and dropped, as soon as none waits.
 fn packets(glance: &Glance) -> Vec<Family> {
     let Glance { counters, source, .. } = glance;
-    let received = counters.packet.packets + source.filtered + source.dropped();
+    let received = counters.packet.packets + source.discarded()[0] + source.dropped();
     let drops = DropReason::ALL.iter().map(|&reason| (reason.label().to_string(), counters.drops.of(reason)));
     let drops = drops.chain(source.losses().map(|(reason, count, _)| (reason.to_string(), count)));
     let stopped = DropReason::ALL
@@ -112,6 +112,12 @@ fn packets(glance: &Glance) -> Vec<Family> {
          were read (source_...).",
         drops.map(|(reason, count)| ("reason", reason, count as f64)),
     ));
+    families.push(one(
+        "weir_source_card_dropped",
+        Kind::Counter,
+        "Packets that network cards dropped before the kernel saw them. They are not among those received.",
+        source.card_dropped as f64,
+    ));
     families.push(labelled(
         "weir_packets_stopped",
         Kind::Counter,
@@ -156,8 +162,27 @@ fn of_questions(questions: &[(String, QuestionTotals)]) -> Vec<Family> {
         labelled(
             "weir_question_lost_answers",
             Kind::Counter,
-            "Answers, counted in weir_question_answers, that the output of the question did not accept.",
+            "Answers, counted in weir_question_answers, that the output of the question did not accept, or did not write because it failed.",
             by_question(|totals| totals.lost),
+        ),
+        labelled(
+            "weir_question_undecided_packets",
+            Kind::Counter,
+            "Packets that might have been answers to the question, given up before their connection was decided or their \
+             datagram was complete, because too many packets were held.",
+            by_question(|totals| totals.in_engine.undecided_packets),
+        ),
+        labelled(
+            "weir_question_stream_bytes_dropped",
+            Kind::Counter,
+            "Bytes of streams that the question receives, or might have received, discarded because memory was short.",
+            by_question(|totals| totals.in_engine.stream_bytes),
+        ),
+        labelled(
+            "weir_question_stream_segments_dropped",
+            Kind::Counter,
+            "Out-of-order segments of such streams, discarded because memory was short.",
+            by_question(|totals| totals.in_engine.stream_segments),
         ),
     ]
 }
@@ -174,13 +199,15 @@ mod tests {
         glance.counters.packet.packets = 7;
         glance.source.ring_full = 2;
         glance.source.filtered = 4;
-        let questions = [("slow".to_string(), QuestionTotals { answers: 5, lost: 1 })];
+        glance.source.counted = 10;
+        let questions =
+            [("slow".to_string(), QuestionTotals { answers: 5, lost: 1, ..QuestionTotals::default() })];
         let families = of((&glance, &[glance]), &questions, Duration::from_millis(1500));
         let names: HashSet<_> = families.iter().map(|family| family.name.clone()).collect();
         assert_eq!(names.len(), families.len());
         let text = text(&families, Exposition::Plain);
         for line in [
-            "weir_packets_received_total 13\n",
+            "weir_packets_received_total 23\n",
             "weir_drops_total{reason=\"source_ring_full\"} 2\n",
             "weir_packets_filtered_total{by=\"kernel\"} 4\n",
             "weir_drops_total{reason=\"malformed\"} 0\n",

@@ -181,6 +181,7 @@ fn drops(glance: &Glance) -> Vec<(&'static str, u64, &'static str)> {
     let filtered = [
         ("(filtered)", glance.counters.packet.filtered, "Processed to the end; the filter does not match."),
         ("(kernel)", source.filtered, "Discarded by the kernel: the filter cannot match."),
+        ("(card)", source.card_dropped, "Dropped by the network card before the kernel saw them."),
         ("(counted)", source.counted, "Counted for their connections by the kernel, and discarded."),
     ];
     dropped.chain(lost).chain(filtered).collect()

@@ -78,13 +78,17 @@ fn status_line<R: Run>(app: &App<R>) -> String {
     let source = &app.glance.source;
     let share = source.dropped() as f64 * 100.0 / source.received.max(1) as f64;
     let memory: u64 = app.glance.memory.iter().map(|(_, bytes, _)| bytes).sum();
+    let card = match source.card_dropped {
+        0 => String::new(),
+        count => format!(", by the card {count}"),
+    };
     let state = match (app.is_paused(), app.is_over) {
         (true, _) => "PAUSED  ",
         (_, true) => "END  ",
         _ => "",
     };
     format!(
-        "{state}{}  {}pps  {}bit/s  lost {} ({share:.2} %)  flows {}  memory {}B",
+        "{state}{}  {}pps  {}bit/s  lost {} ({share:.2} %){card}  flows {}  memory {}B",
         cut(&weir::packet::printable(&app.source, &[])),
         scaled(packets),
         scaled(bits),

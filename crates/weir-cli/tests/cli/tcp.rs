@@ -622,3 +622,66 @@ fn a_file_of_questions_sends_packets_to_clients() {
         fs::read_to_string(&rows).is_ok_and(|rows| rows.lines().count() == PACKETS)
     });
 }
+
+/// A reload changes the filter of a question with clients: the port stays open, and clients receive the packets of the new
+/// filter in the same capture. A change of the format ends their captures, but does not close the port.
+#[test]
+fn a_reload_hands_clients_over_to_the_changed_question() {
+    let (file, rows) = (scratch("tcp-reload.toml"), scratch("tcp-reload.json"));
+    let ask = |rest: &str| {
+        let kept = format!("[[question]]\nname = \"rows\"\nask = \"flows\"\noutput = {rows:?}\n");
+        let tap = "[[question]]\nname = \"tap\"\nask = \"packets\"\noutput = \"tcp-listen:0\"\n";
+        fs::write(&file, format!("{kept}{tap}{rest}\n")).expect("room");
+    };
+    ask("filter = \"udp.srcport == 7\"");
+    let mut run = Running::start(&["run", file.to_str().unwrap(), "-r", "-"], Stdio::piped());
+    let mut input = run.child.stdin.take().expect("it is piped");
+    input.write_all(&pcap_header()).expect("it reads");
+    let address = run.address();
+    let mut client = TcpStream::connect(address).expect("it listens");
+    run.wait_for("is connected");
+    input.write_all(&record_of_now()).expect("it reads");
+    // Whoever connects during a reload is served.
+    let is_over = Arc::new(AtomicUsize::new(0));
+    let connecting = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            let mut refused = 0;
+            while is_over.load(Ordering::Relaxed) == 0 {
+                refused += usize::from(TcpStream::connect(address).is_err());
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            refused
+        }
+    });
+    // The new filter matches nothing, and the next one everything.
+    for filter in ["udp.srcport == 8", "udp"] {
+        ask(&format!("filter = \"{filter}\""));
+        signal(&run.child, "HUP");
+        run.wait_for("clients stay connected");
+        run.wait_for("reloaded: 1 questions begin, 1 end, 1 continue");
+        input.write_all(&record_of_now()).expect("it reads");
+        // The packet passes the question before the next reload.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    ask("format = \"pcap\"");
+    signal(&run.child, "HUP");
+    run.wait_for("waiting for clients");
+    run.wait_for("reloaded: 1 questions begin, 1 end, 1 continue");
+    is_over.store(1, Ordering::Relaxed);
+    assert_eq!(connecting.join().expect("it connects"), 0, "the port is never closed");
+    let mut received = vec![];
+    client.read_to_end(&mut received).expect("the capture ends");
+    assert_eq!(count_of(&received, "tcp-reload.pcapng"), 2, "the packets of the first and the last filter");
+    let mut other = TcpStream::connect(address).expect("it listens");
+    let own = other.local_addr().expect("it is connected");
+    run.wait_for(&format!("client {own} is connected"));
+    (0..5).for_each(|_| input.write_all(&record_of_now()).expect("it reads"));
+    drop(input);
+    let mut received = vec![];
+    other.read_to_end(&mut received).expect("the capture ends");
+    assert_eq!(received[..4], 0xa1b2_3c4d_u32.to_le_bytes());
+    assert_eq!(count_of(&received, "tcp-reload.pcap"), 5);
+    let output = run.end();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}

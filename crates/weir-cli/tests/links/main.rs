@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir::io::CaptureReader;
 use weir::link::Sender;
-use weir::packet::{Burst, LinkType, Poll, Source};
+use weir::packet::{Burst, DropReason, LinkType, Poll, Source};
 use weir_testing::frames::{self, ACK};
 
 /// Set in the process that runs a test inside its own namespace.
@@ -199,6 +199,10 @@ fn assert_exact(output: &Output, sent: u64) {
     let said = text(&output.stderr);
     assert_eq!(counter(output, "source_received"), sent, "{said}");
     assert_eq!(counter(output, "packets") + discarded(output) + lost(output), sent, "{said}");
+    let dropped: u64 = DropReason::ALL.iter().map(|reason| counter(output, reason.label())).sum();
+    let [packets, delivered, filtered] =
+        ["packets", "delivered", "filtered"].map(|name| counter(output, name));
+    assert_eq!(packets, delivered + filtered + dropped, "{said}");
 }
 
 /// Packets that the kernel, or a device, discarded although nothing was lost.

@@ -78,6 +78,7 @@ fn metrics_add_up() {
             let undecided = sum(&page, "weir_packets_received_total")
                 - sum(&page, "weir_packets_delivered_total")
                 - sum(&page, "weir_packets_filtered_total")
+                - sum(&page, "weir_packets_counted_total")
                 - sum(&page, "weir_drops_total");
             assert!(sum(&page, "weir_packets_received_total") <= sent, "{page}");
             (sum(&page, "weir_packets_received_total") == sent && undecided == 0).then_some(page)
@@ -110,6 +111,96 @@ fn metrics_add_up() {
         assert!(taken.status.code() == Some(2) && said.contains("another program uses this port"), "{said}");
         capturing.end();
     }
+}
+
+/// Questions lose answers for different reasons: an output that is blocked, a receiver that is killed, and a flood that is
+/// too fast for all. Each question shows its own losses, and the packets add up at any time.
+#[test]
+fn each_question_shows_its_losses_and_packets_add_up() {
+    if !inside("watching::each_question_shows_its_losses_and_packets_add_up") {
+        return;
+    }
+    make_pair(0);
+    let folder = scratch("losses");
+    super::empty(&folder);
+    let fifo = folder.join("fifo");
+    super::sh(&format!("mkfifo {}", fifo.display()));
+    let command = || Command::new(env!("CARGO_BIN_EXE_weir"));
+    let receive = ["packets", "-r", "tcp-listen:9465", "-o", "/dev/null"];
+    let mut receiver = Server(command().args(receive).stderr(Stdio::null()).spawn().expect("it runs"));
+    eventually("the receiver listens", || {
+        let listening = fs::read_to_string("/proc/net/tcp").expect("sockets are listed");
+        // 9465, in the state LISTEN.
+        listening.lines().any(|line| line.contains(":24F9 ") && line.contains(" 0A ")).then_some(())
+    });
+    let questions = folder.join("questions.toml");
+    let mut asked = String::new();
+    for (name, output) in [
+        ("kept", folder.join("kept.json").display().to_string()),
+        ("blocked", fifo.display().to_string()),
+        ("sent", "tcp://127.0.0.1:9465".to_string()),
+    ] {
+        let format = if name == "sent" { "pcapng" } else { "json" };
+        asked += &format!(
+            "[[question]]\nname = {name:?}\nask = \"packets\"\noutput = {output:?}\nformat = {format:?}\nfilter = \"tcp\"\n"
+        );
+    }
+    fs::write(&questions, asked).expect("a temporary file");
+    let run = ["run", questions.to_str().expect("text"), "-i", "in0", "--buffer", "2M", "--stats"];
+    let capturing = Capturing::start(&[&run[..], &["--output-wait", "0.5", "--metrics", PORT]].concat());
+    // A reader that reads nothing.
+    let blocked = fs::OpenOptions::new().read(true).write(true).open(&fifo).expect("it is a pipe");
+    let of = |page: &str, metric: &str, question: &str| {
+        sum(page, &format!("weir_question_{metric}_total{{question=\"{question}\"}}"))
+    };
+    let balanced = |sent: u64| {
+        eventually("the packets add up", || {
+            let page = page("text/plain");
+            let [received, delivered, filtered, counted, dropped] =
+                ["packets_received", "packets_delivered", "packets_filtered", "packets_counted", "drops"]
+                    .map(|name| sum(&page, &format!("weir_{name}_total")));
+            let is_exact = received == sent && received == delivered + filtered + counted + dropped;
+            // The answers to a question are the packets that were delivered.
+            let has_all = of(&page, "answers", "kept") == delivered;
+            (is_exact && has_all).then_some(page)
+        })
+    };
+    let mut sent = send("out0", &mixed()) as u64;
+    balanced(sent);
+    // A flood.
+    capturing.signal("STOP");
+    sent += send("out0", &datagrams(40_000, None)) as u64;
+    capturing.signal("CONT");
+    let flooded = balanced(sent);
+    assert!(sum(&flooded, "weir_drops_total{reason=\"source_ring_full\"}") > 1000, "{flooded}");
+    // The queue of the blocked output is full after some megabytes.
+    let (mut page_now, mut rounds) = (flooded, 0);
+    while of(&page_now, "lost_answers", "blocked") == 0 {
+        rounds += 1;
+        assert!(rounds < 60, "{page_now}");
+        sent += send("out0", &datagrams(5_000, None)) as u64;
+        page_now = balanced(sent);
+    }
+    assert_eq!(of(&page_now, "lost_answers", "kept"), 0, "{page_now}");
+    // SIGKILL.
+    receiver.0.kill().expect("it runs");
+    receiver.0.wait().expect("it ends");
+    let mut answers = vec![];
+    for _ in 0..6 {
+        sent += send("out0", &datagrams(2_000, None)) as u64;
+        answers.push(of(&balanced(sent), "answers", "sent"));
+    }
+    assert_eq!(answers[4], answers[5], "the question without a receiver has ended");
+    drop(blocked);
+    capturing.signal("INT");
+    let output = capturing.wait();
+    let said = super::text(&output.stderr);
+    super::assert_exact(&output, sent);
+    let line = |name: &str| said.lines().find(|line| line.starts_with(&format!("question   {name}: ")));
+    assert!(line("kept").is_some_and(|line| line.contains(" answers, 0 lost at its output")), "{said}");
+    assert!(line("blocked").is_some_and(|line| !line.contains(" answers, 0 lost at its output")), "{said}");
+    assert!(line("sent").is_some(), "{said}");
+    let _ = fs::remove_dir_all(&folder);
 }
 
 /// A program that ends with the test.
@@ -170,7 +261,8 @@ fn prometheus_reads_the_metrics() {
     eventually("Prometheus has the packets", || (value(query(received)) == Some(sent as f64)).then_some(()));
     assert_eq!(value(query("sum(weir_question_answers_total{question=\"se\\\"en\"})")), Some(sent as f64));
     let balance = format!(
-        "{received} - sum(weir_packets_delivered_total) - sum(weir_packets_filtered_total) - sum(weir_drops_total)"
+        "{received} - sum(weir_packets_delivered_total) - sum(weir_packets_filtered_total) \
+         - sum(weir_packets_counted_total) - sum(weir_drops_total)"
     );
     assert_eq!(value(query(&balance)), Some(0.0));
     assert!(query("weir_build_info").contains("version=\""), "{}", query("weir_build_info"));

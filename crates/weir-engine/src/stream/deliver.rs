@@ -3,18 +3,23 @@
 use super::chunk::Spare;
 use super::packets::{CarrierPacket, Packets};
 use super::state::{StreamHandle, StreamState};
-use super::{Chunk, DirectionCounts, Overload, OverloadParams, StreamSubscriber};
+use super::{Chunk, DirectionCounts, Overload, StreamSubscriber};
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::order::Order;
+use crate::plan::Plan;
+use crate::question_losses::QuestionLosses;
 use crate::sequence::{FrameRef, Outcome, Policy};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use weir_packet::Direction;
 
 /// State that all streams of a worker share.
 #[derive(Debug)]
 pub(crate) struct StreamBudget {
     pub overload: Overload,
+    /// By question: what it has lost.
+    losses: Vec<Arc<QuestionLosses>>,
     spare: Spare,
     due: BTreeSet<Due>,
 }
@@ -37,8 +42,15 @@ pub(crate) struct Due {
 const DUE_COST: usize = 2 * size_of::<Due>();
 
 impl StreamBudget {
-    pub(crate) fn new(params: OverloadParams) -> Self {
-        Self { overload: Overload::new(params), spare: Spare::default(), due: BTreeSet::new() }
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let overload = Overload::new(plan.overload);
+        let losses = losses_of(plan);
+        Self { overload, losses, spare: Spare::default(), due: BTreeSet::new() }
+    }
+
+    /// Changes to the questions of another plan.
+    pub(crate) fn set_plan(&mut self, plan: &Plan) {
+        self.losses = losses_of(plan);
     }
 
     /// The next chunk that is due at `now`.
@@ -47,6 +59,10 @@ impl StreamBudget {
         self.overload.let_go(DUE_COST);
         self.due.pop_first()
     }
+}
+
+fn losses_of(plan: &Plan) -> Vec<Arc<QuestionLosses>> {
+    plan.questions.iter().map(|question| Arc::clone(&question.losses)).collect()
 }
 
 /// The circumstances in which bytes are delivered.
@@ -213,6 +229,7 @@ impl<S: StreamSubscriber> Handover<'_, S> {
 
     /// Adds bytes to the chunk, and delivers it when it is full.
     fn fill(&mut self, state: &mut StreamState, bytes: &[u8], packet: Option<CarrierPacket<'_>>) -> usize {
+        let question = state.question();
         let Some(chunks) = &mut state.chunks else { return bytes.len() };
         let offset = self.offset;
         let (overload, spare) = (&mut self.budget.overload, &mut self.budget.spare);
@@ -231,6 +248,9 @@ impl<S: StreamSubscriber> Handover<'_, S> {
             }
             let lost = bytes.len() as u64;
             overload.drop_bytes(lost);
+            if let Some(losses) = self.budget.losses.get(question) {
+                losses.add_bytes(lost);
+            }
             chunks.dropped_bytes += lost;
             state.gap_bytes += lost;
             self.offset += lost;

@@ -174,9 +174,7 @@ impl FlowStreams {
 
     /// Counts bytes of a direction that waited for a filter and were given up for lack of memory.
     pub(crate) fn drop_deferred(&mut self, side: Direction, bytes: u64) {
-        if bytes > 0 {
-            self.sides[side.index()].rare().counts.late_dropped_bytes += bytes;
-        }
+        self.sides[side.index()].rare().counts.late_dropped_bytes += bytes;
     }
 
     /// Selects a direction for the next deliveries.

@@ -44,7 +44,8 @@ pub struct ClientLoss {
 /// The clients of a capture.
 pub struct CaptureClients {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// Accepts clients, and returns the listener at its end.
+    thread: Option<JoinHandle<Listener>>,
 }
 
 struct Shared {
@@ -192,7 +193,10 @@ impl CaptureClients {
         });
         let accepting = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("weir-accept".into());
-        let thread = Some(thread.spawn(move || accepting.accept(&listener))?);
+        let thread = Some(thread.spawn(move || {
+            accepting.accept(&listener);
+            listener
+        })?);
         Ok(Self { shared, thread })
     }
 
@@ -223,13 +227,31 @@ impl CaptureClients {
         Ok(())
     }
 
+    /// The format of the captures.
+    pub fn format(&self) -> CaptureFormat {
+        self.shared.format
+    }
+
     /// Ends the captures of all clients: waits until they have received everything, or accept nothing. Returns what they
     /// lost.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
     pub fn finish(mut self) -> io::Result<Vec<ClientLoss>> {
-        self.stop();
+        drop(self.stop());
+        self.end_captures()
+    }
+
+    /// As [`finish`](Self::finish), but keeps the port open: further clients wait until the listener is used again. `None`
+    /// if the thread that accepts clients has panicked.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send). The listener is returned nevertheless.
+    pub fn end(mut self) -> (Option<Listener>, io::Result<Vec<ClientLoss>>) {
+        (self.stop(), self.end_captures())
+    }
+
+    fn end_captures(&self) -> io::Result<Vec<ClientLoss>> {
         let mut clients = std::mem::take(&mut *lock(&self.shared.clients));
         let mut fault = None;
         for client in &mut clients.list {
@@ -257,9 +279,9 @@ impl CaptureClients {
         fault.map_or(Ok(clients.losses), Err)
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self) -> Option<Listener> {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+        self.thread.take()?.join().ok()
     }
 }
 

@@ -72,6 +72,7 @@ use control::Requests;
 use entry::Entry;
 use running::Running;
 use std::sync::Arc;
+use weir_engine::question_losses::QuestionLosses;
 use weir_engine::stream::StreamParams;
 use weir_io::CaptureReader;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
@@ -370,6 +371,7 @@ impl<'c> Engine<'c> {
             options: self.options.clone(),
             asks: self.parts().map(|(_, part)| part.ask.clone()).collect(),
             make_workers: self.parts().map(|(_, part)| part.make.clone()).collect(),
+            losses: self.parts().map(|(_, part)| part.losses()).collect(),
         }
     }
 
@@ -495,13 +497,18 @@ struct Work {
     options: Options,
     asks: Vec<Ask>,
     make_workers: Vec<Option<MakeQuestionWorker>>,
+    losses: Vec<Arc<QuestionLosses>>,
 }
 
 impl Work {
     fn compile(self) -> Result<Compiled, Diagnostics> {
         let mut compiled = self.compiler.compile(&self.asks, &self.options)?;
         let handlers = self.make_workers.iter().enumerate().filter(|(_, make)| make.is_some());
-        Arc::make_mut(&mut compiled.plan).at_once = handlers.map(|(question, _)| question).collect();
+        let plan = Arc::make_mut(&mut compiled.plan);
+        plan.at_once = handlers.map(|(question, _)| question).collect();
+        for (question, losses) in plan.questions.iter_mut().zip(self.losses) {
+            question.losses = losses;
+        }
         Ok(Compiled { make_workers: self.make_workers, ..compiled })
     }
 }

@@ -64,6 +64,7 @@ mod pacing;
 mod packets;
 mod probing;
 mod quality;
+mod question_losses;
 mod registry;
 mod samples;
 mod sharing;
