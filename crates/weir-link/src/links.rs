@@ -1,18 +1,22 @@
 //! The source of packets of one or several interfaces.
 
+use crate::balance::Balance;
 use crate::flow_map::FlowMaps;
 use crate::interface_states::InterfaceStates;
 use crate::interfaces;
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::Names;
-use crate::options::{LinkOptions, Method};
+use crate::options::{LinkOptions, Method, Note};
 use crate::packet_socket::PacketSocket;
+use crate::placement::Placement;
+use crate::ring::Ring;
 use crate::share::{Common, Share, of_interface};
 use crate::system::interface_index;
 use crate::xdp_socket;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 use weir_packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
 
 /// The name that stands for all interfaces.
@@ -25,6 +29,10 @@ const BUFFER_BYTES_MAX: usize = 4095 << 20;
 #[derive(Debug)]
 pub struct Links {
     shares: Vec<Share>,
+    /// The assignment of packets to shares, and the rings of each share; `None`: the assignment never changes.
+    placement: Option<(Placement, Vec<Vec<Arc<Ring>>>)>,
+    /// Packets may be dropped before they are assigned to a share, so shares do not see all packets of their connections.
+    is_mirror: bool,
 }
 
 impl Links {
@@ -46,6 +54,13 @@ impl Links {
         if options.buffer_bytes > BUFFER_BYTES_MAX {
             return Err(of_interface(&names.join(", "), "--buffer: a ring has at most 4095M".to_string()));
         }
+        let placement = match parts {
+            1 => None,
+            _ => Placement::new(parts)
+                .inspect_err(|error| options.notes.tell(Note::Fixed(error.to_string())))
+                .ok(),
+        };
+        let mut rings: Vec<Vec<Arc<Ring>>> = vec![vec![]; parts];
         for name in names {
             let fail = |error: &io::Error| of_interface(name, interfaces::remedy(name, error));
             let index = if name == ANY { Ok(0) } else { interface_index(name) };
@@ -72,11 +87,12 @@ impl Links {
             let mut group: Vec<PacketSocket> =
                 (0..parts).map(open).collect::<Result<_, _>>().map_err(|error| fail(&error))?;
             if group.len() > 1 {
-                PacketSocket::join(&group).map_err(|error| fail(&error))?;
+                PacketSocket::join(&group, placement.as_ref()).map_err(|error| fail(&error))?;
             }
             if target.index != 0 {
                 PacketSocket::add_sieve(&mut group, options, &flows).map_err(|error| fail(&error))?;
             }
+            rings.iter_mut().zip(&group).for_each(|(list, socket)| list.push(Arc::clone(socket.ring())));
             sockets.iter_mut().zip(group).for_each(|(list, socket)| list.push(Box::new(socket)));
         }
         for socket in sockets.iter_mut().flatten() {
@@ -91,7 +107,11 @@ impl Links {
         };
         let shares: io::Result<_> =
             sockets.into_iter().map(|sockets| Share::new(sockets, common.clone())).collect();
-        Ok(Self { shares: shares.map_err(|error| of_interface(ANY, error.to_string()))? })
+        Ok(Self {
+            shares: shares.map_err(|error| of_interface(ANY, error.to_string()))?,
+            placement: placement.map(|placement| (placement, rings)),
+            is_mirror: options.mirror,
+        })
     }
 }
 
@@ -108,9 +128,19 @@ impl Source for Links {
         }
     }
 
-    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+    fn split(
+        &mut self,
+        parts: usize,
+        idle_max: Option<Duration>,
+    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
         if parts != self.shares.len() || parts < 2 {
             return Ok(None);
+        }
+        // The driver may drop packets of a connection that the kernel counts, for any time: no pair is ever forgotten then.
+        let idle_max = idle_max.filter(|_| !self.is_mirror);
+        if let Some((placement, rings)) = self.placement.take() {
+            let balance = Arc::new(Balance::new(placement, rings, idle_max));
+            self.shares.iter_mut().enumerate().for_each(|(number, share)| share.join(&balance, number == 0));
         }
         Ok(Some(self.shares.drain(..).map(|share| Box::new(share) as Box<dyn Source + Send>).collect()))
     }

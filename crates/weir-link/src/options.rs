@@ -18,6 +18,8 @@ pub enum Note {
     Filtered(String),
     /// The kernel does not run the filter of the questions on the interface of this name, and why: all its packets come.
     Unfiltered(String, String),
+    /// New connections do not move away from workers that fall behind, and why.
+    Fixed(String),
     /// How the interface of this name is captured.
     Method(String, String),
 }
