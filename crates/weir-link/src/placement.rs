@@ -102,7 +102,6 @@ impl Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fanout;
     use crate::places::Places;
 
     /// A placement, if the process may make one.
@@ -167,7 +166,6 @@ mod tests {
         assert_eq!(placement.worker_of(&frame(0x0806, &[0; 28])), 0, "ARP");
         assert_eq!(placement.worker_of(&frame(0x8100, &[0, 7, 8, 0])[..22]), 0, "cut off");
         assert_eq!(placement.stats(), SourceStats::default());
-        assert!(fanout::program().len() > 20, "there is a program for processes without the right");
     }
 
     /// All places of worker 0 go to worker 1.
@@ -252,33 +250,5 @@ mod tests {
             (0..100).all(|host| placement.worker_of_pair(host) == workers[host as usize]),
             "they are known"
         );
-    }
-
-    #[test]
-    #[ignore = "measures"]
-    fn cost() {
-        let Some(placement) = placement(2) else { return };
-        let v6 = frame(0x86dd, &[&[0x60; 8][..], &[1; 16], &[2; 16]].concat());
-        let mut hash = crate::assembly::Assembly::default();
-        hash.copy(6, 1);
-        crate::fanout_program::convert(&mut hash, &fanout::program());
-        hash.exit();
-        let hash = Program::load(ProgramKind::Socket, &hash.finish()).expect("it is valid");
-        let time = |name: &str, program: &Program| {
-            for (kind, frame) in [("IPv4", &pair(1)[0]), ("IPv6", &v6)] {
-                let mut times: Vec<u32> =
-                    (0..9).map(|_| program.run(frame, 1_000_000).expect("it runs").1).collect();
-                times.sort();
-                eprintln!("{name} {kind}: {} ns", times[4]);
-            }
-        };
-        time("the hash alone", &hash);
-        time("nothing moved", &placement.program);
-        empty_first(&placement);
-        let _workers: usize = (1000..200_000).map(|host| placement.worker_of(&pair(host)[0])).sum();
-        time("others moved", &placement.program);
-        placement.pass_period();
-        placement.pass_period();
-        time("moved", &placement.program);
     }
 }

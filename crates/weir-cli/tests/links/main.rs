@@ -1,6 +1,7 @@
 //! Capture on real interfaces: pairs of virtual Ethernet in network namespaces that the tests make. The tests need root and
-//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `servers`: real servers. `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
+//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `balance`: workers that fall behind. `servers`: real servers. `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
 
+mod balance;
 mod kernel;
 
 #[path = "../cli/screen.rs"]
