@@ -9,6 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 use weir::io::{Attended, CaptureReader, Findings, Interface};
 use weir::link::{LinkOptions, Links, Method, Note, Notes};
 use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
@@ -164,8 +165,12 @@ impl Source for Captures {
         polled
     }
 
-    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
-        self.reader.source_mut().split(parts)
+    fn split(
+        &mut self,
+        parts: usize,
+        idle_max: Option<Duration>,
+    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+        self.reader.source_mut().split(parts, idle_max)
     }
 
     fn clock_step(&mut self) -> i64 {
@@ -200,6 +205,9 @@ fn link_options(
         Note::Method(name, method) => note!("weir: {name}: {method}"),
         Note::Filtered(name, by) => note!("weir: {name}: {by} discards packets that no question needs"),
         Note::Unfiltered(name, by, why) => note!("weir: {name}: {by} does not filter packets: {why}"),
+        Note::Fixed(why) => {
+            note!("weir: new connections do not move away from workers that fall behind: {why}")
+        }
         Note::Up(name) => note!("weir: {name} has packets again"),
     };
     let method = Method::ALL.into_iter().find(|(name, _)| *name == input.method);

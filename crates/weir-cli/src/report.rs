@@ -240,6 +240,9 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("source_counted", ran.outcome.source.counted),
         ("source_counted_bytes", ran.outcome.source.counted_bytes),
         ("source_card_dropped", ran.outcome.source.card_dropped),
+        ("source_places_moved", ran.outcome.source.places_moved),
+        ("source_pairs_moved", ran.outcome.source.pairs_moved),
+        ("source_pairs_not_moved", ran.outcome.source.pairs_not_moved),
     ];
     let losses = ran.outcome.source.losses().map(|(name, value, _)| (name, value));
     for (name, value) in others.into_iter().chain(losses).filter(|(_, value)| *value > 0) {

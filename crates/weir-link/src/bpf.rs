@@ -3,8 +3,10 @@
 //! A program stays attached as long as its [`Attachment`] exists: if the process ends in any way, the kernel detaches it.
 #![allow(unsafe_code)]
 
+use crate::system::Mapping;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
 use weir_packet::{BpfInstruction, KernelFilter};
 
 /// Bytes of the verifier's explanation.
@@ -14,6 +16,7 @@ const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP_ELEM: libc::c_int = 1;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
 const MAP_DELETE_ELEM: libc::c_int = 3;
+const MAP_GET_NEXT_KEY: libc::c_int = 4;
 const PROG_LOAD: libc::c_int = 5;
 const PROG_TEST_RUN: libc::c_int = 10;
 const MAP_LOOKUP_AND_DELETE_ELEM: libc::c_int = 21;
@@ -21,6 +24,7 @@ const LINK_CREATE: libc::c_int = 28;
 const LINK_UPDATE: libc::c_int = 29;
 
 const MAP_TYPE_HASH: u32 = 1;
+const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_PERCPU_ARRAY: u32 = 6;
 const MAP_TYPE_XSKMAP: u32 = 17;
 const ATTACH_XDP: u32 = 37;
@@ -31,6 +35,8 @@ const HAS_FRAGMENTS: u32 = 1 << 5;
 const IF_NEW: u64 = 1;
 /// Entries get memory when they are added.
 const NO_PREALLOCATION: u32 = 1;
+/// The process can map the memory of an array (Linux 5.5).
+const MAPPABLE: u32 = 1 << 10;
 
 /// The counts of a [`CountMap`].
 const COUNTS: u32 = 2;
@@ -213,13 +219,66 @@ impl HashMap {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
                 // Kernels before 5.14 have no such call for this kind of map.
                 self.look_up(key, entry)?;
-                call(MAP_DELETE_ELEM, &mut self.attributes(key, 0)).map(drop)
+                self.remove(key)
             }
             result => result.map(drop),
         }
     }
 
+    /// Removes an entry.
+    pub fn remove(&self, key: &[u64]) -> io::Result<()> {
+        call(MAP_DELETE_ELEM, &mut self.attributes(key, 0)).map(drop)
+    }
+
+    /// Replaces a key by the next one in the map's own order, or by the first one if the map does not have the key. Returns
+    /// whether there is one.
+    pub fn next(&self, key: &mut [u64]) -> io::Result<bool> {
+        let before = key.to_vec();
+        let place = key.as_mut_ptr().expose_provenance() as u64;
+        match call(MAP_GET_NEXT_KEY, &mut self.attributes(&before, place)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+            result => result.map(|_| true),
+        }
+    }
+
     /// The number by which programs name the map.
+    pub fn number(&self) -> i32 {
+        self.map.as_raw_fd()
+    }
+}
+
+/// Memory that programs and the process share: words of 64 bits, which are 0 at first. Both sides access them atomically.
+#[derive(Debug)]
+pub(crate) struct SharedWords {
+    map: OwnedFd,
+    mapping: Mapping,
+}
+
+impl SharedWords {
+    /// This number of words.
+    pub fn new(words: usize) -> io::Result<Self> {
+        let bytes = 8 * words;
+        let mut attributes = MapCreate {
+            map_type: MAP_TYPE_ARRAY,
+            key_bytes: 4,
+            value_bytes: bytes as u32,
+            entries_max: 1,
+            flags: MAPPABLE,
+        };
+        let map = descriptor(MAP_CREATE, &mut attributes)?;
+        let mapping = Mapping::of_file(map.as_fd(), bytes)?;
+        Ok(Self { map, mapping })
+    }
+
+    /// A word.
+    ///
+    /// # Panics
+    /// If there are fewer words.
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        self.mapping.word(index)
+    }
+
+    /// The number by which programs name the memory.
     pub fn number(&self) -> i32 {
         self.map.as_raw_fd()
     }

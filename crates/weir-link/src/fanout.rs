@@ -1,35 +1,39 @@
-//! Assigns packets to the workers' sockets in the kernel (`PACKET_FANOUT`), with a program of classic BPF of our own.
+//! The number of a packet's pair of hosts, by which the kernel assigns packets to the workers' sockets (`PACKET_FANOUT`): a
+//! program of classic BPF.
 //!
 //! The program adds up the two addresses of the outermost IP header, so the result is the same for both directions and for
 //! all fragments. It looks through VLAN tags that the kernel has not removed, PPPoE and MPLS, which may occur in one direction
-//! only. All other packets go to the first socket. The kernel takes the result modulo the number of sockets.
+//! only. All other packets go to the first socket.
+//!
+//! `fanout_program` makes a program of eBPF of this one, which selects the worker. Where the process may not load that, the kernel
+//! runs the program as it is, and takes the result modulo the number of sockets: then no pair ever changes its worker.
 
 use libc::sock_filter;
 
-const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_IND;
-const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
-const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;
-const LOAD_TYPE: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
-const LOAD_CELL: u32 = libc::BPF_LD | libc::BPF_MEM;
-const LOAD_X: u32 = libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM;
-const LOAD_X_CELL: u32 = libc::BPF_LDX | libc::BPF_MEM;
-const STORE: u32 = libc::BPF_ST;
-const TO_X: u32 = libc::BPF_MISC | libc::BPF_TAX;
-const FROM_X: u32 = libc::BPF_MISC | libc::BPF_TXA;
-const ADD: u32 = libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X;
-const ADD_NUMBER: u32 = libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K;
-const SHIFT: u32 = libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K;
-const XOR: u32 = libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X;
-const MULTIPLY: u32 = libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K;
-const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-const HAS: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
-const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
-const RETURN_A: u32 = libc::BPF_RET | libc::BPF_A;
+pub(crate) const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_IND;
+pub(crate) const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+pub(crate) const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;
+pub(crate) const LOAD_TYPE: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+pub(crate) const LOAD_CELL: u32 = libc::BPF_LD | libc::BPF_MEM;
+pub(crate) const LOAD_X: u32 = libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM;
+pub(crate) const LOAD_X_CELL: u32 = libc::BPF_LDX | libc::BPF_MEM;
+pub(crate) const STORE: u32 = libc::BPF_ST;
+pub(crate) const TO_X: u32 = libc::BPF_MISC | libc::BPF_TAX;
+pub(crate) const FROM_X: u32 = libc::BPF_MISC | libc::BPF_TXA;
+pub(crate) const ADD: u32 = libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X;
+pub(crate) const ADD_NUMBER: u32 = libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K;
+pub(crate) const SHIFT: u32 = libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K;
+pub(crate) const XOR: u32 = libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X;
+pub(crate) const MULTIPLY: u32 = libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K;
+pub(crate) const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+pub(crate) const HAS: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
+pub(crate) const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+pub(crate) const RETURN_A: u32 = libc::BPF_RET | libc::BPF_A;
 
 /// The network header, as the kernel knows it. Places in the packet are relative to it, plus the register X.
-const NETWORK: i32 = libc::SKF_NET_OFF;
+pub(crate) const NETWORK: i32 = libc::SKF_NET_OFF;
 /// The type of the network header.
-const PROTOCOL: i32 = libc::SKF_AD_OFF + libc::SKF_AD_PROTOCOL;
+pub(crate) const PROTOCOL: i32 = libc::SKF_AD_OFF + libc::SKF_AD_PROTOCOL;
 
 const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;

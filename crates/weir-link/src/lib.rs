@@ -1,6 +1,6 @@
 //! Capture on links.
 //!
-//! [`Links`] is a source of packets over one or several interfaces. It has a share for each worker: `fanout` assigns
+//! [`Links`] is a source of packets over one or several interfaces. It has a share for each worker: `fanout_program` assigns
 //! packets to shares in the kernel, so that both directions and all fragments of a connection reach the same share.
 //!
 //! * `links`: the source.  `share`: the sockets of one worker, and how a capture ends.  `interface_states`: which interfaces are
@@ -14,6 +14,8 @@
 //! * `flow_map`: the connections whose packets the kernel counts.
 //! * `programs`: the programs that the kernel runs, with the filters of the questions; `assembly`: writes them; `bpf`: loads them;
 //!   [`trial`]: runs them on single frames.
+//! * `fanout`: the number of a packet's pair of hosts; `fanout_program`: selects the worker by this number; `placement`: loads that
+//!   program, and has its tables.  `balance`: moves new pairs away from workers that fall behind; `places`: which ones.
 //! * `packet_socket`: a socket of the family AF_PACKET with a ring of version TPACKET_V3; `ring`: the ring's memory.
 //! * [`Sender`]: sends frames.
 //! * [`interfaces`]: the interfaces of the machine, and what a process lacks to capture on them.
@@ -25,12 +27,14 @@
 #![deny(unsafe_code)]
 
 mod assembly;
+mod balance;
 mod bpf;
 mod card;
 mod clock_watch;
 pub mod dpdk;
 mod dpdk_queue;
 mod fanout;
+mod fanout_program;
 mod flow_map;
 mod header_rules;
 mod interface_states;
@@ -40,6 +44,8 @@ mod links;
 mod names;
 mod options;
 mod packet_socket;
+mod placement;
+mod places;
 mod programs;
 mod ring;
 mod sender;

@@ -1,5 +1,6 @@
 //! The source of packets of one or several interfaces.
 
+use crate::balance::Balance;
 use crate::card::CardDrops;
 use crate::dpdk::PREFIX;
 use crate::dpdk_queue;
@@ -8,14 +9,17 @@ use crate::interface_states::InterfaceStates;
 use crate::interfaces;
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::Names;
-use crate::options::{LinkOptions, Method};
+use crate::options::{LinkOptions, Method, Note};
 use crate::packet_socket::PacketSocket;
+use crate::placement::Placement;
+use crate::ring::Ring;
 use crate::share::{Common, Share, of_interface};
 use crate::system::{interface_index, interface_names};
 use crate::xdp_socket;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 use weir_packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
 
 /// The name that stands for all interfaces.
@@ -28,6 +32,10 @@ const BUFFER_BYTES_MAX: usize = 4095 << 20;
 #[derive(Debug)]
 pub struct Links {
     shares: Vec<Share>,
+    /// The assignment of packets to shares, and the rings of each share; `None`: the assignment never changes.
+    placement: Option<(Placement, Vec<Vec<Arc<Ring>>>)>,
+    /// Packets may be dropped before they are assigned to a share, so shares do not see all packets of their connections.
+    is_mirror: bool,
 }
 
 impl Links {
@@ -58,6 +66,15 @@ impl Links {
         for (number, queue) in devices.into_iter().flat_map(|queues| queues.into_iter().enumerate()) {
             sockets[number % parts].push(Box::new(queue));
         }
+        // A device of DPDK assigns packets to its queues by itself.
+        let placement = match parts {
+            1 => None,
+            _ if names.iter().any(|name| name.starts_with(PREFIX)) => None,
+            _ => Placement::new(parts)
+                .inspect_err(|error| options.notes.tell(Note::Fixed(error.to_string())))
+                .ok(),
+        };
+        let mut rings: Vec<Vec<Arc<Ring>>> = vec![vec![]; parts];
         for name in names.iter().filter(|name| !name.starts_with(PREFIX)) {
             let fail = |error: &io::Error| of_interface(name, interfaces::remedy(name, error));
             let index = if name == ANY { Ok(0) } else { interface_index(name) };
@@ -84,11 +101,12 @@ impl Links {
             let mut group: Vec<PacketSocket> =
                 (0..parts).map(open).collect::<Result<_, _>>().map_err(|error| fail(&error))?;
             if group.len() > 1 {
-                PacketSocket::join(&group).map_err(|error| fail(&error))?;
+                PacketSocket::join(&group, placement.as_ref()).map_err(|error| fail(&error))?;
             }
             if target.index != 0 {
                 PacketSocket::add_sieve(&mut group, options, &flows).map_err(|error| fail(&error))?;
             }
+            rings.iter_mut().zip(&group).for_each(|(list, socket)| list.push(Arc::clone(socket.ring())));
             sockets.iter_mut().zip(group).for_each(|(list, socket)| list.push(Box::new(socket)));
         }
         for socket in sockets.iter_mut().flatten() {
@@ -105,7 +123,11 @@ impl Links {
             sockets.into_iter().map(|sockets| Share::new(sockets, common.clone())).collect();
         let mut shares = shares.map_err(|error| of_interface(ANY, error.to_string()))?;
         shares.iter_mut().take(1).for_each(|share| share.watch_cards(cards(names)));
-        Ok(Self { shares })
+        Ok(Self {
+            shares,
+            placement: placement.map(|placement| (placement, rings)),
+            is_mirror: options.mirror,
+        })
     }
 }
 
@@ -131,9 +153,19 @@ impl Source for Links {
         }
     }
 
-    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+    fn split(
+        &mut self,
+        parts: usize,
+        idle_max: Option<Duration>,
+    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
         if parts != self.shares.len() || parts < 2 {
             return Ok(None);
+        }
+        // The driver may drop packets of a connection that the kernel counts, for any time: no pair is ever forgotten then.
+        let idle_max = idle_max.filter(|_| !self.is_mirror);
+        if let Some((placement, rings)) = self.placement.take() {
+            let balance = Arc::new(Balance::new(placement, rings, idle_max));
+            self.shares.iter_mut().enumerate().for_each(|(number, share)| share.join(&balance, number == 0));
         }
         Ok(Some(self.shares.drain(..).map(|share| Box::new(share) as Box<dyn Source + Send>).collect()))
     }

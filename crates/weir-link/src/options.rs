@@ -18,6 +18,8 @@ pub enum Note {
     Filtered(String, &'static str),
     /// Nobody discards packets of the interface of this name: who does not (`the kernel`), and why. All its packets come.
     Unfiltered(String, &'static str, String),
+    /// New connections do not move away from workers that fall behind, and why.
+    Fixed(String),
     /// How the interface of this name is captured.
     Method(String, String),
 }

@@ -5,6 +5,7 @@ use crate::flow_map::FlowMaps;
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
 use crate::options::{LinkOptions, Note, Notes};
+use crate::placement::Placement;
 use crate::ring::{Ring, TAG_BYTES, Walk};
 use crate::sieve::Sieve;
 use crate::system::{InterfaceQuery, Mapping, Socket, interface_name, link_address};
@@ -119,10 +120,11 @@ impl PacketSocket {
         })
     }
 
-    /// Joins the sockets of an interface into a group: each packet goes to one of them.
-    pub fn join(sockets: &[Self]) -> io::Result<()> {
+    /// Joins the sockets of an interface into a group: each packet goes to one of them, which the placement selects, or a hash of
+    /// the packet's hosts.
+    pub fn join(sockets: &[Self], placement: Option<&Placement>) -> io::Result<()> {
         let [first, others @ ..] = sockets else { return Ok(()) };
-        let kind = libc::PACKET_FANOUT_CBPF << 16;
+        let kind = placement.map_or(libc::PACKET_FANOUT_CBPF, |_| libc::PACKET_FANOUT_EBPF) << 16;
         let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID << 16;
         first.socket.set(SOL_PACKET, libc::PACKET_FANOUT, &(kind | unique))?;
         // The kernel has selected an identifier that no other group has.
@@ -130,7 +132,17 @@ impl PacketSocket {
         for other in others {
             other.socket.set(SOL_PACKET, libc::PACKET_FANOUT, &(kind | id & 0xffff))?;
         }
-        first.socket.set_program(SOL_PACKET, libc::PACKET_FANOUT_DATA, &fanout::program())
+        match placement {
+            Some(placement) => {
+                first.socket.set(SOL_PACKET, libc::PACKET_FANOUT_DATA, &placement.program().number())
+            }
+            None => first.socket.set_program(SOL_PACKET, libc::PACKET_FANOUT_DATA, &fanout::program()),
+        }
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &Arc<Ring> {
+        &self.ring
     }
 
     /// Adds a sieve to the sockets of an interface: their filters, or on a mirror port a program that drops packets in the driver.

@@ -50,6 +50,12 @@ impl Ring {
         unsafe { self.mapping.start().add(block * self.block_bytes + STATUS_AT).cast::<AtomicU32>().as_ref() }
     }
 
+    /// The part of the ring that waits for the process, or that the process has, in percent.
+    pub fn fill_percent(&self) -> u32 {
+        let has = |block: &usize| self.status(*block).load(Ordering::Relaxed) & libc::TP_STATUS_USER != 0;
+        (100 * (0..self.blocks()).filter(has).count() / self.blocks()) as u32
+    }
+
     /// Takes a block, if the kernel has passed it, and if nobody has it yet.
     pub fn take(self: &Arc<Self>, block: usize) -> Option<RingBlock> {
         let is_passed = self.status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0;

@@ -1,5 +1,6 @@
 //! The share of a capture that one worker has: a socket on each interface.
 
+use crate::balance::Balance;
 use crate::card::CardDrops;
 use crate::clock_watch::ClockWatch;
 use crate::interface_states::InterfaceStates;
@@ -72,6 +73,8 @@ pub(crate) struct Share {
     clock: ClockWatch,
     /// A step of the machine's clock that is not reported yet, in nanoseconds.
     step_ns: i64,
+    /// The balance between the shares, and whether this share reports its counters.
+    balance: Option<(Arc<Balance>, bool)>,
 }
 
 impl Share {
@@ -92,12 +95,18 @@ impl Share {
             had_packets: false,
             clock,
             step_ns: 0,
+            balance: None,
         })
     }
 
     /// Also counts what these cards drop.
     pub fn watch_cards(&mut self, cards: Vec<CardDrops>) {
         self.cards.extend(cards);
+    }
+
+    /// Shares a balance with others, one of which reports its counters.
+    pub fn join(&mut self, balance: &Arc<Balance>, reports: bool) {
+        self.balance = Some((Arc::clone(balance), reports));
     }
 
     /// Takes over the sockets of another share.
@@ -128,6 +137,7 @@ impl Share {
     /// Looks for interfaces that changed their state, and removes the sockets of those that are gone.
     fn check(&mut self) -> Result<(), SourceError> {
         self.checked = Instant::now();
+        self.balance.iter().for_each(|(balance, _)| balance.look(self.checked));
         for socket in &self.sockets {
             let index = socket.target().index;
             if self.leaving.iter().any(|leaving| leaving.index == index) {
@@ -233,6 +243,9 @@ impl Source for Share {
         let mut all = self.gone;
         self.sockets.iter().for_each(|socket| all.add(socket.stats()));
         all.card_dropped = self.cards.iter().map(CardDrops::dropped).sum();
+        if let Some((balance, true)) = &self.balance {
+            all.add(balance.stats());
+        }
         all
     }
 }

@@ -3,8 +3,9 @@
 
 use libc::{c_int, c_void, socklen_t};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Values that the kernel may read and write byte by byte.
@@ -219,8 +220,24 @@ impl Mapping {
         Ok(Self { start, bytes })
     }
 
+    /// Maps `bytes` bytes of a file, readable and writable.
+    pub fn of_file(file: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
+        Self::map(bytes, libc::MAP_SHARED, file.as_raw_fd(), 0)
+    }
+
     pub fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// A word of memory that is accessed only by such words, and by the kernel.
+    ///
+    /// # Panics
+    /// If the mapping has fewer words.
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.bytes / size_of::<AtomicU64>(), "the mapping has such a word");
+        // SAFETY: the word lies in the mapping, which lives as long as the reference and starts with a page, so the word is
+        // aligned. The process and the kernel access it atomically.
+        unsafe { self.start.cast::<AtomicU64>().add(index).as_ref() }
     }
 }
 

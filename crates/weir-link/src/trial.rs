@@ -1,7 +1,9 @@
-//! Runs filters on single frames in the kernel, without an interface (`BPF_PROG_TEST_RUN`): for tests and benchmarks.
+//! Runs programs on single frames in the kernel, without an interface (`BPF_PROG_TEST_RUN`): for tests and benchmarks.
 
 use crate::bpf::{CountMap, Program, ProgramKind, ScratchMap};
+use crate::fanout_program::{PLACES, hash_alone};
 use crate::flow_map::FlowMap;
+use crate::placement::Placement;
 use crate::programs::{Fate, for_interface, for_socket};
 use std::io;
 use std::sync::Arc;
@@ -69,4 +71,42 @@ impl Trial {
 /// An empty table of connections with these words.
 fn flow_map(words: Option<[usize; 3]>) -> io::Result<Option<Arc<FlowMap>>> {
     Ok(words.map(FlowMap::new).transpose()?.map(Arc::new))
+}
+
+/// The assignment of packets to two workers in the kernel.
+#[derive(Debug)]
+pub struct Assignment {
+    hash: Program,
+    placement: Placement,
+}
+
+impl Assignment {
+    /// Loads the program. No pair of hosts is known, and new ones go to the worker that their hash selects.
+    ///
+    /// # Errors
+    /// If the process lacks the right, or the kernel refuses the program, with the reason.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { hash: Program::load(ProgramKind::Socket, &hash_alone())?, placement: Placement::new(2)? })
+    }
+
+    /// New pairs go to the worker that their hash does not select, from now on.
+    pub fn move_new_pairs(&self) {
+        (0..PLACES).for_each(|place| self.placement.assign(place, (place + 1) % 2));
+    }
+
+    /// The worker of a packet.
+    ///
+    /// # Errors
+    /// If the kernel does not take frames of this length: shorter than an IP header, or longer than a page.
+    pub fn worker_of(&self, frame: &[u8]) -> io::Result<u32> {
+        self.placement.program().run(frame, 1).map(|(worker, _)| worker)
+    }
+
+    /// Nanoseconds for a frame, over `repeat` runs: of the hash alone, and of the whole program.
+    ///
+    /// # Errors
+    /// As [`worker_of`](Self::worker_of).
+    pub fn nanoseconds(&self, frame: &[u8], repeat: u32) -> io::Result<[u32; 2]> {
+        Ok([self.hash.run(frame, repeat)?.1, self.placement.program().run(frame, repeat)?.1])
+    }
 }

@@ -3,6 +3,7 @@
 use crate::{Burst, KernelFilters, Timestamp};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A source of packets: a capture file, standard input, an interface.
 pub trait Source {
@@ -23,13 +24,19 @@ pub trait Source {
     /// source cannot be split, such as a capture file; one thread reads it and dispatches its packets. Called before
     /// the first poll.
     ///
-    /// All packets between two hosts, in both directions and with all fragments, must come from the same part. A
-    /// source that was split is at its end, and its own [`stats`](Self::stats) exclude those of its parts.
+    /// All packets between two hosts, in both directions and with all fragments, must come from the same part. If the two hosts
+    /// have had no packet for longer than `idle_max`, they may get another part: no flow of theirs is left. `None`: some flows
+    /// last as long as the run. A source that was split is at its end, and its own [`stats`](Self::stats) exclude those of its
+    /// parts.
     ///
     /// # Errors
     /// If a part cannot be opened.
-    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
-        let _ = parts;
+    fn split(
+        &mut self,
+        parts: usize,
+        idle_max: Option<Duration>,
+    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+        let _ = (parts, idle_max);
         Ok(None)
     }
 
@@ -98,6 +105,12 @@ pub struct SourceStats {
     /// Packets that network cards dropped before the kernel saw them. They are not among those `received`, and not all of
     /// them would have been for this source.
     pub card_dropped: u64,
+    /// How often the kernel got another part of a split source for new pairs of hosts with some hash, because a part fell behind.
+    pub places_moved: u64,
+    /// Pairs of hosts that were assigned to another part than the one selected by their hash, because that part fell behind.
+    pub pairs_moved: u64,
+    /// Pairs of hosts that stayed on a part that fell behind, because too many had been moved.
+    pub pairs_not_moved: u64,
 }
 
 impl SourceStats {
@@ -114,6 +127,9 @@ impl SourceStats {
         self.invalid += other.invalid;
         self.damaged += other.damaged;
         self.card_dropped += other.card_dropped;
+        self.places_moved += other.places_moved;
+        self.pairs_moved += other.pairs_moved;
+        self.pairs_not_moved += other.pairs_not_moved;
     }
 
     /// Packets that the kernel discarded although nothing was lost, and their bytes.

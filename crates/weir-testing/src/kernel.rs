@@ -1,8 +1,8 @@
-//! The cost of filters in the kernel, next to a filter by hand.
+//! The cost of programs in the kernel: of filters, next to a filter by hand, and of the assignment to workers.
 
 use std::io;
 use std::time::{Duration, Instant};
-use weir::link::trial::Trial;
+use weir::link::trial::{Assignment, Trial};
 use weir::packet::{BpfInstruction, KernelFilter, LinkType};
 use weir::{Ask, Compiler, Need, Options, Want};
 
@@ -53,16 +53,37 @@ pub fn costs(filters: &[&str], frames: &[Vec<u8>]) -> io::Result<Vec<Cost>> {
             }
         }
     }
-    let median = |mut times: Vec<u32>| {
-        times.sort_unstable();
-        times[times.len() / 2]
-    };
     let cost = |(instructions, verification, _, times): (usize, Duration, Trial, Vec<Vec<u32>>)| Cost {
         instructions,
         verification,
         nanoseconds: times.into_iter().map(median).collect(),
     };
     Ok(all.into_iter().map(cost).collect())
+}
+
+fn median(mut times: Vec<u32>) -> u32 {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// Measures the assignment of a frame to workers, in nanoseconds, medians: the hash of its hosts alone; the whole program while no
+/// pair of hosts was moved; while all of `others` were; and for a pair that was moved.
+///
+/// # Errors
+/// If the process may not load programs, or the kernel refuses one.
+pub fn assignment_costs(frame: &[u8], others: &[Vec<u8>]) -> io::Result<[u32; 4]> {
+    let (stays, moves) = (Assignment::new()?, Assignment::new()?);
+    let measure = |assignment: &Assignment| {
+        let times = (0..MEASUREMENTS).map(|_| assignment.nanoseconds(frame, RUNS));
+        let times: Vec<[u32; 2]> = times.collect::<io::Result<_>>()?;
+        Ok::<_, io::Error>([0, 1].map(|which| median(times.iter().map(|time| time[which]).collect())))
+    };
+    let [hash, unmoved] = measure(&stays)?;
+    for assignment in [&stays, &moves] {
+        assignment.move_new_pairs();
+        others.iter().try_for_each(|other| assignment.worker_of(other).map(drop))?;
+    }
+    Ok([hash, unmoved, measure(&stays)?[1], measure(&moves)?[1]])
 }
 
 /// `tcp.port == 443` as people write it for XDP: Ethernet and IPv4 without tags, tunnels and fragments. 1 for packets that match.

@@ -11,7 +11,7 @@ use crate::split_run::run_split;
 use crate::watch::Watch;
 use crate::worker_loop::WorkerLoop;
 use crate::worker_parts::WorkerParts;
-use crate::workers::{Dispatcher, one_worker, run_many};
+use crate::workers::{Dispatcher, longest_timeout, one_worker, run_many};
 use std::sync::Arc;
 use std::time::Instant;
 use weir_packet::{Poll, Source};
@@ -41,9 +41,9 @@ pub(crate) fn run_changing(
     let presenter = Arc::clone(&parts.presenter);
     let mut merger = Merger::new(Arc::clone(&compiled.plan), presenter, changes, watch.as_ref());
     let split = match compiled.options.ordering {
-        Ordering::ByWorker { delay } if workers > 1 && is_separable(&compiled) => {
-            source.split(workers).map(|sources| sources.map(|sources| (sources, delay)))
-        }
+        Ordering::ByWorker { delay } if workers > 1 && is_separable(&compiled) => source
+            .split(workers, longest_timeout(&compiled))
+            .map(|sources| sources.map(|sources| (sources, delay))),
         Ordering::ByWorker { .. } | Ordering::Total => Ok(None),
     };
     let mut outcome = match split {

@@ -50,9 +50,13 @@ impl Source for Slow {
         self.0.poll(burst)
     }
 
-    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+    fn split(
+        &mut self,
+        parts: usize,
+        idle_max: Option<Duration>,
+    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
         let slow = |source| Box::new(Self(source)) as Box<dyn Source + Send>;
-        Ok(self.0.split(parts)?.map(|sources| sources.into_iter().map(slow).collect()))
+        Ok(self.0.split(parts, idle_max)?.map(|sources| sources.into_iter().map(slow).collect()))
     }
 
     fn stats(&self) -> SourceStats {
@@ -226,7 +230,11 @@ impl Source for HalfIdle {
         Ok(Poll::End)
     }
 
-    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+    fn split(
+        &mut self,
+        parts: usize,
+        _: Option<Duration>,
+    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
         let part = |packets| Box::new(Part { packets, is_over: &HAS_ROW }) as Box<dyn Source + Send>;
         let idle = (1..parts).map(|_| part(MemorySource::new()));
         Ok(Some(idle.chain([part(capture())]).collect()))
@@ -281,7 +289,11 @@ impl Source for OneWaits {
         Ok(Poll::End)
     }
 
-    fn split(&mut self, _: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+    fn split(
+        &mut self,
+        _: usize,
+        _: Option<Duration>,
+    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
         let of_protocol = |protocol: u8| {
             let mut source = capture();
             let (mut burst, mut packets) = (Burst::default(), vec![]);

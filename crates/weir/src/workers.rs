@@ -194,7 +194,7 @@ fn empty_parts(burst: &Burst, workers: usize) -> Vec<Burst> {
 }
 
 /// The longest time-out of any flow; `None` if some flows have none.
-fn longest_timeout(compiled: &Compiled) -> Option<Duration> {
+pub(crate) fn longest_timeout(compiled: &Compiled) -> Option<Duration> {
     let layers = compiled.stack.layers.iter().map(|layer| &layer.protocol);
     let declared = layers.flat_map(|protocol| {
         let own = protocol.transitions.iter().filter_map(|transition| transition.timeout);

@@ -1,9 +1,10 @@
-//! The cost of filters in the kernel: nanoseconds of whole programs of XDP for each frame, as the kernel measures them.
+//! The cost of programs in the kernel, nanoseconds for each frame, as the kernel measures them: of filters, and of the assignment of
+//! packets to workers.
 
 use crate::shell::{Result, said};
 use std::fmt::Write;
 use weir_testing::frames;
-use weir_testing::kernel::costs;
+use weir_testing::kernel::{assignment_costs, costs};
 
 pub const TITLE: &str = "Filters in the kernel";
 
@@ -24,6 +25,9 @@ const NETWORKS: [&str; 14] = [
     "ipv6.addr in 2620:10c:7000::/44",
     "ipv6.addr in 2a00:86c0::/32",
 ];
+
+/// Pairs of hosts that were moved.
+const MOVED: u32 = 100_000;
 
 /// The table.
 pub fn table() -> Result<String> {
@@ -49,6 +53,25 @@ pub fn table() -> Result<String> {
         let times: Vec<String> = cost.nanoseconds.iter().map(ToString::to_string).collect();
         let millis = cost.verification.as_secs_f64() * 1e3;
         let _ = writeln!(text, "| {name} | {} | {} | {millis:.1} |", times.join(" | "), cost.instructions);
+    }
+    text += &assignment()?;
+    Ok(text)
+}
+
+/// The table of the assignment to workers.
+fn assignment() -> Result<String> {
+    let mut text = format!(
+        "\nThe assignment of packets to the workers of a link: nanoseconds of the whole program. While pairs of hosts were moved, {MOVED} \
+         other pairs are in the table of moved pairs, or these and the packet's own.\n\n| packet | hash of the hosts alone | no \
+         pair was moved | others were moved | moved |\n|---|--:|--:|--:|--:|\n"
+    );
+    let udp = frames::udp((40_000, 53), b"some bytes");
+    let v4 = |a: [u8; 4]| frames::ethernet(0x0800, &frames::ipv4((a, [192, 0, 2, 7]), 17, 1, 0, &[], &udp));
+    let v6 = frames::ethernet(0x86dd, &frames::ipv6(([1; 16], [2; 16]), 17, &udp));
+    let others: Vec<Vec<u8>> = (0..MOVED).map(|host| v4((0x0a00_0000 + host).to_be_bytes())).collect();
+    for (name, frame) in [("IPv4", v4([10, 9, 9, 9])), ("IPv6", v6)] {
+        let costs = assignment_costs(&frame, &others).map_err(said("programs for the kernel"))?;
+        let _ = writeln!(text, "| {name} | {} |", costs.map(|cost| cost.to_string()).join(" | "));
     }
     Ok(text)
 }

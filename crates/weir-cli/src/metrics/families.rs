@@ -105,6 +105,24 @@ fn packets(glance: &Glance) -> Vec<Family> {
         "Bytes of the packets that the kernel counted for connections.",
         source.counted_bytes as f64,
     ));
+    families.push(one(
+        "weir_places_moved",
+        Kind::Counter,
+        "How often the kernel got another worker for new pairs of hosts with some hash, because a worker fell behind.",
+        source.places_moved as f64,
+    ));
+    families.push(one(
+        "weir_pairs_moved",
+        Kind::Counter,
+        "Pairs of hosts assigned to another worker than the one selected by their hash, because that worker fell behind.",
+        source.pairs_moved as f64,
+    ));
+    families.push(one(
+        "weir_pairs_not_moved",
+        Kind::Counter,
+        "Pairs of hosts that stayed on a worker that fell behind, because too many had been moved.",
+        source.pairs_not_moved as f64,
+    ));
     families.push(labelled(
         "weir_drops",
         Kind::Counter,

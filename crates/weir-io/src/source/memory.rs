@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use weir_packet::{
     BURST_PACKETS_MAX, Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, SourceStats, Timestamp,
 };
@@ -116,7 +117,11 @@ impl Source for MemorySource {
         Ok(Poll::Packets)
     }
 
-    fn split(&mut self, parts: usize) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+    fn split(
+        &mut self,
+        parts: usize,
+        _: Option<Duration>,
+    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
         let Some(spread) = self.spread else { return Ok(None) };
         let steps = std::mem::take(&mut self.steps);
         let part = |index| {
