@@ -5,6 +5,8 @@
 //! * Time is that of rows and packets (column `ts`), so the files of a capture are the same on every machine. A row goes
 //!   to the current file even if it is earlier: rows of connections come at their ends.
 //! * A row that skips a whole period ends the file only if the row before did, too: a single wrong time has no effect.
+//! * Time also goes back, by more than a period and a day, once more rows in sequence say so than rows have agreed with the
+//!   present time: a first row with a wrong time, such as one of 2106, does not end the division of the output.
 
 use crate::failure::Failure;
 use crate::form::Form;
@@ -21,6 +23,13 @@ use weir::io::{Written, file_time};
 use weir::packet::{Column, Timestamp, Value, ValueType};
 
 const SECOND_NS: i64 = 1_000_000_000;
+
+/// Rows of connections may be late by their duration. Earlier rows than this count against the present time.
+const LATE_NS: i64 = 86_400 * SECOND_NS;
+
+/// Limit of the number of rows that agree with the present time: after more rows in sequence that lie far before it, time
+/// goes back in any case.
+const AGREEING_MAX: u32 = 1024;
 
 /// Maximum number of files of one time.
 const NUMBERS_MAX: u32 = 1_000_000;
@@ -111,6 +120,9 @@ pub struct Rotating {
     output: PathBuf,
     /// The latest time so far.
     now: Option<i64>,
+    /// Rows that agree with this time, at most [`AGREEING_MAX`], and the last rows in sequence that lie far before it.
+    agreeing: u32,
+    far_before: u32,
     /// The time of the previous row.
     previous: i64,
     /// Size of the current file.
@@ -126,7 +138,8 @@ impl Rotating {
         let (written, now) = (Written::default(), None);
         // Files are created beside the file that a link leads to.
         let output = fs::canonicalize(&output).unwrap_or(output);
-        Self { terms, output, now, previous: i64::MIN, written, begin: 0, end: i64::MAX }
+        let (agreeing, far_before, previous) = (0, 0, i64::MIN);
+        Self { terms, output, now, agreeing, far_before, previous, written, begin: 0, end: i64::MAX }
     }
 
     /// The time of a row.
@@ -139,14 +152,37 @@ impl Rotating {
 
     /// Time passes until the next row. Returns whether the current file ends before that row.
     pub fn is_over_before(&mut self, time: Option<Timestamp>) -> bool {
-        if let Some(Timestamp(time)) = time {
-            let next_end = self.end.saturating_add(self.terms.period_ns.unwrap_or(0));
-            if time < next_end || self.previous >= self.end {
-                self.now = Some(self.now.map_or(time, |now| now.max(time)));
-            }
-            self.previous = time;
+        let goes_back = time.is_some_and(|Timestamp(time)| self.pass(time));
+        let is_due = self.now.is_some_and(|now| now >= self.end);
+        goes_back || is_due || self.written.bytes() >= self.terms.bytes_max
+    }
+
+    /// A row has this time. Returns whether the time goes back, far before the current file.
+    fn pass(&mut self, time: i64) -> bool {
+        let period = self.terms.period_ns.unwrap_or(0);
+        let skips = time >= self.end.saturating_add(period);
+        let is_taken = !skips || self.previous >= self.end;
+        self.previous = time;
+        if !is_taken {
+            return false;
         }
-        self.now.is_some_and(|now| now >= self.end) || self.written.bytes() >= self.terms.bytes_max
+        let Some(now) = self.now else {
+            (self.now, self.agreeing) = (Some(time), 1);
+            return false;
+        };
+        if period > 0 && time < now.saturating_sub(period.max(LATE_NS)) {
+            self.far_before += 1;
+            let goes_back = self.far_before > self.agreeing;
+            if goes_back {
+                (self.now, self.agreeing, self.far_before) = (Some(time), self.far_before, 0);
+            }
+            return goes_back;
+        }
+        self.now = Some(now.max(time));
+        // Two rows have said that a period was skipped.
+        self.agreeing = if skips { 2 } else { (self.agreeing + 1).min(AGREEING_MAX) };
+        self.far_before = 0;
+        false
     }
 
     /// Whether the period of the current file is over at this time, as the clock of a live run says. Rows that come later
@@ -311,6 +347,47 @@ mod tests {
         assert_eq!([103, 109, 110, 101, 111].map(&mut row), [1, 1, 2, 2, 2]);
         assert_eq!([9_000, 112, 120, 9_000, 9_001, 8_000].map(&mut row), [2, 2, 3, 3, 4, 4]);
         assert_eq!(files, [100, 110, 120, 9_000]);
+    }
+
+    #[test]
+    fn a_first_row_with_a_wrong_time_does_not_end_the_division() {
+        let year = 365 * 86_400;
+        for (wrong, files) in
+            [(136 * year, [136 * year, 50 * year, 50 * year + 3_600]), (0, [0, 50 * year, 50 * year + 3_600])]
+        {
+            let terms = stated("1h").unwrap_or_default().expect("a rotation");
+            let mut rotating = Rotating::new(terms, "flows.json".into());
+            let mut begun = vec![];
+            let right = [50 * year, 50 * year + 1, 50 * year + 2, 50 * year + 3_600, 50 * year + 3_601];
+            for seconds in [wrong].into_iter().chain(right) {
+                let is_over = rotating.is_over_before(Some(Timestamp(seconds * SECOND_NS)));
+                if begun.is_empty() | is_over {
+                    rotating.begin();
+                    begun.push(rotating.begin / SECOND_NS);
+                }
+            }
+            assert_eq!(begun, files, "{wrong}");
+        }
+    }
+
+    /// Rows of long connections come late, also many of them: the file stays. But no time lasts for ever.
+    #[test]
+    fn many_late_rows_stay_in_the_current_file_up_to_a_bound() {
+        let terms = stated("1h").unwrap_or_default().expect("a rotation");
+        let mut rotating = Rotating::new(terms, "flows.json".into());
+        let day = 86_400;
+        let mut is_over = |seconds: i64| {
+            let is_over = rotating.is_over_before(Some(Timestamp(seconds * SECOND_NS)));
+            if is_over || rotating.end == i64::MAX {
+                rotating.begin();
+            }
+            is_over
+        };
+        assert!(!(0..2_000).any(|second| is_over(100 * day + second)));
+        assert!(!(0..i64::from(AGREEING_MAX)).any(|second| is_over(90 * day + second)), "late rows");
+        assert!(!is_over(100 * day + 2_001));
+        let far = (0..10_000).position(|second| is_over(90 * day + second % 1_000));
+        assert_eq!(far, Some(AGREEING_MAX as usize));
     }
 
     #[test]
