@@ -18,6 +18,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use weir::io::tcp::Endpoint;
 use weir::io::{Written, file_time};
 use weir::packet::{Column, Timestamp, Value, ValueType};
@@ -113,6 +115,29 @@ impl Rotation {
     }
 }
 
+/// When the clock of a live run ends the current file of an output: shared by the clock and the output, so that an idle output
+/// does nothing until then.
+#[derive(Debug)]
+pub struct Turn {
+    /// The time that the clock has shown to the idle output, and the end of the current file, in nanoseconds since 1970.
+    clock: AtomicI64,
+    end: AtomicI64,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self { clock: AtomicI64::new(i64::MIN), end: AtomicI64::new(i64::MAX) }
+    }
+}
+
+impl Turn {
+    /// The time is now at least `now`, in nanoseconds since 1970. Returns whether the current file ends.
+    pub fn pass(&self, now: i64) -> bool {
+        self.clock.store(now, Ordering::Relaxed);
+        now >= self.end.load(Ordering::Relaxed)
+    }
+}
+
 /// The state of an output that is divided into files.
 pub struct Rotating {
     terms: Rotation,
@@ -127,6 +152,7 @@ pub struct Rotating {
     previous: i64,
     /// Size of the current file.
     written: Written,
+    turn: Arc<Turn>,
     /// The times of the current file: its name, and when it ends.
     begin: i64,
     end: i64,
@@ -134,12 +160,12 @@ pub struct Rotating {
 
 impl Rotating {
     /// The state before the first file of `output`.
-    pub fn new(terms: Rotation, output: PathBuf) -> Self {
+    pub fn new(terms: Rotation, output: PathBuf, turn: Arc<Turn>) -> Self {
         let (written, now) = (Written::default(), None);
         // Files are created beside the file that a link leads to.
         let output = fs::canonicalize(&output).unwrap_or(output);
         let (agreeing, far_before, previous) = (0, 0, i64::MIN);
-        Self { terms, output, now, agreeing, far_before, previous, written, begin: 0, end: i64::MAX }
+        Self { terms, output, now, agreeing, far_before, previous, written, turn, begin: 0, end: i64::MAX }
     }
 
     /// The time of a row.
@@ -197,6 +223,8 @@ impl Rotating {
 
     /// Begins another file; returns the counter of its bytes.
     pub fn begin(&mut self) -> Written {
+        // While no file was open, only the clock has passed.
+        self.is_over_at(self.turn.clock.load(Ordering::Relaxed));
         let now = self.now.unwrap_or(0);
         (self.begin, self.end) = match self.terms.period_ns {
             Some(period) => {
@@ -205,8 +233,14 @@ impl Rotating {
             }
             None => (now, i64::MAX),
         };
+        self.turn.end.store(self.end, Ordering::Relaxed);
         self.written = Written::default();
         self.written.clone()
+    }
+
+    /// No file is open until the next row.
+    pub fn rest(&self) {
+        self.turn.end.store(i64::MAX, Ordering::Relaxed);
     }
 
     /// Gives a complete file its name, and deletes the oldest files if there are too many. Returns the errors of these.
@@ -333,7 +367,7 @@ mod tests {
     #[test]
     fn files_end_with_their_period_and_a_single_wrong_time_has_no_effect() {
         let terms = stated("10s").unwrap_or_default().expect("a rotation");
-        let mut rotating = Rotating::new(terms, "flows.json".into());
+        let mut rotating = Rotating::new(terms, "flows.json".into(), Arc::default());
         let mut files = vec![];
         let mut row = |seconds: i64| {
             let time = Some(Timestamp(seconds * SECOND_NS));
@@ -356,7 +390,7 @@ mod tests {
             [(136 * year, [136 * year, 50 * year, 50 * year + 3_600]), (0, [0, 50 * year, 50 * year + 3_600])]
         {
             let terms = stated("1h").unwrap_or_default().expect("a rotation");
-            let mut rotating = Rotating::new(terms, "flows.json".into());
+            let mut rotating = Rotating::new(terms, "flows.json".into(), Arc::default());
             let mut begun = vec![];
             let right = [50 * year, 50 * year + 1, 50 * year + 2, 50 * year + 3_600, 50 * year + 3_601];
             for seconds in [wrong].into_iter().chain(right) {
@@ -374,7 +408,7 @@ mod tests {
     #[test]
     fn many_late_rows_stay_in_the_current_file_up_to_a_bound() {
         let terms = stated("1h").unwrap_or_default().expect("a rotation");
-        let mut rotating = Rotating::new(terms, "flows.json".into());
+        let mut rotating = Rotating::new(terms, "flows.json".into(), Arc::default());
         let day = 86_400;
         let mut is_over = |seconds: i64| {
             let is_over = rotating.is_over_before(Some(Timestamp(seconds * SECOND_NS)));
@@ -388,6 +422,26 @@ mod tests {
         assert!(!is_over(100 * day + 2_001));
         let far = (0..10_000).position(|second| is_over(90 * day + second % 1_000));
         assert_eq!(far, Some(AGREEING_MAX as usize));
+    }
+
+    #[test]
+    fn an_idle_output_sleeps_until_its_file_ends() {
+        let terms = stated("10s").unwrap_or_default().expect("a rotation");
+        let turn = Arc::<Turn>::default();
+        let mut rotating = Rotating::new(terms, "flows.json".into(), Arc::clone(&turn));
+        let pass = |second: i64| turn.pass(second * SECOND_NS);
+        assert!(!pass(100), "no file is open");
+        assert!(!rotating.is_over_before(Some(Timestamp(101 * SECOND_NS))));
+        rotating.begin();
+        assert_eq!([102, 109, 110].map(pass), [false, false, true]);
+        assert!(rotating.is_over_at(110 * SECOND_NS));
+        rotating.rest();
+        assert!(!pass(111) && !pass(135), "no file is open");
+        // A row that comes late goes to the file of the time at which it comes.
+        rotating.is_over_before(Some(Timestamp(112 * SECOND_NS)));
+        rotating.begin();
+        assert_eq!(rotating.begin, 130 * SECOND_NS);
+        assert_eq!([139, 140].map(pass), [false, true]);
     }
 
     #[test]
