@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::outlets::Outlets;
 use crate::output;
-use crate::rotation::Rotation;
+use crate::rotation::{Rotation, Turn};
 use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
@@ -28,8 +28,8 @@ const BATCH_BYTES: usize = 64 << 10;
 pub struct QuestionOutput {
     outlet: Arc<Outlet>,
     destination: Arc<Mutex<Destination>>,
-    /// The output is divided into files.
-    is_divided: bool,
+    /// If the output is divided into files: when the current one ends.
+    turn: Option<Arc<Turn>>,
     totals: RunTotals,
 }
 
@@ -64,9 +64,9 @@ impl QuestionOutput {
     }
 
     /// Completes the current file if its time is over at this time since 1970, in nanoseconds. A busy output is left alone: its
-    /// own rows show the time.
+    /// own rows show the time. An idle one does nothing before that.
     pub fn pass_time(&self, now: i64) {
-        if self.is_divided && self.outlet.is_idle() {
+        if self.turn.as_ref().is_some_and(|turn| self.outlet.is_idle() && turn.pass(now)) {
             self.post(move |destination| destination.pass_time(now));
         }
     }
@@ -168,6 +168,7 @@ impl Answers {
         };
         let csv_safe = spec.csv_safe;
         let pulse = outlets.patience().is_limited().then(|| outlet.pulse());
+        let turn = Arc::<Turn>::default();
         let opening = Opening {
             form,
             log,
@@ -181,6 +182,7 @@ impl Answers {
             is_wide: spec.wide,
             publish,
             rotation,
+            turn: Arc::clone(&turn),
             pulse,
             clients: outlets.clients().clone(),
         };
@@ -203,7 +205,7 @@ impl Answers {
             view,
             naming: None,
             counted,
-            output: QuestionOutput { outlet, destination, is_divided: rotation.is_some(), totals },
+            output: QuestionOutput { outlet, destination, turn: rotation.map(|_| turn), totals },
             has_failed,
             is_finished: false,
             waiting_rows: RowBatch::default(),

@@ -6,7 +6,7 @@ use crate::form::Form;
 use crate::outlets::ClientTerms;
 use crate::output::{self, FileId};
 use crate::part::Part;
-use crate::rotation::{Rotating, Rotation};
+use crate::rotation::{Rotating, Rotation, Turn};
 use crate::spec::Stdout;
 use crate::subcommand::MakeLines;
 use crate::tagged_sink::Named;
@@ -75,6 +75,8 @@ pub struct Opening {
     pub publish: Publish,
     /// The output becomes a sequence of files.
     pub rotation: Option<Rotation>,
+    /// When the clock ends a file of this sequence.
+    pub turn: Arc<Turn>,
     /// For reports of progress, if a blocked output is not waited for.
     pub pulse: Option<Pulse>,
     /// How clients are waited for, if they receive the answers.
@@ -132,8 +134,10 @@ impl Destination {
         has_failed: Arc<AtomicBool>,
     ) -> Self {
         let writer = if opening.form == Form::Count { Writer::Count } else { Writer::Unopened };
-        let rotating =
-            opening.rotation.zip(output.clone()).map(|(terms, output)| Rotating::new(terms, output));
+        let rotating = opening
+            .rotation
+            .zip(output.clone())
+            .map(|(terms, output)| Rotating::new(terms, output, Arc::clone(&opening.turn)));
         Self {
             name,
             output,
@@ -483,6 +487,7 @@ impl Destination {
     fn complete_file(&mut self) -> Result<(), Failure> {
         self.finish_writer(0)?;
         self.writer = Writer::Unopened;
+        self.rotating.iter().for_each(Rotating::rest);
         let (Some(part), Some(rotating)) = (self.part.take(), &self.rotating) else { return Ok(()) };
         for error in rotating.publish(part).map_err(|e| self.unwritten(&e))? {
             note!("weir: an old file cannot be deleted: {error}");

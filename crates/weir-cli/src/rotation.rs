@@ -5,6 +5,8 @@
 //! * Time is that of rows and packets (column `ts`), so the files of a capture are the same on every machine. A row goes
 //!   to the current file even if it is earlier: rows of connections come at their ends.
 //! * A row that skips a whole period ends the file only if the row before did, too: a single wrong time has no effect.
+//! * Time also goes back, by more than a period and a day, once more rows in sequence say so than rows have agreed with the
+//!   present time: a first row with a wrong time, such as one of 2106, does not end the division of the output.
 
 use crate::failure::Failure;
 use crate::form::Form;
@@ -16,11 +18,20 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use weir::io::tcp::Endpoint;
 use weir::io::{Written, file_time};
 use weir::packet::{Column, Timestamp, Value, ValueType};
 
 const SECOND_NS: i64 = 1_000_000_000;
+
+/// Rows of connections may be late by their duration. Earlier rows than this count against the present time.
+const LATE_NS: i64 = 86_400 * SECOND_NS;
+
+/// Limit of the number of rows that agree with the present time: after more rows in sequence that lie far before it, time
+/// goes back in any case.
+const AGREEING_MAX: u32 = 1024;
 
 /// Maximum number of files of one time.
 const NUMBERS_MAX: u32 = 1_000_000;
@@ -104,6 +115,29 @@ impl Rotation {
     }
 }
 
+/// When the clock of a live run ends the current file of an output: shared by the clock and the output, so that an idle output
+/// does nothing until then.
+#[derive(Debug)]
+pub struct Turn {
+    /// The time that the clock has shown to the idle output, and the end of the current file, in nanoseconds since 1970.
+    clock: AtomicI64,
+    end: AtomicI64,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self { clock: AtomicI64::new(i64::MIN), end: AtomicI64::new(i64::MAX) }
+    }
+}
+
+impl Turn {
+    /// The time is now at least `now`, in nanoseconds since 1970. Returns whether the current file ends.
+    pub fn pass(&self, now: i64) -> bool {
+        self.clock.store(now, Ordering::Relaxed);
+        now >= self.end.load(Ordering::Relaxed)
+    }
+}
+
 /// The state of an output that is divided into files.
 pub struct Rotating {
     terms: Rotation,
@@ -111,10 +145,14 @@ pub struct Rotating {
     output: PathBuf,
     /// The latest time so far.
     now: Option<i64>,
+    /// Rows that agree with this time, at most [`AGREEING_MAX`], and the last rows in sequence that lie far before it.
+    agreeing: u32,
+    far_before: u32,
     /// The time of the previous row.
     previous: i64,
     /// Size of the current file.
     written: Written,
+    turn: Arc<Turn>,
     /// The times of the current file: its name, and when it ends.
     begin: i64,
     end: i64,
@@ -122,11 +160,12 @@ pub struct Rotating {
 
 impl Rotating {
     /// The state before the first file of `output`.
-    pub fn new(terms: Rotation, output: PathBuf) -> Self {
+    pub fn new(terms: Rotation, output: PathBuf, turn: Arc<Turn>) -> Self {
         let (written, now) = (Written::default(), None);
         // Files are created beside the file that a link leads to.
         let output = fs::canonicalize(&output).unwrap_or(output);
-        Self { terms, output, now, previous: i64::MIN, written, begin: 0, end: i64::MAX }
+        let (agreeing, far_before, previous) = (0, 0, i64::MIN);
+        Self { terms, output, now, agreeing, far_before, previous, written, turn, begin: 0, end: i64::MAX }
     }
 
     /// The time of a row.
@@ -139,14 +178,37 @@ impl Rotating {
 
     /// Time passes until the next row. Returns whether the current file ends before that row.
     pub fn is_over_before(&mut self, time: Option<Timestamp>) -> bool {
-        if let Some(Timestamp(time)) = time {
-            let next_end = self.end.saturating_add(self.terms.period_ns.unwrap_or(0));
-            if time < next_end || self.previous >= self.end {
-                self.now = Some(self.now.map_or(time, |now| now.max(time)));
-            }
-            self.previous = time;
+        let goes_back = time.is_some_and(|Timestamp(time)| self.pass(time));
+        let is_due = self.now.is_some_and(|now| now >= self.end);
+        goes_back || is_due || self.written.bytes() >= self.terms.bytes_max
+    }
+
+    /// A row has this time. Returns whether the time goes back, far before the current file.
+    fn pass(&mut self, time: i64) -> bool {
+        let period = self.terms.period_ns.unwrap_or(0);
+        let skips = time >= self.end.saturating_add(period);
+        let is_taken = !skips || self.previous >= self.end;
+        self.previous = time;
+        if !is_taken {
+            return false;
         }
-        self.now.is_some_and(|now| now >= self.end) || self.written.bytes() >= self.terms.bytes_max
+        let Some(now) = self.now else {
+            (self.now, self.agreeing) = (Some(time), 1);
+            return false;
+        };
+        if period > 0 && time < now.saturating_sub(period.max(LATE_NS)) {
+            self.far_before += 1;
+            let goes_back = self.far_before > self.agreeing;
+            if goes_back {
+                (self.now, self.agreeing, self.far_before) = (Some(time), self.far_before, 0);
+            }
+            return goes_back;
+        }
+        self.now = Some(now.max(time));
+        // Two rows have said that a period was skipped.
+        self.agreeing = if skips { 2 } else { (self.agreeing + 1).min(AGREEING_MAX) };
+        self.far_before = 0;
+        false
     }
 
     /// Whether the period of the current file is over at this time, as the clock of a live run says. Rows that come later
@@ -161,6 +223,8 @@ impl Rotating {
 
     /// Begins another file; returns the counter of its bytes.
     pub fn begin(&mut self) -> Written {
+        // While no file was open, only the clock has passed.
+        self.is_over_at(self.turn.clock.load(Ordering::Relaxed));
         let now = self.now.unwrap_or(0);
         (self.begin, self.end) = match self.terms.period_ns {
             Some(period) => {
@@ -169,8 +233,14 @@ impl Rotating {
             }
             None => (now, i64::MAX),
         };
+        self.turn.end.store(self.end, Ordering::Relaxed);
         self.written = Written::default();
         self.written.clone()
+    }
+
+    /// No file is open until the next row.
+    pub fn rest(&self) {
+        self.turn.end.store(i64::MAX, Ordering::Relaxed);
     }
 
     /// Gives a complete file its name, and deletes the oldest files if there are too many. Returns the errors of these.
@@ -297,7 +367,7 @@ mod tests {
     #[test]
     fn files_end_with_their_period_and_a_single_wrong_time_has_no_effect() {
         let terms = stated("10s").unwrap_or_default().expect("a rotation");
-        let mut rotating = Rotating::new(terms, "flows.json".into());
+        let mut rotating = Rotating::new(terms, "flows.json".into(), Arc::default());
         let mut files = vec![];
         let mut row = |seconds: i64| {
             let time = Some(Timestamp(seconds * SECOND_NS));
@@ -311,6 +381,67 @@ mod tests {
         assert_eq!([103, 109, 110, 101, 111].map(&mut row), [1, 1, 2, 2, 2]);
         assert_eq!([9_000, 112, 120, 9_000, 9_001, 8_000].map(&mut row), [2, 2, 3, 3, 4, 4]);
         assert_eq!(files, [100, 110, 120, 9_000]);
+    }
+
+    #[test]
+    fn a_first_row_with_a_wrong_time_does_not_end_the_division() {
+        let year = 365 * 86_400;
+        for (wrong, files) in
+            [(136 * year, [136 * year, 50 * year, 50 * year + 3_600]), (0, [0, 50 * year, 50 * year + 3_600])]
+        {
+            let terms = stated("1h").unwrap_or_default().expect("a rotation");
+            let mut rotating = Rotating::new(terms, "flows.json".into(), Arc::default());
+            let mut begun = vec![];
+            let right = [50 * year, 50 * year + 1, 50 * year + 2, 50 * year + 3_600, 50 * year + 3_601];
+            for seconds in [wrong].into_iter().chain(right) {
+                let is_over = rotating.is_over_before(Some(Timestamp(seconds * SECOND_NS)));
+                if begun.is_empty() | is_over {
+                    rotating.begin();
+                    begun.push(rotating.begin / SECOND_NS);
+                }
+            }
+            assert_eq!(begun, files, "{wrong}");
+        }
+    }
+
+    /// Rows of long connections come late, also many of them: the file stays. But no time lasts for ever.
+    #[test]
+    fn many_late_rows_stay_in_the_current_file_up_to_a_bound() {
+        let terms = stated("1h").unwrap_or_default().expect("a rotation");
+        let mut rotating = Rotating::new(terms, "flows.json".into(), Arc::default());
+        let day = 86_400;
+        let mut is_over = |seconds: i64| {
+            let is_over = rotating.is_over_before(Some(Timestamp(seconds * SECOND_NS)));
+            if is_over || rotating.end == i64::MAX {
+                rotating.begin();
+            }
+            is_over
+        };
+        assert!(!(0..2_000).any(|second| is_over(100 * day + second)));
+        assert!(!(0..i64::from(AGREEING_MAX)).any(|second| is_over(90 * day + second)), "late rows");
+        assert!(!is_over(100 * day + 2_001));
+        let far = (0..10_000).position(|second| is_over(90 * day + second % 1_000));
+        assert_eq!(far, Some(AGREEING_MAX as usize));
+    }
+
+    #[test]
+    fn an_idle_output_sleeps_until_its_file_ends() {
+        let terms = stated("10s").unwrap_or_default().expect("a rotation");
+        let turn = Arc::<Turn>::default();
+        let mut rotating = Rotating::new(terms, "flows.json".into(), Arc::clone(&turn));
+        let pass = |second: i64| turn.pass(second * SECOND_NS);
+        assert!(!pass(100), "no file is open");
+        assert!(!rotating.is_over_before(Some(Timestamp(101 * SECOND_NS))));
+        rotating.begin();
+        assert_eq!([102, 109, 110].map(pass), [false, false, true]);
+        assert!(rotating.is_over_at(110 * SECOND_NS));
+        rotating.rest();
+        assert!(!pass(111) && !pass(135), "no file is open");
+        // A row that comes late goes to the file of the time at which it comes.
+        rotating.is_over_before(Some(Timestamp(112 * SECOND_NS)));
+        rotating.begin();
+        assert_eq!(rotating.begin, 130 * SECOND_NS);
+        assert_eq!([139, 140].map(pass), [false, true]);
     }
 
     #[test]

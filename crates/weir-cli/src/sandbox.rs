@@ -3,7 +3,8 @@
 //! * Another user (`--user`), and no capabilities but those that replace filters in the kernel when questions change. Sockets and
 //!   rings stay open, and nothing is opened again.
 //! * `no_new_privs`: programs with more rights are of no use.
-//! * seccomp: calls of the system that Weir never makes fail, such as `execve`, `ptrace` and `mount`.
+//! * seccomp: calls of the system that Weir never makes fail, such as `execve`, `ptrace` and `mount`, and no process can be
+//!   made, only threads.
 //! * Landlock: files can be created and changed only in the directories of outputs.
 //!
 //! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore called before there
@@ -17,7 +18,10 @@ use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetS
 use nix::unistd::{Group, User};
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
-use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -290,17 +294,67 @@ fn restrict_files(writable: &[PathBuf]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Calls of the system that are refused: always, or if one of the rules holds.
+type Calls = BTreeMap<i64, Vec<SeccompRule>>;
+
 /// Refuses calls of the system, with the error EPERM; also `bpf`, unless filters in the kernel need this call.
 fn refuse_calls(has_filters: bool) -> Result<(), Box<dyn Error>> {
-    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let filters = (!has_filters).then_some(&libc::SYS_bpf);
-    let refused: BTreeMap<_, _> = REFUSED.iter().chain(filters).map(|&call| (call, vec![])).collect();
-    let filter = SeccompFilter::new(
-        refused,
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
-        arch,
-    )?;
-    let program: seccompiler::BpfProgram = filter.try_into()?;
-    Ok(seccompiler::apply_filter_all_threads(&program)?)
+    let mut refused = processes()?;
+    refused.extend(REFUSED.iter().chain(filters).map(|&call| (call, vec![])));
+    for program in [program(refused, libc::EPERM)?, without_clone3()?] {
+        seccompiler::apply_filter_all_threads(&program)?;
+    }
+    Ok(())
+}
+
+/// The calls that make processes: `clone`, unless for a thread.
+fn processes() -> Result<Calls, Box<dyn Error>> {
+    let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
+    let is_process = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(thread), 0)?;
+    let mut calls = Calls::from([(libc::SYS_clone, vec![SeccompRule::new(vec![is_process])?])]);
+    // Other processors have only `clone`.
+    #[cfg(target_arch = "x86_64")]
+    calls.extend([(libc::SYS_fork, vec![]), (libc::SYS_vfork, vec![])]);
+    Ok(calls)
+}
+
+/// Answers as if the kernel had no `clone3`, whose flags are in memory, where a filter cannot read them. The C library then
+/// makes threads with `clone`.
+fn without_clone3() -> Result<BpfProgram, Box<dyn Error>> {
+    program(Calls::from([(libc::SYS_clone3, vec![])]), libc::ENOSYS)
+}
+
+/// A program that answers these calls with an error.
+fn program(calls: Calls, error: libc::c_int) -> Result<BpfProgram, Box<dyn Error>> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let refuse = SeccompAction::Errno(error.unsigned_abs());
+    Ok(SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch)?.try_into()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+    use std::process::Command;
+
+    /// The filters hold for one thread, which is not that of other tests, and for those that it starts.
+    #[test]
+    fn threads_can_be_made_and_processes_cannot() {
+        let run = || Command::new("true").status();
+        assert!(run().is_ok_and(|status| status.success()), "the program `true` runs");
+        let restricted = std::thread::spawn(move || {
+            thread::set_no_new_privs(true).expect("every thread may");
+            let programs = [program(processes().expect("rules"), libc::EPERM), without_clone3()];
+            for program in programs {
+                seccompiler::apply_filter(&program.expect("a program")).expect("the kernel has seccomp");
+            }
+            let inner = std::thread::spawn(move || run().map_err(|error| error.kind()));
+            let from_inner = inner.join().expect("a thread is no process");
+            (from_inner, run().map_err(|error| error.kind()))
+        });
+        let refused = Err(ErrorKind::PermissionDenied);
+        assert_eq!(restricted.join().expect("it ends"), (refused, refused));
+        assert!(run().is_ok_and(|status| status.success()), "other threads are free");
+    }
 }

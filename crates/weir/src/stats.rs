@@ -138,6 +138,11 @@ impl<K: Hash + Eq + Ord + Clone, C: Default + Copy> Tally<K, C> {
         self.counts.is_empty()
     }
 
+    /// The subjects and their counts, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &C)> {
+        self.counts.iter()
+    }
+
     /// The subjects with the largest counts.
     pub fn top<S: Ord>(&self, count: usize, size: impl Fn(&C) -> S) -> Vec<(K, C)> {
         let mut all: Vec<(&K, &C)> = self.counts.iter().collect();

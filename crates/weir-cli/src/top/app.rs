@@ -181,19 +181,21 @@ impl<R: Run> App<R> {
         let place = self.place();
         let page = (&self.selections[place], height);
         let sort = self.sorts[place];
-        self.sheet = Some(match &self.paused {
+        let page = match &self.paused {
             Some(paused) => {
                 let (traffic, glance) = &**paused;
                 self.glance = *glance;
-                self.pane.sheet(traffic, glance, sort, page)
+                self.pane.page(traffic, glance, sort, page)
             }
             None => {
                 let traffic = lock(&self.traffic);
                 (self.is_over, self.unlisted) = (traffic.is_over, traffic.unlisted);
                 self.glance = live;
-                self.pane.sheet(&traffic, &live, sort, page)
+                self.pane.page(&traffic, &live, sort, page)
             }
-        });
+        };
+        // The traffic is not locked any more: the run needs it.
+        self.sheet = Some(page());
         // A row of another page has a name once the page is there. Without a choice, the first row is selected.
         let selection = &mut self.selections[place];
         if selection.id.is_none() && selection.position > 0 {

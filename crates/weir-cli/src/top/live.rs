@@ -32,6 +32,14 @@ pub fn subscribe(
     Ok(engine.subscribe_questions(questions, receiver)?)
 }
 
+/// A request to read the files again.
+pub struct Again {
+    /// The filter of the traffic that is shown.
+    pub filter: String,
+    /// Takes the answer: what is wrong, if the files cannot be read with this filter.
+    pub answer: Sender<Result<(), String>>,
+}
+
 /// A running capture.
 pub struct Live {
     control: Control,
@@ -40,19 +48,19 @@ pub struct Live {
     /// The questions whose answers are shown.
     shown: Arc<Mutex<Subscription>>,
     traffic: Arc<Mutex<Traffic>>,
-    /// Takes the filter with which files are read again.
-    again: Sender<String>,
+    /// Takes requests to read the files again.
+    again: Sender<Again>,
 }
 
 impl Live {
-    /// The run with this control and these questions; `shown` are the questions about `traffic`. Also returns the receiver of filters: after the end
-    /// of the files, the main thread reads them again with such a filter.
+    /// The run with this control and these questions; `shown` are the questions about `traffic`. Also returns the receiver of requests: after
+    /// the end of the files, the main thread reads them again.
     pub fn new(
         control: Control,
         set: Arc<QuestionSet>,
         shown: Subscription,
         traffic: Arc<Mutex<Traffic>>,
-    ) -> (Self, Receiving<String>) {
+    ) -> (Self, Receiving<Again>) {
         let (again, receiver) = channel();
         let changes = QuestionChanges::new(control.clone(), Arc::clone(&set));
         let shown = Arc::new(Mutex::new(shown));
@@ -83,16 +91,18 @@ impl Run for Live {
         if is_over && !self.is_repeatable() {
             return Err("the capture has ended, and cannot be read again".to_string());
         }
-        lock(&self.traffic).restart();
         if is_over {
-            lock(&self.traffic).is_over = false;
-            return self.again.send(filter.to_string()).map_err(|_| "the run is over".to_string());
+            let (answer, answered) = channel();
+            let request = Again { filter: filter.to_string(), answer };
+            let sent = self.again.send(request).map_err(|_| "the run is over");
+            return sent.and_then(|()| answered.recv().map_err(|_| "the run is over"))?;
         }
+        let previous = lock(&self.traffic).restart();
         let Self { control, set, .. } = &*self;
         let receiver = Receiver::new(&set.compiler, Arc::clone(&self.traffic));
         let before = *lock(&self.shown);
         let asked = control.subscribe_questions(questions(&set.compiler, filter), receiver);
-        *lock(&self.shown) = asked.inspect_err(|_| lock(&self.traffic).return_to_previous())?;
+        *lock(&self.shown) = asked.inspect_err(|_| lock(&self.traffic).return_to(previous))?;
         control.unsubscribe(before)
     }
 

@@ -32,7 +32,7 @@ use crate::subcommand::Subcommand;
 use crate::{input, metrics, sandbox, terminal};
 use app::App;
 use keys::Keys;
-use live::Live;
+use live::{Again, Live};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ struct Rounds<'a> {
     traffic: &'a Arc<Mutex<Traffic>>,
     /// The questions whose answers are shown.
     shown: &'a Mutex<Subscription>,
-    again: Receiver<String>,
+    again: Receiver<Again>,
 }
 
 impl Rounds<'_> {
@@ -137,15 +137,52 @@ impl Rounds<'_> {
         loop {
             let ended = self.runner.run_over(captures, Instant::now(), engine, compiled);
             lock(self.traffic).is_over = true;
-            let Ok(filter) = self.again.recv() else { return Ok(ended) };
             for (_, recording) in lock(&self.set.names).drain() {
                 engine.unsubscribe(recording.subscription);
             }
             engine.unsubscribe(*lock(self.shown));
-            *lock(self.shown) = live::subscribe(engine, &filter, self.traffic)?;
-            *compiled = engine.compile()?;
-            captures = self.runner.open(Hangup::Ends)?;
-            self.leaving.renew(captures.ender());
+            captures = loop {
+                // The screen was left.
+                let Ok(Again { filter, answer }) = self.again.recv() else { return Ok(ended) };
+                let prepared = self.prepare(&filter, engine, compiled);
+                let (captures, said) =
+                    prepared.map_or_else(|wrong| (None, Err(wrong)), |one| (Some(one), Ok(())));
+                // The screen waits for the answer, or was left.
+                let _ = answer.send(said.map_err(|wrong| wrong.to_string()));
+                if let Some(captures) = captures {
+                    break captures;
+                }
+            };
+        }
+    }
+
+    /// Prepares another run over the files, with another filter. If that fails, the traffic stays as it is.
+    fn prepare(
+        &self,
+        filter: &str,
+        engine: &mut Engine<'_>,
+        compiled: &mut Compiled,
+    ) -> Result<Captures, Failure> {
+        let previous = lock(self.traffic).restart();
+        let prepared = live::subscribe(engine, filter, self.traffic).and_then(|shown| {
+            let made = engine.compile().map_err(Failure::from);
+            let made = made.and_then(|made| Ok((made, self.runner.open(Hangup::Ends)?)));
+            made.map(|made| (shown, made)).inspect_err(|_| {
+                // The engine knows the subscription.
+                engine.unsubscribe(shown);
+            })
+        });
+        match prepared {
+            Ok((shown, (made, captures))) => {
+                (*lock(self.shown), *compiled) = (shown, made);
+                lock(self.traffic).is_over = false;
+                self.leaving.renew(captures.ender());
+                Ok(captures)
+            }
+            Err(wrong) => {
+                lock(self.traffic).return_to(previous);
+                Err(wrong)
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The tables of `weir top`: their columns, and the values of their rows.
 
-use super::sheet::{Cell, Column, Selection, Sheet, Sort};
+use super::sheet::{Cell, Column, Key, Page, Selection, Sheet, Sort};
 use super::traffic::{Known, Sum, Traffic};
 use std::net::{IpAddr, SocketAddr};
 use weir::packet::DropReason;
@@ -74,65 +74,113 @@ impl Pane {
         }
     }
 
-    /// The part of the table that fits into so many lines.
-    pub fn sheet(
+    /// The part of the table that fits into so many lines. The function that is returned formats copies of its rows, so the
+    /// traffic is not needed for that.
+    pub fn page<'t>(
         self,
-        traffic: &Traffic,
+        traffic: &'t Traffic,
         glance: &Glance,
         sort: Sort,
-        (selection, height): (&Selection, usize),
-    ) -> Sheet {
-        let (view, page) = ((self.columns().len(), sort), (selection, height));
+        page: (&Selection, usize),
+    ) -> Box<dyn FnOnce() -> Sheet> {
+        let columns = self.columns().len();
         match self {
             Self::Connections => {
-                let of = |known: &&Known, column| connection(known, traffic.now, column);
-                Sheet::of(
-                    traffic.connections.values().collect(),
-                    view,
-                    of,
-                    |known| known.record.uid.as_str().into(),
+                let now = traffic.now;
+                let shown = Page::of(
+                    traffic.connections.values(),
+                    sort,
+                    |known| connection_key(known, now, sort.column),
+                    |known| Key::Text(&known.record.uid),
+                    |known, wanted| known.record.uid == wanted,
                     page,
-                )
+                );
+                let shown = shown.map(Known::clone);
+                let cell = move |known: &Known, column| connection(known, now, column);
+                Box::new(move || shown.sheet(columns, cell, |known| known.record.uid.clone()))
             }
             Self::Hosts => {
-                let all = traffic.hosts.top(usize::MAX, |sum: &Sum| sum.bytes);
-                let mut all: Vec<_> = all.into_iter().map(|(host, sum)| (host.to_string(), sum)).collect();
-                all.extend(beyond(traffic.hosts.beyond));
-                Sheet::of(all, view, sum, |(host, _)| host.as_str().into(), page)
+                let host = |one: &(Option<IpAddr>, Sum)| Key::End(one.0, 0);
+                let all = traffic.hosts.iter().map(|(host, sum)| (Some(*host), *sum));
+                let all = all.chain(beyond(traffic.hosts.beyond).map(|sum| (None, sum)));
+                let wanted = page.0.id.as_ref().and_then(|id| id.parse().ok());
+                let key =
+                    |one: &(Option<IpAddr>, Sum)| sum_key(&one.1, sort.column).unwrap_or_else(|| host(one));
+                let shown = Page::of(all, sort, key, host, |one, _| one.0 == wanted, page);
+                let name =
+                    |host: Option<IpAddr>| host.map_or_else(|| BEYOND.to_string(), |host| host.to_string());
+                let shown = shown.map(|(host, sum)| (name(host), sum));
+                Box::new(move || shown.sheet(columns, sum, |(host, _)| host.clone()))
             }
             Self::Names => {
-                let mut all = traffic.names.top(usize::MAX, |sum: &Sum| sum.count);
-                let (beyond, more) =
-                    (beyond(traffic.names.beyond), |(name, sum)| ((String::new(), name), sum));
-                all.extend(beyond.map(more));
-                let of = |((protocol, name), sum): &((String, String), Sum), column| match column {
+                let all = traffic.names.iter().map(|((protocol, name), sum)| (&**protocol, &**name, *sum));
+                let all = all.chain(beyond(traffic.names.beyond).map(|sum| ("", BEYOND, sum)));
+                let key = |one: &(&'t str, &'t str, Sum)| match sort.column {
+                    0 => Key::Number(one.2.count as f64),
+                    1 => Key::Text(one.0),
+                    _ => Key::Text(one.1),
+                };
+                let rank = |one: &(&'t str, &'t str, Sum)| Key::Texts(one.0, one.1);
+                let is_wanted =
+                    |one: &(&str, &str, Sum), wanted: &str| wanted.split_once(' ') == Some((one.0, one.1));
+                let shown = Page::of(all, sort, key, rank, is_wanted, page);
+                let shown = shown.map(|(protocol, name, sum)| (protocol.to_string(), name.to_string(), sum));
+                let cell = |(protocol, name, sum): &(String, String, Sum), column| match column {
                     0 => Cell::Number(sum.count),
                     1 => Cell::Text(protocol.clone()),
                     _ => Cell::Text(name.clone()),
                 };
-                Sheet::of(all, view, of, |((protocol, name), _)| format!("{protocol} {name}").into(), page)
+                Box::new(move || {
+                    shown.sheet(columns, cell, |(protocol, name, _)| format!("{protocol} {name}"))
+                })
             }
             Self::Protocols => {
-                let mut all = traffic.protocols.top(usize::MAX, |sum: &Sum| sum.bytes);
-                all.retain(|(_, sum)| *sum != Sum::default());
-                all.extend(beyond(traffic.protocols.beyond));
-                Sheet::of(all, view, sum, |(protocol, _)| protocol.as_str().into(), page)
+                let all = traffic.protocols.iter().map(|(protocol, sum)| (&**protocol, *sum));
+                let all = all.filter(|(_, sum)| *sum != Sum::default());
+                let all = all.chain(beyond(traffic.protocols.beyond).map(|sum| (BEYOND, sum)));
+                let key = |one: &(&'t str, Sum)| sum_key(&one.1, sort.column).unwrap_or(Key::Text(one.0));
+                let rank = |one: &(&'t str, Sum)| Key::Text(one.0);
+                let shown = Page::of(all, sort, key, rank, |one, wanted| one.0 == wanted, page);
+                let shown = shown.map(|(protocol, sum)| (protocol.to_string(), sum));
+                Box::new(move || shown.sheet(columns, sum, |(protocol, _)| protocol.clone()))
             }
             Self::Drops => {
-                let of = |&(reason, packets, meaning): &(&str, u64, &str), column| match column {
+                let key = |one: &(&'static str, u64, &'static str)| match sort.column {
+                    0 => Key::Number(one.1 as f64),
+                    1 => Key::Text(one.0),
+                    _ => Key::Text(one.2),
+                };
+                let rank = |one: &(&'static str, u64, &'static str)| Key::Text(one.0);
+                let all = drops(glance).into_iter();
+                let shown = Page::of(all, sort, key, rank, |one, wanted| one.0 == wanted, page);
+                let cell = |&(reason, packets, meaning): &(&str, u64, &str), column| match column {
                     0 => Cell::Number(packets),
                     1 => Cell::Text(reason.to_string()),
                     _ => Cell::Text(meaning.to_string()),
                 };
-                Sheet::of(drops(glance), view, of, |(reason, ..)| (*reason).into(), page)
+                Box::new(move || shown.sheet(columns, cell, |(reason, ..)| reason.to_string()))
             }
         }
     }
 }
 
-/// The row of what is beyond the bound of a table, if there is anything.
-fn beyond(sum: Sum) -> Option<(String, Sum)> {
-    (sum != Sum::default()).then(|| ("(beyond the bound)".to_string(), sum))
+/// The name of the row of what is beyond the bound of a table.
+const BEYOND: &str = "(beyond the bound)";
+
+/// What is beyond the bound of a table, if there is anything.
+fn beyond(sum: Sum) -> Option<Sum> {
+    (sum != Sum::default()).then_some(sum)
+}
+
+/// What a row is sorted by; `None` for the last column, its name.
+fn sum_key<'a>(sum: &Sum, column: usize) -> Option<Key<'a>> {
+    let number = match column {
+        0 => sum.bytes,
+        1 => sum.packets,
+        2 => sum.count,
+        _ => return None,
+    };
+    Some(Key::Number(number as f64))
 }
 
 fn sum((name, sum): &(String, Sum), column: usize) -> Cell {
@@ -141,6 +189,24 @@ fn sum((name, sum): &(String, Sum), column: usize) -> Cell {
         1 => Cell::Number(sum.packets),
         2 => Cell::Number(sum.count),
         _ => Cell::Text(name.clone()),
+    }
+}
+
+/// What a connection is sorted by: ends by address and port, other columns by their values.
+fn connection_key(known: &Known, now: i64, column: usize) -> Key<'_> {
+    let record = &known.record;
+    let address = |address| Some(address).filter(|_| record.hosts == Hosts::Addresses);
+    match column {
+        0 => Key::Number(known.bytes() as f64),
+        1 => Key::Number(known.rate(now)),
+        2 => Key::End(address(record.orig_h), record.orig_p),
+        3 => Key::End(address(record.resp_h), record.resp_p),
+        4 => Key::Text(record.service.as_deref().unwrap_or("-")),
+        5 => Key::Text(record.conn_state),
+        6 => Key::Text(&record.proto),
+        7 => Key::Number(known.packets() as f64),
+        8 => Key::Number(record.duration_ns.unwrap_or(0) as f64),
+        _ => Key::Text(&record.uid),
     }
 }
 

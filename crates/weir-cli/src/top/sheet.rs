@@ -1,7 +1,8 @@
-//! A sorted table of which a part is shown. Values are turned into text only where they are shown.
+//! A sorted table of which a part is shown. The page is found by keys, which need no memory of their own; values are turned
+//! into text only where they are shown, from copies of the rows of the page.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::net::IpAddr;
 use std::ops::Range;
 
 /// A column.
@@ -50,19 +51,35 @@ impl Cell {
             Self::Seconds(seconds) => format!("{seconds:.1}"),
         }
     }
+}
 
-    fn number(&self) -> f64 {
-        match self {
-            Self::Text(_) => 0.0,
-            Self::Number(number) | Self::Bytes(number) => *number as f64,
-            Self::BitsPerSecond(number) | Self::Seconds(number) => *number,
+/// What rows are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Key<'a> {
+    Number(f64),
+    Text(&'a str),
+    /// Two texts, one after the other.
+    Texts(&'a str, &'a str),
+    /// An address, and a port or number.
+    End(Option<IpAddr>, u32),
+}
+
+impl Key<'_> {
+    /// Compares keys of one column.
+    fn order(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Number(one), Self::Number(other)) => one.total_cmp(other),
+            (Self::Text(one), Self::Text(other)) => one.cmp(other),
+            (Self::Texts(..), Self::Texts(..)) => self.texts().cmp(&other.texts()),
+            (Self::End(one, port), Self::End(other, other_port)) => (one, port).cmp(&(other, other_port)),
+            _ => Ordering::Equal,
         }
     }
 
-    fn order(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Text(one), Self::Text(other)) => one.cmp(other),
-            _ => self.number().total_cmp(&other.number()),
+    fn texts(&self) -> [&str; 2] {
+        match self {
+            Self::Texts(one, other) => [one, other],
+            _ => [""; 2],
         }
     }
 }
@@ -101,33 +118,68 @@ pub struct Selection {
     pub position: usize,
 }
 
-impl Sheet {
-    /// The part of the items that fits into `height` lines and shows the selected row.
-    pub fn of<T>(
-        items: Vec<T>,
-        (columns, sort): (usize, Sort),
-        cell: impl Fn(&T, usize) -> Cell,
-        id: impl Fn(&T) -> Cow<'_, str>,
+/// The rows of a page, whose values are not formatted yet.
+#[derive(Debug)]
+pub struct Page<T> {
+    rows: Vec<T>,
+    first: usize,
+    selected: usize,
+    total: usize,
+}
+
+impl<T> Page<T> {
+    /// The items that fit into `height` lines, with the selected row. `key`: what an item is sorted by; then by `rank`, which
+    /// is different for each. `is_wanted`: whether an item has this identifier. Costs time in proportion to the number of items:
+    /// only those of the page are sorted.
+    pub fn of<'a>(
+        items: impl Iterator<Item = T>,
+        sort: Sort,
+        key: impl Fn(&T) -> Key<'a>,
+        rank: impl Fn(&T) -> Key<'a>,
+        is_wanted: impl Fn(&T, &str) -> bool,
         (selection, height): (&Selection, usize),
     ) -> Self {
-        let mut keyed: Vec<(Cell, T)> =
-            items.into_iter().map(|item| (cell(&item, sort.column), item)).collect();
-        keyed.sort_unstable_by(|(one, of_one), (other, of_other)| {
-            let order = if sort.is_descending { other.order(one) } else { one.order(other) };
-            order.then_with(|| id(of_one).cmp(&id(of_other)))
-        });
-        let place =
-            selection.id.as_ref().and_then(|wanted| keyed.iter().position(|(_, item)| id(item) == *wanted));
-        let last = keyed.len().saturating_sub(1);
-        let selected = place.unwrap_or(selection.position).min(last);
-        let shown = window(selected, keyed.len(), height);
-        let rows = keyed[shown.clone()]
-            .iter()
-            .map(|(_, item)| (id(item).into_owned(), (0..columns).map(|column| cell(item, column)).collect()))
-            .collect();
-        Self { rows, first: shown.start, selected, total: keyed.len() }
+        let mut keyed: Vec<(Key<'a>, Key<'a>, T)> =
+            items.map(|item| (key(&item), rank(&item), item)).collect();
+        let order = |one: &(Key<'a>, Key<'a>, T), other: &(Key<'a>, Key<'a>, T)| {
+            let order = if sort.is_descending { other.0.order(&one.0) } else { one.0.order(&other.0) };
+            order.then_with(|| one.1.order(&other.1))
+        };
+        let wanted = selection.id.as_ref();
+        let known = wanted.and_then(|wanted| keyed.iter().find(|(_, _, item)| is_wanted(item, wanted)));
+        let place = known.map(|known| keyed.iter().filter(|one| order(one, known).is_lt()).count());
+        let total = keyed.len();
+        let selected = place.unwrap_or(selection.position).min(total.saturating_sub(1));
+        let Range { start, end } = window(selected, total, height);
+        if end < total {
+            keyed.select_nth_unstable_by(end, order);
+            keyed.truncate(end);
+        }
+        if start > 0 && start < end {
+            keyed.select_nth_unstable_by(start, order);
+        }
+        let mut shown = keyed.split_off(start.min(keyed.len()));
+        shown.sort_unstable_by(order);
+        let rows = shown.into_iter().map(|(_, _, item)| item).collect();
+        Self { rows, first: start, selected, total }
     }
 
+    /// The same page with copies of its rows, which outlive the table.
+    pub fn map<O>(self, copy: impl Fn(T) -> O) -> Page<O> {
+        let Self { rows, first, selected, total } = self;
+        Page { rows: rows.into_iter().map(copy).collect(), first, selected, total }
+    }
+
+    /// Formats the values of so many columns.
+    pub fn sheet(self, columns: usize, cell: impl Fn(&T, usize) -> Cell, id: impl Fn(&T) -> String) -> Sheet {
+        let Self { rows, first, selected, total } = self;
+        let values = |item: &T| (0..columns).map(|column| cell(item, column)).collect();
+        let rows = rows.iter().map(|item| (id(item), values(item))).collect();
+        Sheet { rows, first, selected, total }
+    }
+}
+
+impl Sheet {
     /// The identifier of the selected row.
     pub fn selected_id(&self) -> Option<&str> {
         self.rows.get(self.selected - self.first).map(|(id, _)| id.as_str())
@@ -150,7 +202,10 @@ mod tests {
             _ => Cell::Number(*item),
         };
         let sort = Sort { column: 1, is_descending: true };
-        Sheet::of((0..10).collect(), (2, sort), cell, |item| item.to_string().into(), (selection, 4))
+        let key = |item: &u64| Key::Number(*item as f64);
+        let is_wanted = |item: &u64, wanted: &str| item.to_string() == wanted;
+        let page = Page::of((0..10).map(|n| n * 7 % 10), sort, key, key, is_wanted, (selection, 4));
+        page.sheet(2, cell, u64::to_string)
     }
 
     #[test]
@@ -163,6 +218,24 @@ mod tests {
         assert_eq!(last.selected_id(), Some("1"));
         let gone = sheet(&Selection { id: Some("x".into()), position: 99 });
         assert_eq!(gone.selected_id(), Some("0"));
+        let middle = sheet(&Selection { id: Some("4".into()), position: 0 });
+        let ids: Vec<&str> = middle.rows.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!((middle.first, middle.selected_id(), ids), (4, Some("4"), vec!["5", "4", "3", "2"]));
+    }
+
+    #[test]
+    fn rows_with_equal_keys_keep_their_places() {
+        let names = ["e", "b", "d", "a", "c"];
+        let sort = Sort { column: 0, is_descending: true };
+        let page = |selection: &Selection| {
+            let key = |_: &&str| Key::Number(1.0);
+            let rank = |name: &&'static str| Key::Text(name);
+            let page = Page::of(names.into_iter(), sort, key, rank, |name, id| *name == id, (selection, 2));
+            page.rows
+        };
+        assert_eq!(page(&Selection::default()), ["a", "b"]);
+        assert_eq!(page(&Selection { id: Some("d".into()), position: 0 }), ["c", "d"]);
+        assert_eq!(page(&Selection { id: None, position: 9 }), ["e"]);
     }
 
     #[test]

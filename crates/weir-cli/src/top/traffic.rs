@@ -114,14 +114,16 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// Forgets everything, since the filter is another one from now on.
-    pub fn restart(&mut self) {
-        *self = Self { filter_number: self.filter_number + 1, is_over: self.is_over, ..Self::default() };
+    /// Begins anew, since the filter is another one from now on. Returns the traffic of the previous filter.
+    pub fn restart(&mut self) -> Self {
+        let next = Self { filter_number: self.filter_number + 1, is_over: self.is_over, ..Self::default() };
+        std::mem::replace(self, next)
     }
 
-    /// The questions about the other filter were refused: the answers to the previous ones count again.
-    pub fn return_to_previous(&mut self) {
-        self.filter_number -= 1;
+    /// The questions about the other filter were refused: the answers to the previous ones count again. Those that came in
+    /// the meantime are lost to the screen.
+    pub fn return_to(&mut self, previous: Self) {
+        *self = Self { is_over: self.is_over, ..previous };
     }
 
     /// Takes a report of a connection: what was not reported before is counted.

@@ -46,6 +46,27 @@ fn the_screen_of_a_file_stays_until_q() {
     assert!(screen.written().contains(LEAVE));
 }
 
+/// Some mistakes are found only when the questions are compiled. The screen shows them, and stays as it is.
+#[test]
+fn a_filter_that_cannot_be_compiled_does_not_end_the_screen() {
+    let folder = directory("top-large");
+    let mut screen = Screen::start(&format!("top {}", capture("sessions.pcap")), &folder);
+    screen.wait_for("the end of the file", |text| text.contains("END") && text.contains("ssl"));
+    let either = |field: &str| (0..16).map(|n| format!("{field} > {n}")).collect::<Vec<_>>().join(" or ");
+    // 4096 alternatives.
+    let [ports, times, lengths] = ["tcp.srcport", "ip.ttl", "ip.len"].map(either);
+    screen.type_text(&format!("/({ports}) and ({times}) and ({lengths})\r"));
+    screen.wait_for("the mistake, and the traffic so far", |text| {
+        text.contains("more than 4096 predicates") && text.contains("END") && text.contains("ssl")
+    });
+    screen.type_text("\x15tcp.port == 22\r");
+    screen.wait_for("the file, read again", |text| {
+        text.contains("END") && text.contains("ssh") && !text.contains("ssl")
+    });
+    screen.type_text("q");
+    assert_eq!(screen.wait().code(), Some(0), "{}", screen.text());
+}
+
 #[test]
 fn a_signal_restores_the_terminal() {
     let folder = directory("top-signal");
