@@ -5,7 +5,7 @@ use crate::placement::{Pair, Placement};
 use crate::places::Places;
 use crate::ring::Ring;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant};
 use weir_packet::SourceStats;
 
@@ -18,8 +18,8 @@ const SLACK: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Balance {
     placement: Placement,
-    /// The rings of each worker.
-    rings: Vec<Vec<Arc<Ring>>>,
+    /// The rings of each worker; those of interfaces that were removed are gone.
+    rings: Vec<Vec<Weak<Ring>>>,
     /// The time for which a pair without packets is known, at least; `None`: for the whole capture.
     period: Option<Duration>,
     state: Mutex<State>,
@@ -38,7 +38,7 @@ struct State {
 
 impl Balance {
     /// A balance of workers with these rings. No flow of a pair lives longer than `idle_max` without packets; `None`: some flows do.
-    pub fn new(placement: Placement, rings: Vec<Vec<Arc<Ring>>>, idle_max: Option<Duration>) -> Self {
+    pub fn new(placement: Placement, rings: Vec<Vec<Weak<Ring>>>, idle_max: Option<Duration>) -> Self {
         let now = Instant::now();
         let places = Places::new(placement.workers());
         Self {
@@ -57,7 +57,10 @@ impl Balance {
             return;
         }
         state.looked = now;
-        let fill = |rings: &Vec<Arc<Ring>>| rings.iter().map(|ring| ring.fill_percent()).max().unwrap_or(0);
+        let fill = |rings: &Vec<Weak<Ring>>| {
+            let fills = rings.iter().filter_map(|ring| Some(ring.upgrade()?.fill_percent()));
+            fills.max().unwrap_or(0)
+        };
         let fills: Vec<u32> = self.rings.iter().map(fill).collect();
         for (place, worker) in state.places.look(&fills) {
             self.placement.assign(place, worker);

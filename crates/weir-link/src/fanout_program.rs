@@ -11,8 +11,8 @@
 //! even, and split no connection.
 
 use crate::assembly::{
-    ADD, AND, Assembly, DIFFERENT, EQUAL, HAS, LOOKUP, MULTIPLY, OR, REMAINDER, SHIFT_LEFT, SHIFT_RIGHT,
-    UPDATE, XOR,
+    ADD, AND, Assembly, DIFFERENT, EQUAL, HAS, LOOKUP, Label, MULTIPLY, OR, REMAINDER, SHIFT_LEFT,
+    SHIFT_RIGHT, UPDATE, XOR,
 };
 use crate::fanout;
 use libc::sock_filter;
@@ -142,28 +142,10 @@ fn convert(all: &mut Assembly, program: &[sock_filter]) {
 /// Registers: 6 has the pair's two bits, 7 points to the words with these bits, 8 is the number of the pair, 9 whether the pair
 /// is known.
 fn assign(all: &mut Assembly, workers: i32, shared: i32, moved: i32) {
-    let [unknown, not_moved, is_full, known, is_noted, is_recent] = [(); 6].map(|()| all.label());
+    let [unknown, known, is_recent] = [(); 3].map(|()| all.label());
     all.copy(8, 0);
     all.store(DOUBLE, STACK, KEY, 8);
-    // Two bits, selected by the upper bits of a product.
-    all.copy_word(1, 8);
-    all.compute_word(MULTIPLY, 1, FACTOR);
-    all.copy_word(2, 1);
-    all.compute_word(SHIFT_RIGHT, 1, 26);
-    all.compute_word(SHIFT_RIGHT, 2, 20);
-    all.compute_word(AND, 2, 63);
-    all.set(6, 1);
-    all.compute_with(SHIFT_LEFT, 6, 1);
-    all.set(3, 1);
-    all.compute_with(SHIFT_LEFT, 3, 2);
-    all.compute_with(OR, 6, 3);
-    // Their words are selected by the bits above those of the place.
-    all.copy(1, 8);
-    all.compute(SHIFT_RIGHT, 1, PLACE_BITS);
-    all.compute(AND, 1, KNOWN_WORDS as i32 - 1);
-    all.compute(SHIFT_LEFT, 1, 4);
-    all.set_address(7, shared, bytes(KNOWN));
-    all.compute_with(ADD, 7, 1);
+    find_bits(all, shared);
     all.set(9, 0);
     // In the half of this period, or in the other one.
     for half in 0..2 {
@@ -203,7 +185,40 @@ fn assign(all: &mut Assembly, workers: i32, shared: i32, moved: i32) {
     all.compute_with(ADD, 3, 1);
     all.load(DOUBLE, 3, 3, 0);
     all.jump_if_register(EQUAL, 3, 2, known);
-    // The pair moves.
+    move_pair(all, shared, moved, known);
+
+    all.place(known);
+    note(all, shared);
+    all.load(DOUBLE, 0, STACK, RESULT);
+    all.exit();
+}
+
+/// Sets register 6 to the bits of the pair, and register 7 to the address of their words.
+fn find_bits(all: &mut Assembly, shared: i32) {
+    // Two bits, selected by the upper bits of a product.
+    all.copy_word(1, 8);
+    all.compute_word(MULTIPLY, 1, FACTOR);
+    all.copy_word(2, 1);
+    all.compute_word(SHIFT_RIGHT, 1, 26);
+    all.compute_word(SHIFT_RIGHT, 2, 20);
+    all.compute_word(AND, 2, 63);
+    all.set(6, 1);
+    all.compute_with(SHIFT_LEFT, 6, 1);
+    all.set(3, 1);
+    all.compute_with(SHIFT_LEFT, 3, 2);
+    all.compute_with(OR, 6, 3);
+    // Their words are selected by the bits above those of the place.
+    all.copy(1, 8);
+    all.compute(SHIFT_RIGHT, 1, PLACE_BITS);
+    all.compute(AND, 1, KNOWN_WORDS as i32 - 1);
+    all.compute(SHIFT_LEFT, 1, 4);
+    all.set_address(7, shared, bytes(KNOWN));
+    all.compute_with(ADD, 7, 1);
+}
+
+/// Moves the pair to the worker in register 3, if the table of moved pairs has room, and jumps; or goes on.
+fn move_pair(all: &mut Assembly, shared: i32, moved: i32, known: Label) {
+    let [not_moved, is_full] = [(); 2].map(|()| all.label());
     all.store(DOUBLE, STACK, ENTRY, 3);
     all.set_address(1, shared, 0);
     all.load(DOUBLE, 2, 1, bytes(PERIOD) as i16);
@@ -230,9 +245,11 @@ fn assign(all: &mut Assembly, workers: i32, shared: i32, moved: i32) {
     all.jump(known);
     all.place(is_full);
     count(all, shared, PAIRS_NOT_MOVED);
+}
 
-    // The pair is known from now on.
-    all.place(known);
+/// Sets the bits of the pair in the half of this period: the pair is known from now on.
+fn note(all: &mut Assembly, shared: i32) {
+    let is_set = all.label();
     all.set_address(1, shared, 0);
     all.load(DOUBLE, 2, 1, bytes(PERIOD) as i16);
     all.compute(AND, 2, 1);
@@ -240,11 +257,9 @@ fn assign(all: &mut Assembly, workers: i32, shared: i32, moved: i32) {
     all.compute_with(ADD, 7, 2);
     all.load(DOUBLE, 1, 7, 0);
     all.compute_with(AND, 1, 6);
-    all.jump_if_register(EQUAL, 1, 6, is_noted);
+    all.jump_if_register(EQUAL, 1, 6, is_set);
     all.compute_atomic(OR, 7, 0, 6);
-    all.place(is_noted);
-    all.load(DOUBLE, 0, STACK, RESULT);
-    all.exit();
+    all.place(is_set);
 }
 
 /// Looks up the pair in the table of moved pairs. Register 0 points to the entry, or is 0.

@@ -17,8 +17,8 @@ use crate::share::{Common, Share, of_interface};
 use crate::system::{interface_index, interface_names};
 use crate::xdp_socket;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use weir_packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
 
@@ -33,7 +33,7 @@ const BUFFER_BYTES_MAX: usize = 4095 << 20;
 pub struct Links {
     shares: Vec<Share>,
     /// The assignment of packets to shares, and the rings of each share; `None`: the assignment never changes.
-    placement: Option<(Placement, Vec<Vec<Arc<Ring>>>)>,
+    placement: Option<(Placement, Vec<Vec<Weak<Ring>>>)>,
     /// Packets may be dropped before they are assigned to a share, so shares do not see all packets of their connections.
     is_mirror: bool,
 }
@@ -74,7 +74,7 @@ impl Links {
                 .inspect_err(|error| options.notes.tell(Note::Fixed(error.to_string())))
                 .ok(),
         };
-        let mut rings: Vec<Vec<Arc<Ring>>> = vec![vec![]; parts];
+        let mut rings: Vec<Vec<Weak<Ring>>> = vec![vec![]; parts];
         for name in names.iter().filter(|name| !name.starts_with(PREFIX)) {
             let fail = |error: &io::Error| of_interface(name, interfaces::remedy(name, error));
             let index = if name == ANY { Ok(0) } else { interface_index(name) };
@@ -106,7 +106,7 @@ impl Links {
             if target.index != 0 {
                 PacketSocket::add_sieve(&mut group, options, &flows).map_err(|error| fail(&error))?;
             }
-            rings.iter_mut().zip(&group).for_each(|(list, socket)| list.push(Arc::clone(socket.ring())));
+            rings.iter_mut().zip(&group).for_each(|(list, socket)| list.push(Arc::downgrade(socket.ring())));
             sockets.iter_mut().zip(group).for_each(|(list, socket)| list.push(Box::new(socket)));
         }
         for socket in sockets.iter_mut().flatten() {

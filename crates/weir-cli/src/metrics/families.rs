@@ -6,7 +6,7 @@ use crate::totals::QuestionTotals;
 use std::borrow::Cow;
 use std::time::Duration;
 use weir::Glance;
-use weir::packet::DropReason;
+use weir::packet::{DropReason, SourceStats};
 
 /// All metrics of a run that has come this far, together and by worker; `begun` is its start, as time since 1970.
 pub fn of(
@@ -105,24 +105,7 @@ fn packets(glance: &Glance) -> Vec<Family> {
         "Bytes of the packets that the kernel counted for connections.",
         source.counted_bytes as f64,
     ));
-    families.push(one(
-        "weir_places_moved",
-        Kind::Counter,
-        "How often the kernel got another worker for new pairs of hosts with some hash, because a worker fell behind.",
-        source.places_moved as f64,
-    ));
-    families.push(one(
-        "weir_pairs_moved",
-        Kind::Counter,
-        "Pairs of hosts assigned to another worker than the one selected by their hash, because that worker fell behind.",
-        source.pairs_moved as f64,
-    ));
-    families.push(one(
-        "weir_pairs_not_moved",
-        Kind::Counter,
-        "Pairs of hosts that stayed on a worker that fell behind, because too many had been moved.",
-        source.pairs_not_moved as f64,
-    ));
+    families.extend(moves(source));
     families.push(labelled(
         "weir_drops",
         Kind::Counter,
@@ -143,6 +126,30 @@ fn packets(glance: &Glance) -> Vec<Family> {
         stopped,
     ));
     families
+}
+
+/// Pairs of hosts that moved away from workers that fall behind.
+fn moves(source: &SourceStats) -> [Family; 3] {
+    [
+        one(
+            "weir_places_moved",
+            Kind::Counter,
+            "How often the kernel got another worker for new pairs of hosts with some hash, because a worker fell behind.",
+            source.places_moved as f64,
+        ),
+        one(
+            "weir_pairs_moved",
+            Kind::Counter,
+            "Pairs of hosts assigned to another worker than the one selected by their hash, because that worker fell behind.",
+            source.pairs_moved as f64,
+        ),
+        one(
+            "weir_pairs_not_moved",
+            Kind::Counter,
+            "Pairs of hosts that stayed on a worker that fell behind, because too many had been moved.",
+            source.pairs_not_moved as f64,
+        ),
+    ]
 }
 
 /// Flows, memory, and everything that the engine counts beside packets.
