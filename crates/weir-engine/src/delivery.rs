@@ -63,7 +63,7 @@ pub(crate) struct Delivery<S> {
 impl<S: Subscriber> Delivery<S> {
     pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
         Self {
-            streams: StreamBudget::new(&plan),
+            streams: StreamBudget::new(plan.overload, plan.losses()),
             outs: outs_of(&plan),
             stages: Stages::new(plan.timed),
             counters: Counters::default(),
@@ -81,7 +81,7 @@ impl<S: Subscriber> Delivery<S> {
     /// Changes to another plan. `map` translates the remainders that sessions are held for.
     pub fn set_plan(&mut self, plan: Arc<Plan>, map: impl Fn(&RemainderSet) -> RemainderSet) {
         self.outs = outs_of(&plan);
-        self.streams.set_plan(&plan);
+        self.streams.set_losses(plan.losses());
         self.matcher = Matcher::new(plan);
         self.sessions.renew(map);
         self.streams.overload.set_held_session_bytes(self.sessions.bytes());

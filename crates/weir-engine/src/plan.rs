@@ -155,6 +155,11 @@ pub struct ForcedProtocol {
 }
 
 impl Plan {
+    /// The losses of each question.
+    pub(crate) fn losses(&self) -> Vec<Arc<QuestionLosses>> {
+        self.questions.iter().map(|question| Arc::clone(&question.losses)).collect()
+    }
+
     /// The protocol that the connections of a table have with these ports, if it is given.
     pub(crate) fn forced(&self, table: Table, ports: [u16; 2]) -> Option<usize> {
         if self.forced.is_empty() {

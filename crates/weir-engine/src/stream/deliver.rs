@@ -3,11 +3,10 @@
 use super::chunk::Spare;
 use super::packets::{CarrierPacket, Packets};
 use super::state::{StreamHandle, StreamState};
-use super::{Chunk, DirectionCounts, Overload, StreamSubscriber};
+use super::{Chunk, DirectionCounts, Overload, OverloadParams, StreamSubscriber};
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::order::Order;
-use crate::plan::Plan;
 use crate::question_losses::QuestionLosses;
 use crate::sequence::{FrameRef, Outcome, Policy};
 use std::collections::BTreeSet;
@@ -42,15 +41,15 @@ pub(crate) struct Due {
 const DUE_COST: usize = 2 * size_of::<Due>();
 
 impl StreamBudget {
-    pub(crate) fn new(plan: &Plan) -> Self {
-        let overload = Overload::new(plan.overload);
-        let losses = losses_of(plan);
+    /// `losses`: those of each question.
+    pub(crate) fn new(params: OverloadParams, losses: Vec<Arc<QuestionLosses>>) -> Self {
+        let overload = Overload::new(params);
         Self { overload, losses, spare: Spare::default(), due: BTreeSet::new() }
     }
 
-    /// Changes to the questions of another plan.
-    pub(crate) fn set_plan(&mut self, plan: &Plan) {
-        self.losses = losses_of(plan);
+    /// Changes to other questions with these losses.
+    pub(crate) fn set_losses(&mut self, losses: Vec<Arc<QuestionLosses>>) {
+        self.losses = losses;
     }
 
     /// The next chunk that is due at `now`.
@@ -59,10 +58,6 @@ impl StreamBudget {
         self.overload.let_go(DUE_COST);
         self.due.pop_first()
     }
-}
-
-fn losses_of(plan: &Plan) -> Vec<Arc<QuestionLosses>> {
-    plan.questions.iter().map(|question| Arc::clone(&question.losses)).collect()
 }
 
 /// The circumstances in which bytes are delivered.
