@@ -279,7 +279,9 @@ fn so_have_those_of_captures() {
     for capture in names.into_iter().chain([FIRST_LIGHT.to_string()]) {
         let packets = read_capture(&capture);
         for asks in questions() {
-            if !compare(&capture, 2, &asks, &packets, &mut fates) {
+            // The kernel takes long to verify the exact ones.
+            let number = if capture.contains("tunnels") { 2 } else { 0 };
+            if !compare(&capture, number, &asks, &packets, &mut fates) {
                 println!("skipped: programs for the kernel need CAP_BPF and CAP_NET_ADMIN");
                 return;
             }
