@@ -1,7 +1,7 @@
 //! Rules about headers, for devices: which packets certainly no question needs.
 //!
-//! The rules concern packets with one IP header, and TCP or UDP directly behind it. In such a packet a predicate on `ip`, `ipv6`, `tcp` or
-//! `udp` can only mean these headers. All other packets pass: tunnels, fragments, extension headers, tags. Of each alternative of a
+//! The rules are about packets that have one IP header, with TCP or UDP directly behind it. Such a packet has no other header of these
+//! protocols, so a predicate on `ip`, `ipv6`, `tcp` or `udp` tests one of the two. All other packets pass: tunnels, fragments, extension headers, tags. Of each alternative of a
 //! filter, the predicates that a rule can express become patterns, and the others are left out: the rules pass too many packets rather
 //! than too few. A question about connections needs the packets of both directions, so each pattern is also used with its
 //! ends exchanged.

@@ -6,8 +6,8 @@
 //!
 //! * `library`: loading, and the plug-in's functions.
 //! * `process`: DPDK in this process.  `arguments`: its arguments.
-//! * `device`: devices and their queues.  `packets`: the memory of packets.  `rules`: rules by which
-//!   devices discard packets.
+//! * `device`: devices and their queues.  `packets`: the memory of packets.
+//! * `rules`: rules that tell a device which packets to discard.
 //!
 //! The source of packets is in `weir-link`.
 #![deny(unsafe_code)]

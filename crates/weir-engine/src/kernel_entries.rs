@@ -16,13 +16,17 @@ const LETTERS: u32 = 26;
 /// The connections of a worker that the kernel has.
 #[derive(Debug, Default)]
 pub(crate) struct TakenOver {
+    /// Set once the kernel counts packets; `None` unless the source is a link.
     pub plan: Option<Arc<OnceLock<KernelPlan>>>,
     /// By table: the places of the variables; empty until the kernel counts packets.
     pub places: Vec<Option<Places>>,
+    /// The connections that the kernel has.
     pub given: HashMap<FlowRef, Given>,
     /// The same, those given first at the front. Connections that were taken back since have another number.
     pub by_age: VecDeque<(FlowRef, u64)>,
+    /// Connections given so far.
     pub count: u64,
+    /// An entry that was read last; kept for its memory.
     pub entry: Vec<u64>,
 }
 
@@ -32,16 +36,18 @@ pub(crate) struct Places {
     pub table: KernelTable,
     /// By variable of the entry: the place in the flow's record.
     pub vars: Vec<Option<NumberPlace>>,
-    /// The place and size of the history.
+    /// The place of the history.
     pub letters: Option<usize>,
 }
 
 /// A connection that the kernel has.
 #[derive(Debug)]
 pub(crate) struct Given {
+    /// Its number among all that were given.
     pub number: u64,
+    /// Its key in the kernel's table.
     pub key: Vec<u64>,
-    /// The entry as it was given.
+    /// The entry as it was given, or as it was when its counts were added last.
     pub first: Vec<u64>,
     /// Packets up to this time may be on their way to the engine.
     pub since: i64,
@@ -109,6 +115,7 @@ impl Places {
         }
     }
 
+    /// The letters of the flow's history, a bit for each.
     fn letters(&self, data: &[u8]) -> u64 {
         let Some(at) = self.letters else { return 0 };
         let history = data[at + 1..].iter().take(usize::from(data[at]));
@@ -121,11 +128,13 @@ impl Places {
 }
 
 impl NumberPlace {
+    /// The number of the originator (side 0) or the responder.
     pub(crate) fn read(&self, data: &[u8], side: usize) -> u64 {
         let (at, bits) = self.of_side(side);
         read_number(data, at, bits)
     }
 
+    /// Sets the number of a side.
     pub(crate) fn write(&self, data: &mut [u8], side: usize, value: u64) {
         let (at, bits) = self.of_side(side);
         write_number(data, at, bits, value);

@@ -15,6 +15,6 @@ pub struct KernelPlan {
     pub layers: Vec<u64>,
     /// Connections that a worker may give away at a time.
     pub flows_max: usize,
-    /// Packets of a connection in a row that nobody needs before the kernel gets the connection; at most 254.
+    /// Packets of a connection that nobody needs, before the kernel gets the connection; at most 254.
     pub quiet_packets: u8,
 }

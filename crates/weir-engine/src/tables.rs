@@ -22,8 +22,9 @@ use weir_sessions::ProtocolSet;
 
 use weir_packet::Direction;
 
-/// Bytes of a flow in temporary lists: of flows whose time has passed, and of all flows at the end of a run.
-const LISTED_BYTES_PER_FLOW: usize = 40;
+/// Bytes of a flow in lists beside its table: of flows whose time has passed, of all flows at the end of a run, and of the packets
+/// that nobody needed.
+const LISTED_BYTES_PER_FLOW: usize = 40 + size_of::<[u8; 2]>();
 
 /// The flows of one table.
 pub(crate) struct TableState {

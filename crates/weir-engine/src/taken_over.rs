@@ -3,9 +3,9 @@
 //! Once nothing more than its record is wanted of a connection, and some packets have come that nobody needed, the engine gives
 //! the connection to the kernel: an entry of the kernel's table gets the variables that the kernel needs
 //! ([`weir_ir::kernel_flows`]). The kernel then counts the packets that change nothing else. The engine takes the connection
-//! back, with what was counted, when one of its packets arrives, when its time-out has passed, when its record is asked for,
-//! and when it ends. Packets on their way to the engine were received before the connection was given away; they do not
-//! take it back.
+//! back, with what was counted, when the kernel lets one of its packets pass, when its time-out has passed, and when it ends.
+//! Packets that were on their way to the engine when the kernel got the connection do not take it back. For reports, the
+//! engine only adds what was counted so far.
 //!
 //! A connection in a tunnel whose own connection is observed stays with the engine, because its packets count for both.
 
@@ -85,6 +85,7 @@ impl Flows {
         if !state.layout.observed || state.layout.part || state.part > 0 || !state.flows.is_live(found.id()) {
             return;
         }
+        let Some(kernel) = self.taken_over.plan.as_ref().and_then(|plan| plan.get()) else { return };
         let wants = state.layout.wants_at.map_or(u8::MAX, |at| state.flows.entry(found.id()).1[at]);
         if wants & !(WANTS_RECORD as u8) != 0 {
             return;
@@ -93,7 +94,6 @@ impl Flows {
             state.quiet.resize(state.flows.ids() as usize, [0; 2]);
         }
         let [count, tries] = state.quiet[id];
-        let Some(kernel) = self.taken_over.plan.as_ref().and_then(|plan| plan.get()) else { return };
         if count == GIVEN || tries > TRIES_MAX {
             return;
         }
@@ -270,7 +270,7 @@ impl Flows {
         }
     }
 
-    /// A flow has begun, or ended: no quiet packets have come.
+    /// A flow has ended: no packets of the next flow in its place have come.
     #[inline]
     pub fn forget_quiet(&mut self, table: Table, id: FlowId) {
         if let Some(quiet) = self.tables[table.index()].quiet.get_mut(id.0 as usize) {

@@ -20,8 +20,8 @@ use weir_packet::{
 const PATIENCE: Duration = Duration::from_millis(10);
 /// Time of waiting for several packets, once packets have come: so short that rings with room for thousands do not overflow.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Time between two looks at queues for which the kernel cannot wait: so short that those with room for thousands of packets do not
-/// overflow.
+/// Queues of DPDK wake no thread: they are looked at again after this time. It is so short that a queue with room for thousands of
+/// packets does not overflow.
 const LOOK: Duration = Duration::from_micros(50);
 /// Time from the end of reception until the last packets are in the ring: the kernel passes the last block meanwhile.
 const DRAIN: Duration = Duration::from_millis(4 * RETIRE_MS as u64);

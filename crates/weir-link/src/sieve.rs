@@ -60,7 +60,7 @@ impl Sieve {
         options: &LinkOptions,
         flows: &FlowMaps,
     ) -> Arc<Self> {
-        Self::new(name, link, Place::Sockets(sockets), State::default(), (options, flows))
+        Self::new(name, link, Place::Sockets(sockets), State::default(), options, flows)
     }
 
     /// Attaches a program to an interface, which lets everything pass: to the sockets of AF_XDP, or else to the machine.
@@ -76,7 +76,7 @@ impl Sieve {
         let program = Program::load(ProgramKind::Xdp, &place.program(None, &counts, None))?;
         let attachment = Some(program.attach(interface)?);
         let state = State { attachment, counts: Some(counts), ..State::default() };
-        Ok(Self::new(name, link, place, state, (options, flows)))
+        Ok(Self::new(name, link, place, state, options, flows))
     }
 
     fn new(
@@ -84,7 +84,8 @@ impl Sieve {
         link: LinkType,
         place: Place,
         state: State,
-        (options, flows): (&LinkOptions, &FlowMaps),
+        options: &LinkOptions,
+        flows: &FlowMaps,
     ) -> Arc<Self> {
         let (name, notes) = (name.to_string(), options.notes.clone());
         let flows = (!options.hardware_time).then(|| flows.clone());

@@ -52,7 +52,7 @@ pub(crate) struct Unfit(pub &'static str);
 pub(crate) fn select(graph: &Graph, place: Place, turns: u32, layout: &KernelLayout) -> Result<Code, Unfit> {
     let flow = ControlFlow::of(graph);
     let ranges = Ranges::of(graph, &flow);
-    let mut select = Select::new(graph, (&flow, &ranges), place, turns, layout);
+    let mut select = Select::new(graph, &flow, &ranges, place, turns, layout);
     select.run()?;
     let flows = if select.finds { flow_code(layout) } else { FlowCode::default() };
     Ok(Code { parts: select.parts, registers: select.registers, flows })
@@ -101,7 +101,8 @@ struct Select<'a> {
 impl<'a> Select<'a> {
     fn new(
         graph: &'a Graph,
-        (flow, ranges): (&'a ControlFlow, &'a Ranges),
+        flow: &'a ControlFlow,
+        ranges: &'a Ranges,
         place: Place,
         turns: u32,
         layout: &'a KernelLayout,

@@ -66,7 +66,7 @@ pub struct Options {
     pub sample: Option<u32>,
     /// Whether to make filters for the kernel: for runs over links.
     pub narrow: bool,
-    /// Packets of a connection in a row that nobody needs before the kernel gets the connection, on links. `None`: 8, because giving and
+    /// Packets of a connection that nobody needs, before the kernel gets the connection, on links. `None`: 8, because giving and
     /// taking back cost as much as some packets.
     pub quiet_packets: Option<u8>,
     /// Shows the counters of the run while it goes on.

@@ -18,8 +18,8 @@ const FRAME_BYTES_MIN: usize = 14;
 /// A value of the map: the length, and the frame.
 const VALUE_BYTES: usize = (8 + FRAME_BYTES_MAX).next_multiple_of(8);
 
-/// Packets are sent in groups, as a network card interrupts the machine for several packets; a power of two. The kernel makes
-/// and sends so many packets at once. A queue of veth has 256.
+/// Packets of a group. The kernel makes and sends a group at once, as a network card interrupts the machine once for several
+/// packets. The number is a power of two, and less than the 256 places of a queue of veth.
 const GROUP_PACKETS: u32 = 64;
 /// Times that the program looks whether a packet is due before it gives up: together about a millisecond. The kernel's verifier
 /// accepts up to 8192.
@@ -241,7 +241,7 @@ fn code((frames, state): (i32, i32), interface: u32, count: usize, longest_bytes
         op(0x05, 0, 0, TO_DROP, 0),
         op(0x07, 1, 0, 0, 1),
         op(0x7b, 7, 1, 8, 0),
-        // r2: the number of the frame; the next one has the next number, or 0.
+        // r2: the number of the frame that is sent now. The state gets the number of the frame after it, which is 0 after the last one.
         op(0x79, 2, 7, 0, 0),
         op(0x63, 10, 2, -4, 0),
         op(0x07, 2, 0, 0, 1),
