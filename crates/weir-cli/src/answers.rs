@@ -11,17 +11,37 @@ use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
 use crate::totals::{Loss, QuestionCounters, RunTotals};
 use crate::view::View;
+use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir::io::outlet::{Load, Refused};
-use weir::io::{CaptureFormat, Findings, Format, Outlet, RowBatch};
-use weir::packet::{Column, Value};
+use weir::io::{CaptureFormat, Findings, Format, Outlet};
+use weir::packet::{self, Column};
 use weir::{Item, Next, QuestionLosses, RunEnd, TakeItems};
 
 /// Size of a batch in bytes: the answer that reaches it ends the batch.
 const BATCH_BYTES: usize = 64 << 10;
+
+/// Rows that are converted together.
+const ROWS_TOGETHER: usize = 64;
+
+/// Copies rows to `waiting`, until there are `limit`; `count` is their number.
+fn keep_up_to(
+    limit: u64,
+    count: &mut u64,
+    waiting: &mut packet::Batch,
+) -> impl FnMut(&packet::Batch, Range<usize>, Option<&[usize]>) -> io::Result<()> {
+    move |batch, rows, columns| {
+        let room = usize::try_from(limit.saturating_sub(*count)).unwrap_or(usize::MAX);
+        let taken = rows.start..rows.end.min(rows.start.saturating_add(room));
+        *count += taken.len() as u64;
+        waiting.extend(batch, taken, columns);
+        Ok(())
+    }
+}
 
 /// The output of a question.
 #[derive(Clone)]
@@ -131,7 +151,7 @@ pub struct Answers {
     has_failed: Arc<AtomicBool>,
     is_finished: bool,
     /// Answers that are not sent yet.
-    waiting_rows: RowBatch,
+    waiting_rows: packet::Batch,
     waiting_packets: Vec<Packet>,
     packet_bytes: usize,
     /// The output has something to open or flush at the next pause.
@@ -208,7 +228,7 @@ impl Answers {
             output: QuestionOutput { outlet, destination, turn: rotation.map(|_| turn), totals },
             has_failed,
             is_finished: false,
-            waiting_rows: RowBatch::default(),
+            waiting_rows: packet::Batch::default(),
             waiting_packets: vec![],
             packet_bytes: 0,
             is_pause_due: publish != Publish::Complete,
@@ -238,7 +258,7 @@ impl Answers {
         self.has_failed.store(true, Ordering::Relaxed);
     }
 
-    fn take_item(&mut self, item: Item) {
+    fn take_item(&mut self, item: Item<'_>) {
         let is_pause = matches!(item, Item::Pause);
         let made = match (self.form, item) {
             (Form::Capture(_), Item::Packet { meta, frame, options, .. }) if self.count < self.view.limit => {
@@ -250,22 +270,15 @@ impl Answers {
             }
             (Form::Rows(_) | Form::Lines { .. }, item) => {
                 let (count, waiting, view) = (&mut self.count, &mut self.waiting_rows, &mut self.view);
-                let limit = view.limit;
-                let mut row = |values: &[Value<'_>]| {
-                    view.row(values, &mut |shown| {
-                        if *count < limit {
-                            *count += 1;
-                            waiting.push(shown);
-                        }
-                        Ok(())
-                    })
-                };
-                if is_pause { self.rows.pause(&mut row) } else { self.rows.item(&item, &mut row) }
+                let mut keep = keep_up_to(view.limit, count, waiting);
+                let mut rows =
+                    |batch: &packet::Batch, range: Range<usize>| view.rows(batch, range, &mut keep);
+                if is_pause { self.rows.pause(&mut rows) } else { self.rows.item(&item, &mut rows) }
             }
             (Form::Count, item) if self.counted == Counted::Rows => {
                 let count = &mut self.count;
-                self.rows.item(&item, &mut |_| {
-                    *count += 1;
+                self.rows.item(&item, &mut |_, rows| {
+                    *count += rows.len() as u64;
                     Ok(())
                 })
             }
@@ -304,7 +317,7 @@ impl Answers {
                 Batch::Packets(std::mem::replace(&mut self.waiting_packets, room))
             }
             _ => {
-                let next = RowBatch::like(&self.waiting_rows);
+                let next = packet::Batch::like(&self.waiting_rows);
                 Batch::Rows(std::mem::replace(&mut self.waiting_rows, next))
             }
         };
@@ -324,23 +337,19 @@ impl Answers {
     fn complete(&mut self, end: Option<&RunEnd<'_>>) {
         let is_counted = self.form == Form::Count;
         let is_row = self.counted == Counted::Rows || !is_counted;
-        let (count, waiting, view) = (&mut self.count, &mut self.waiting_rows, &mut self.view);
-        let limit = view.limit;
-        let mut push = |values: &[Value<'_>]| {
-            if *count < limit {
-                *count += u64::from(is_row);
-                if !is_counted {
-                    waiting.push(values);
-                }
-            }
-            Ok(())
+        let ended = {
+            let (mut counted, mut kept) = (0, packet::Batch::default());
+            let count = if is_row { &mut self.count } else { &mut counted };
+            let waiting = if is_counted { &mut kept } else { &mut self.waiting_rows };
+            let view = &mut self.view;
+            let mut keep = keep_up_to(view.limit, count, waiting);
+            self.rows.end(end, &mut |batch, rows| view.rows(batch, rows, &mut keep))
         };
-        let ended = self.rows.end(end, &mut |values| view.row(values, &mut push));
         let kept = self.view.take_kept();
         let sorted = kept.map_or(Ok(()), |kept| {
-            kept.each(&mut |values| {
-                self.count += 1;
-                self.waiting_rows.push(values);
+            kept.each(&mut |batch, rows, columns| {
+                self.count += rows.len() as u64;
+                self.waiting_rows.extend(batch, rows, columns);
                 if self.load().bytes >= BATCH_BYTES {
                     self.send(false);
                 }
@@ -363,17 +372,27 @@ impl Answers {
 }
 
 impl TakeItems for Answers {
-    fn take(&mut self, question: usize, item: Item) -> Next {
-        if let (Some((naming, columns)), Item::Session { row, .. }) = (&self.naming, &item)
+    fn take(&mut self, question: usize, item: Item<'_>) -> Next {
+        if let (Some((naming, columns)), Item::Rows(rows)) = (&self.naming, &item)
             && *naming == question
         {
-            self.view.learn(columns, row);
+            rows.iter().for_each(|row| self.view.learn(columns, row));
             return Next::Go;
         }
-        if !self.has_failed() {
-            self.take_item(item);
-            self.counters.set_answers(self.count);
+        match item {
+            // A batch for the output does not become much larger than it should.
+            Item::Rows(rows) => {
+                for first in rows.range.clone().step_by(ROWS_TOGETHER) {
+                    let range = first..rows.range.end.min(first + ROWS_TOGETHER);
+                    if !self.has_failed() {
+                        self.take_item(Item::Rows(weir::Rows { range, ..rows }));
+                    }
+                }
+            }
+            item if !self.has_failed() => self.take_item(item),
+            _ => {}
         }
+        self.counters.set_answers(self.count);
         let is_enough = self.count >= self.view.limit && !self.view.is_sorted() || self.rows.is_enough();
         if self.has_failed() || is_enough { Next::End } else { Next::Go }
     }

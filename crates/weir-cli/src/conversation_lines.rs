@@ -8,8 +8,9 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use weir::io::human;
-use weir::packet::{Column, RowSink, Timestamp, Value};
+use weir::packet::{Batch, Column, RowSink, Timestamp, Value};
 
 /// The name of the format.
 pub const OWN_FORMAT: &str = "follow";
@@ -229,7 +230,27 @@ impl RowSink for Conversations {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+    fn rows(&mut self, batch: &Batch, mut rows: Range<usize>) -> io::Result<()> {
+        rows.try_for_each(|index| self.take_row(&batch.row(index).values()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        for uid in std::mem::take(&mut self.order) {
+            self.print(&uid)?;
+        }
+        if self.look == Look::Text {
+            self.end_line()?;
+        }
+        self.out.flush()
+    }
+}
+
+impl Conversations {
+    fn take_row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         let [
             Value::Time(time),
             Value::Text(uid),
@@ -274,20 +295,6 @@ impl RowSink for Conversations {
             }
         }
         self.advance()
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        for uid in std::mem::take(&mut self.order) {
-            self.print(&uid)?;
-        }
-        if self.look == Look::Text {
-            self.end_line()?;
-        }
-        self.out.flush()
     }
 }
 

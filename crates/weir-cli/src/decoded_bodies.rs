@@ -1,9 +1,9 @@
 //! `weir follow --decode`: decodes the bodies of HTTP/1 in rows of bytes.
 
-use crate::rows::{Rows, WriteRow};
+use crate::rows::{Rows, WriteRows};
 use std::collections::HashMap;
 use std::io;
-use weir::packet::Value;
+use weir::packet::{Batch, Value};
 use weir::sessions::Direction;
 use weir::sessions::http::PlainText;
 use weir::{Item, RunEnd};
@@ -51,7 +51,7 @@ impl DecodedBodies {
     }
 
     /// The row with decoded bytes; `None` if the bytes have no counterpart (the framing of chunks).
-    fn decoded(&mut self, values: &[Value<'static>]) -> Option<Vec<Value<'static>>> {
+    fn decoded<'v>(&mut self, values: &[Value<'v>]) -> Option<Vec<Value<'v>>> {
         let Places { uid, is_orig, missing, data } = self.places;
         let (
             Some(Value::Text(uid)),
@@ -100,12 +100,16 @@ impl DecodedBodies {
 }
 
 impl Rows for DecodedBodies {
-    fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
-        let Item::Stream(values) = item else { return Ok(()) };
-        self.decoded(values).map_or(Ok(()), |values| row(&values))
+    fn item(&mut self, item: &Item<'_>, row: WriteRows<'_>) -> io::Result<()> {
+        let Item::Rows(made) = item else { return Ok(()) };
+        let mut batch = Batch::default();
+        for made in made.iter() {
+            self.decoded(&made.values()).iter().for_each(|values| batch.push(values));
+        }
+        row(&batch, 0..batch.rows())
     }
 
-    fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRow<'_>) -> io::Result<()> {
+    fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRows<'_>) -> io::Result<()> {
         if self.given_up > 0 {
             let given_up = self.given_up;
             note!("weir: memory was short: the rest of {given_up} connections is not decoded (--memory)");

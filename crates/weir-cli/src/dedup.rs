@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use weir::Log;
-use weir::packet::{Timestamp, Value};
+use weir::packet::{Cell, Row, Timestamp};
 
 /// Maximum number of values remembered, as in Zeek; at the limit, all are forgotten.
 const KNOWN_MAX: usize = 1_000_000;
@@ -36,10 +36,10 @@ impl Known {
     }
 
     /// Whether no equal row was shown in the preceding day.
-    pub fn is_new(&mut self, row: &[Value<'_>]) -> bool {
-        let Some(Value::Text(value)) = self.column.and_then(|column| row.get(column)) else { return true };
-        let time = if let Some(Value::Time(time)) = row.first() { *time } else { Timestamp(0) };
-        if let Some(shown) = self.seen.get_mut(value.as_ref()) {
+    pub fn is_new(&mut self, row: Row<'_>) -> bool {
+        let Some(value) = self.column.and_then(|column| row.cell(column).text()) else { return true };
+        let time = if let Cell::Time(time) = row.cell(0) { time } else { Timestamp(0) };
+        if let Some(shown) = self.seen.get_mut(value) {
             let is_old = time.0.saturating_sub(shown.0) >= DAY_NS;
             if is_old {
                 *shown = time;
@@ -69,6 +69,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir::packet::{Batch, Value};
     use weir::sessions::SessionRegistry;
 
     #[test]
@@ -76,13 +77,16 @@ mod tests {
         let mut known =
             Known::of(&Log::of(SessionRegistry::builtin(), "x509").expect("there is one"), usize::MAX);
         let mut is_new = |print: &'static str, seconds| {
-            known.is_new(&[Value::Time(Timestamp::from_parts(seconds, 0)), Value::Text(print.into())])
+            let mut row = Batch::new(2);
+            row.push(&[Value::Time(Timestamp::from_parts(seconds, 0)), Value::Text(print.into())]);
+            known.is_new(row.row(0))
         };
         let asked = [("a", 0), ("b", 1), ("a", 2), ("a", 86_399), ("a", 86_400), ("a", 86_401), ("b", 5)];
         let answers = asked.map(|(print, seconds)| is_new(print, seconds));
         assert_eq!(answers, [true, true, false, false, true, false, false]);
         let mut none =
             Known::of(&Log::of(SessionRegistry::builtin(), "files").expect("there is one"), usize::MAX);
-        assert!(none.is_new(&[]) && none.is_new(&[]), "files have no such column");
+        let row = Batch::default();
+        assert!(none.is_new(row.row(0)) && none.is_new(row.row(0)), "files have no such column");
     }
 }

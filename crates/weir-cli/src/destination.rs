@@ -21,9 +21,9 @@ use weir::io::outlet::{Load, Paced, Pulse};
 use weir::io::tcp::{self, Endpoint};
 use weir::io::{
     CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Following, Format, Partitions,
-    RowBatch, WholeFile, Written, sink,
+    WholeFile, Written, sink,
 };
-use weir::packet::{Column, PacketMeta, RowSink, Timestamp};
+use weir::packet::{self, Column, PacketMeta, RowSink, Timestamp};
 
 /// A packet for a capture file.
 pub struct Packet {
@@ -41,7 +41,7 @@ impl Packet {
 
 /// Answers that are written together.
 pub enum Batch {
-    Rows(RowBatch),
+    Rows(packet::Batch),
     Packets(Vec<Packet>),
 }
 
@@ -449,19 +449,14 @@ impl Destination {
     fn write_in_turn(&mut self, batch: Batch) -> Result<(), Failure> {
         match batch {
             Batch::Rows(rows) => {
-                let mut failure = None;
-                let written = rows.each(&mut |values| {
-                    let time = self.rotating.as_ref().and_then(|rotating| rotating.time_of(values));
-                    if let Err(failed) = self.turn(time) {
-                        failure = Some(failed);
-                        return Err(io::ErrorKind::Other.into());
+                for index in 0..rows.rows() {
+                    let time = self.rotating.as_ref().and_then(|rotating| rotating.time_of(rows.row(index)));
+                    self.turn(time)?;
+                    if let Writer::Rows(sink) = &mut self.writer {
+                        sink.rows(&rows, index..index + 1).map_err(|e| self.unwritten(&e))?;
                     }
-                    match &mut self.writer {
-                        Writer::Rows(sink) => sink.row(values),
-                        _ => Ok(()),
-                    }
-                });
-                failure.map_or_else(|| written.map_err(|e| self.unwritten(&e)), Err)
+                }
+                Ok(())
             }
             Batch::Packets(packets) => packets.into_iter().try_for_each(|packet| {
                 self.turn(Some(packet.meta.time))?;
@@ -497,7 +492,7 @@ impl Destination {
 
     fn write_batch(&mut self, batch: Batch) -> io::Result<()> {
         match (&mut self.writer, batch) {
-            (Writer::Rows(sink), Batch::Rows(rows)) => rows.each(&mut |values| sink.row(values)),
+            (Writer::Rows(sink), Batch::Rows(rows)) => sink.batch(&rows),
             (Writer::Capture(writer), Batch::Packets(packets)) => {
                 let mut packets = packets.iter();
                 packets.try_for_each(|p| writer.write_with_options(&p.meta, &p.frame, &p.options))

@@ -1,10 +1,10 @@
 //! `weir follow --limit N`: only the rows of the first N connections with bytes.
 
 use crate::decoded_bodies::Places;
-use crate::rows::{Rows, WriteRow};
+use crate::rows::{Rows, WriteRows};
 use std::collections::HashMap;
 use std::io;
-use weir::packet::Value;
+use weir::packet::{Cell, Row};
 use weir::{Item, RunEnd};
 
 /// The rows of bytes of the first connections.
@@ -39,12 +39,12 @@ impl FirstConnections {
 impl First {
     /// Whether a row belongs to one of the first connections. Rows that only say that a direction has ended may come
     /// before the bytes of the other direction.
-    fn has(&mut self, values: &[Value<'_>]) -> bool {
+    fn has(&mut self, row: Row<'_>) -> bool {
         let Places { uid, data, .. } = self.places;
-        let (Some(Value::Text(uid)), Some(Value::Bytes(bytes))) = (values.get(uid), values.get(data)) else {
+        let (Cell::Text(uid), Cell::Bytes(bytes)) = (row.cell(uid), row.cell(data)) else {
             return false;
         };
-        if self.missing == 0 && !self.open.contains_key(&**uid) {
+        if self.missing == 0 && !self.open.contains_key(uid) {
             return false;
         }
         let connection = self.open.entry(uid.to_string()).or_default();
@@ -58,19 +58,24 @@ impl First {
             connection.has_bytes = true;
         }
         if connection.ended == 2 {
-            self.open.remove(&**uid);
+            self.open.remove(uid);
         }
         true
     }
 }
 
 impl Rows for FirstConnections {
-    fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
+    fn item(&mut self, item: &Item<'_>, row: WriteRows<'_>) -> io::Result<()> {
         let first = &mut self.first;
-        self.rows.item(item, &mut |values| if first.has(values) { row(values) } else { Ok(()) })
+        self.rows.item(item, &mut |batch, mut range| {
+            range.try_for_each(|index| match first.has(batch.row(index)) {
+                true => row(batch, index..index + 1),
+                false => Ok(()),
+            })
+        })
     }
 
-    fn end(&mut self, end: Option<&RunEnd<'_>>, row: WriteRow<'_>) -> io::Result<()> {
+    fn end(&mut self, end: Option<&RunEnd<'_>>, row: WriteRows<'_>) -> io::Result<()> {
         self.rows.end(end, row)
     }
 

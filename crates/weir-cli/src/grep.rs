@@ -1,7 +1,8 @@
 //! Prints matches as grep does: endpoints, offset and text, with colours on a terminal.
 
 use std::io::{self, BufWriter, Write};
-use weir::packet::{Column, RowSink, Value};
+use std::ops::Range;
+use weir::packet::{Batch, Cell, Column, Row, RowSink};
 
 /// Prints rows of `weir match`, one line each.
 pub struct Grep {
@@ -30,8 +31,22 @@ impl RowSink for Grep {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let shown: Vec<String> = self.places.iter().map(|&place| text(&values[place])).collect();
+    fn rows(&mut self, batch: &Batch, mut rows: Range<usize>) -> io::Result<()> {
+        rows.try_for_each(|index| self.write_row(batch.row(index)))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Grep {
+    fn write_row(&mut self, row: Row<'_>) -> io::Result<()> {
+        let shown: Vec<String> = self.places.iter().map(|&place| text(row.cell(place))).collect();
         let Some(([src, src_port, dst, dst_port, proto], what)) = shown.split_first_chunk::<ENDS>() else {
             return Err(io::Error::other("these are no matches"));
         };
@@ -48,25 +63,17 @@ impl RowSink for Grep {
         // A whole line, so that the buffer holds whole lines.
         self.out.write_all(line.as_bytes())
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
 }
 
 fn end(address: &str, port: &str) -> String {
     if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
 }
 
-fn text(value: &Value<'_>) -> String {
-    match value {
-        Value::Text(text) => text.to_string(),
-        Value::Address(address) => address.to_string(),
-        Value::Unsigned(number) => number.to_string(),
+fn text(cell: Cell<'_>) -> String {
+    match cell {
+        Cell::Text(text) => text.to_string(),
+        Cell::Address(address) => address.to_string(),
+        Cell::Unsigned(number) => number.to_string(),
         _ => String::new(),
     }
 }

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
-use weir::packet::{Column, Value, ValueType};
+use weir::packet::{Cell, Column, Row, ValueType};
 
 /// The word for the system's file of hosts, and the word for DNS answers.
 const HOSTS: &str = "hosts";
@@ -99,14 +99,19 @@ impl HostNames {
     }
 
     /// Learns the names in a row of `dns.log`; `columns` are its columns.
-    pub fn learn(&mut self, columns: &[Column], row: &[Value<'_>]) {
-        let value =
-            |name: &str| columns.iter().position(|column| column.name == name).and_then(|at| row.get(at));
-        if let (Some(Value::Text(query)), Some(Value::Texts(answers))) = (value("query"), value("answers")) {
+    pub fn learn(&mut self, columns: &[Column], row: Row<'_>) {
+        let at = |name: &str| columns.iter().position(|column| column.name == name);
+        let cell = |name: &str| at(name).map_or(Cell::Absent, |at| row.cell(at));
+        if let (Cell::Text(query), Cell::Texts(answers)) = (cell("query"), cell("answers")) {
             for address in answers.iter().filter_map(|answer| answer.parse().ok()) {
                 self.add(address, query);
             }
         }
+    }
+
+    /// The indexes of the columns with addresses that have names.
+    pub fn places(&self) -> &[usize] {
+        &self.places
     }
 
     /// The columns of rows with names: after these columns, a name for each address of an end.
@@ -120,13 +125,10 @@ impl HostNames {
     }
 
     /// The names of a row's addresses, which follow its values.
-    pub fn of_row<'a>(&'a self, values: &'a [Value<'a>]) -> impl Iterator<Item = Value<'a>> {
-        self.places.iter().map(|&place| match values.get(place) {
-            Some(Value::Address(address)) => match self.names.get(address) {
-                Some(name) => Value::Text(name.as_str().into()),
-                None => Value::Absent,
-            },
-            _ => Value::Absent,
+    pub fn of_row(&self, row: Row<'_>) -> impl Iterator<Item = Cell<'_>> {
+        self.places.iter().map(move |&place| match row.cell(place) {
+            Cell::Address(address) => self.names.get(&address).map_or(Cell::Absent, |name| Cell::Text(name)),
+            _ => Cell::Absent,
         })
     }
 }

@@ -2,18 +2,25 @@
 
 use std::fmt::Write as _;
 use weir::Log;
-use weir::packet::{Column, Value, ValueType};
+use weir::packet::{Batch, Cell, Column, Row, Value, ValueType};
 use weir::sessions::SessionRegistry;
 
-/// The columns of a log, each with its index in the union; `None`: its value goes into the column `session`.
-type Places = Vec<(Column, Option<usize>)>;
+/// A log, with the places of its columns.
+struct MergedLog {
+    log: Log,
+    columns: Vec<Column>,
+    /// By column of the union: the log's column.
+    sources: Vec<Option<usize>>,
+    /// The log's columns that have none in the union: their values go into the column `session`.
+    others: Vec<usize>,
+}
 
 /// Merges rows of several logs into one table.
 pub struct Union {
     /// `_path`, the columns of the connection, then each column of any log once; or a single column `session` if
     /// narrow.
     pub columns: Vec<Column>,
-    logs: Vec<(Log, Places)>,
+    logs: Vec<MergedLog>,
     is_narrow: bool,
     /// Index of the column for the protocol that carries the session.
     carrier: Option<usize>,
@@ -41,40 +48,42 @@ impl Union {
                 }
             }
         }
-        let place = |column: Column| {
-            let at = columns.iter().position(|known| known.name == column.name);
-            (column, at)
+        let merged = |log: Log| {
+            let own = log.columns();
+            let source = |union: &Column| own.iter().position(|column| column.name == union.name);
+            let sources = columns.iter().map(source).collect();
+            let is_other = |column: &Column| columns.iter().all(|union| union.name != column.name);
+            let others = (0..own.len()).filter(|&at| is_other(&own[at])).collect();
+            MergedLog { log, sources, others, columns: own }
         };
-        let logs =
-            logs.into_iter().map(|log| (log, log.columns().into_iter().map(place).collect())).collect();
+        let logs = logs.into_iter().map(merged).collect();
         let carrier = columns.iter().position(|column| column.name == "proto");
         Self { columns, logs, is_narrow, carrier }
     }
 
-    /// The row of a session; empty for a protocol without a log.
-    pub fn row<'a>(&self, protocol: usize, values: &'a [Value<'static>]) -> Vec<Value<'a>> {
-        let Some((log, places)) = self.logs.iter().find(|(log, _)| log.protocols.contains(protocol)) else {
-            return vec![];
+    /// Adds the row of a session to `batch`; nothing for a protocol without a log.
+    pub fn push(&self, batch: &mut Batch, protocol: usize, row: Row<'_>) {
+        let Some(merged) = self.logs.iter().find(|merged| merged.log.protocols.contains(protocol)) else {
+            return;
         };
-        let mut row = vec![Value::Absent; self.columns.len()];
-        row[0] = Value::Text(log.path.into());
         let mut session = String::new();
-        for ((column, place), value) in places.iter().zip(values) {
-            match place {
-                Some(at) => row[*at] = value.borrowed(),
-                None if *value == Value::Absent => {}
-                None => {
-                    let _ = write!(session, "{}={} ", column.name, weir::io::json_text(value));
-                }
+        for &at in &merged.others {
+            let value = row.cell(at).value();
+            if value != Value::Absent {
+                let _ = write!(session, "{}={} ", merged.columns[at].name, weir::io::json_text(&value));
             }
         }
         // The carrier comes after the log's own values, if the row has one.
-        if let (Some(carrier), Some(at)) = (values.get(places.len()), self.carrier) {
-            row[at] = carrier.borrowed();
+        let carrier = self.carrier.filter(|_| row.len() > merged.columns.len());
+        let mut to = batch.add();
+        for (at, source) in merged.sources.iter().enumerate() {
+            to.push(match source {
+                _ if at == 0 => Cell::Text(merged.log.path),
+                _ if Some(at) == carrier => row.cell(merged.columns.len()),
+                _ if self.is_narrow && at + 1 == self.columns.len() => Cell::Text(session.trim_end()),
+                Some(source) => row.cell(*source),
+                None => Cell::Absent,
+            });
         }
-        if self.is_narrow {
-            row[self.columns.len() - 1] = Value::Text(session.trim_end().to_string().into());
-        }
-        row
     }
 }

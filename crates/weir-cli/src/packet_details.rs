@@ -2,13 +2,14 @@
 
 use crate::hex_lines::push_hex_lines;
 use crate::packet_tree;
-use crate::rows::{Rows, WriteRow};
+use crate::rows::{Rows, WriteRows, write_row};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 use weir::io::{human, json_text};
 use weir::lang::model::Stack;
-use weir::packet::{Column, PacketMeta, RowSink, Value, ValueType, printable};
+use weir::packet::{Batch, Column, PacketMeta, Row, RowSink, Value, ValueType, printable};
 use weir::sessions::SessionRegistry;
 use weir::{Dissector, Item, Log, Path, RunEnd};
 
@@ -117,10 +118,11 @@ impl PacketDetails {
     }
 
     /// The text of a session.
-    fn session(&self, protocol: usize, row: &[Value<'static>]) -> Option<String> {
+    fn session(&self, protocol: usize, row: Row<'_>) -> Option<String> {
         let log = self.logs.iter().find(|log| log.protocols.contains(protocol))?;
         let columns = log.columns();
-        let values = columns.iter().zip(row).filter(|(_, value)| **value != Value::Absent);
+        let values: Vec<_> = row.values();
+        let values = columns.iter().zip(&values).filter(|(_, value)| **value != Value::Absent);
         if self.shown.json {
             let path = json_text(&Value::Text(log.path.into()));
             let values = values.map(|(column, value)| {
@@ -137,10 +139,10 @@ impl PacketDetails {
     }
 
     /// Passes on the last packet.
-    fn pass(&mut self, row: WriteRow<'_>) -> io::Result<()> {
+    fn pass(&mut self, row: WriteRows<'_>) -> io::Result<()> {
         let Some(PacketText { before, sessions, after, .. }) = self.last.take() else { return Ok(()) };
         let sessions = sessions.join(if self.shown.json { "," } else { "" });
-        row(&[Value::Text(format!("{before}{sessions}{after}").into())])
+        write_row(row, &[Value::Text(format!("{before}{sessions}{after}").into())])
     }
 
     /// Keeps a session of a packet that has not come yet.
@@ -172,18 +174,22 @@ fn of_session(value: &Value<'_>) -> String {
 }
 
 impl Rows for PacketDetails {
-    fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
+    fn item(&mut self, item: &Item<'_>, row: WriteRows<'_>) -> io::Result<()> {
         match item {
             Item::Packet { meta, frame, path, line, .. } => {
                 self.pass(row)?;
                 self.last = Some(self.packet(meta, frame, *path, line));
             }
-            Item::Session { protocol, row: values, packet: Some(number) } => {
-                let Some(text) = self.session(*protocol, values) else { return Ok(()) };
-                match &mut self.last {
-                    Some(last) if last.number == *number => last.sessions.push(text),
-                    Some(last) if last.number > *number => {}
-                    _ => self.keep(*number, text),
+            Item::Rows(rows) => {
+                let numbers = rows.packets.get(rows.range.clone()).unwrap_or_default();
+                for (made, number) in rows.iter().zip(numbers) {
+                    let Some(number) = *number else { continue };
+                    let Some(text) = self.session(rows.protocol, made) else { continue };
+                    match &mut self.last {
+                        Some(last) if last.number == number => last.sessions.push(text),
+                        Some(last) if last.number > number => {}
+                        _ => self.keep(number, text),
+                    }
                 }
             }
             _ => {}
@@ -191,11 +197,11 @@ impl Rows for PacketDetails {
         Ok(())
     }
 
-    fn pause(&mut self, row: WriteRow<'_>) -> io::Result<()> {
+    fn pause(&mut self, row: WriteRows<'_>) -> io::Result<()> {
         self.pass(row)
     }
 
-    fn end(&mut self, _: Option<&RunEnd<'_>>, row: WriteRow<'_>) -> io::Result<()> {
+    fn end(&mut self, _: Option<&RunEnd<'_>>, row: WriteRows<'_>) -> io::Result<()> {
         if self.lost > 0 {
             note!(
                 "weir: memory was short (--memory): {} sessions are not shown with their packets",
@@ -223,9 +229,13 @@ impl RowSink for TextLines {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let [Value::Text(text)] = values else { return Err(io::Error::other("this is no text of a packet")) };
-        self.out.write_all(text.as_bytes())
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        for index in rows {
+            let text = batch.cell(index, 0).text();
+            let text = text.ok_or_else(|| io::Error::other("this is no text of a packet"))?;
+            self.out.write_all(text.as_bytes())?;
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {

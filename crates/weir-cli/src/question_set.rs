@@ -187,12 +187,15 @@ impl QuestionSet {
         let mut directories = [&spec.files, &spec.extract].into_iter().flatten();
         let files = directories.try_for_each(|path| output::check_directory(path));
         let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec, memory_max)) {
-            (_, Ok((resolved, form))) => {
+            (_, Ok((mut resolved, form))) => {
                 let limit = spec.limit.filter(|_| !resolved.has_own_limit);
                 let shown = QuestionSpec { limit, ..spec.clone() };
                 let view = View::of(&shown, form, &resolved.columns, &resolved.brief, memory_max);
                 let view = view.and_then(|view| check_rows(spec, &resolved, &view, form).map(|()| view));
                 let shown = view.and_then(|view| {
+                    // Values that nobody sees are not computed.
+                    let needed = view.needed(resolved.columns.len());
+                    resolved.questions.iter_mut().for_each(|question| question.show_columns(needed));
                     let rotation = Rotation::of(spec, form, &view.columns)?;
                     Ok(Shown { view, form, rotation })
                 });

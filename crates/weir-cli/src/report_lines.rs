@@ -4,8 +4,9 @@ use crate::summary::Row;
 use console::Style;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::Range;
 use weir::io::human;
-use weir::packet::{Column, RowSink, Value, printable};
+use weir::packet::{Batch, Column, RowSink, printable};
 
 /// The name of the format.
 pub const FORMAT: &str = "report";
@@ -295,10 +296,12 @@ impl RowSink for ReportLines {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let (section, name, row) =
-            Row::of_values(values).ok_or_else(|| io::Error::other("this is no row of a summary"))?;
-        self.sections.entry(section).or_default().push((name, row));
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        for index in rows {
+            let (section, name, row) = Row::of_values(&batch.row(index).values())
+                .ok_or_else(|| io::Error::other("this is no row of a summary"))?;
+            self.sections.entry(section).or_default().push((name, row));
+        }
         Ok(())
     }
 

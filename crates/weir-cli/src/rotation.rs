@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use weir::io::tcp::Endpoint;
 use weir::io::{Written, file_time};
-use weir::packet::{Column, Timestamp, Value, ValueType};
+use weir::packet::{Cell, Column, Row, Timestamp, ValueType};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -169,9 +169,9 @@ impl Rotating {
     }
 
     /// The time of a row.
-    pub fn time_of(&self, row: &[Value<'_>]) -> Option<Timestamp> {
-        match row.get(self.terms.time_at) {
-            Some(Value::Time(time)) => Some(*time),
+    pub fn time_of(&self, row: Row<'_>) -> Option<Timestamp> {
+        match row.cell(self.terms.time_at) {
+            Cell::Time(time) => Some(time),
             _ => None,
         }
     }

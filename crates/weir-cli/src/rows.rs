@@ -2,30 +2,31 @@
 
 use crate::failure::Failure;
 use std::io;
-use weir::packet::Value;
+use std::ops::Range;
+use weir::packet::{Batch, Value};
 use weir::{Item, RunEnd};
 
 /// Makes rows of the items of a question.
 pub trait Rows: Send {
-    /// Passes the rows of an item to `row`. An error of `row` ends the question.
+    /// Passes the rows of an item to `rows`. An error of `rows` ends the question.
     ///
     /// # Errors
-    /// The error of `row`.
-    fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()>;
+    /// The error of `rows`.
+    fn item(&mut self, item: &Item<'_>, rows: WriteRows<'_>) -> io::Result<()>;
 
     /// Passes the rows that wait for further items: no packet waits to be read.
     ///
     /// # Errors
-    /// The error of `row`.
-    fn pause(&mut self, _row: WriteRow<'_>) -> io::Result<()> {
+    /// The error of `rows`.
+    fn pause(&mut self, _rows: WriteRows<'_>) -> io::Result<()> {
         Ok(())
     }
 
     /// Passes the final rows. `None`: the question was removed before the end of the run.
     ///
     /// # Errors
-    /// The error of `row`.
-    fn end(&mut self, _end: Option<&RunEnd<'_>>, _row: WriteRow<'_>) -> io::Result<()> {
+    /// The error of `rows`.
+    fn end(&mut self, _end: Option<&RunEnd<'_>>, _rows: WriteRows<'_>) -> io::Result<()> {
         Ok(())
     }
 
@@ -34,17 +35,35 @@ pub trait Rows: Send {
         false
     }
 
-    /// The first failure other than an error of `row`.
+    /// The first failure other than an error of `rows`.
     fn fault(&mut self) -> Option<Failure> {
         None
     }
 }
 
-/// Writes a row.
-pub type WriteRow<'a> = &'a mut dyn FnMut(&[Value<'_>]) -> io::Result<()>;
+/// Writes rows of a batch.
+pub type WriteRows<'a> = &'a mut dyn FnMut(&Batch, Range<usize>) -> io::Result<()>;
 
-impl<F: FnMut(&Item, WriteRow<'_>) -> io::Result<()> + Send> Rows for F {
-    fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
-        self(item, row)
+/// Writes a row of these values.
+///
+/// # Errors
+/// The error of `rows`.
+pub fn write_row(rows: WriteRows<'_>, values: &[Value<'_>]) -> io::Result<()> {
+    let mut batch = Batch::default();
+    batch.push(values);
+    rows(&batch, 0..1)
+}
+
+/// Passes on the rows that the engine has made.
+pub fn made_rows(item: &Item<'_>, rows: WriteRows<'_>) -> io::Result<()> {
+    match item {
+        Item::Rows(made) => rows(made.batch, made.range.clone()),
+        _ => Ok(()),
+    }
+}
+
+impl<F: FnMut(&Item<'_>, WriteRows<'_>) -> io::Result<()> + Send> Rows for F {
+    fn item(&mut self, item: &Item<'_>, rows: WriteRows<'_>) -> io::Result<()> {
+        self(item, rows)
     }
 }

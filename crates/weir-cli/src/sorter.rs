@@ -98,6 +98,11 @@ impl Sorter {
         Self { key, limit, bytes_max, rows: vec![], bytes: 0, parts: VecDeque::new() }
     }
 
+    /// The indexes of the columns that rows are sorted by.
+    pub fn columns(&self) -> &[usize] {
+        &self.key.columns
+    }
+
     /// Adds a row.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The leading columns of rows about one direction of a connection: a time, the connection, the sender, the receiver.
 
-use weir::packet::{Column, Timestamp, Value, ValueType};
+use weir::packet::{Cell, Column, Timestamp, ValueType};
 use weir::stream::Stream;
 
 /// Number of the columns.
@@ -20,24 +20,20 @@ pub fn columns(time_doc: &'static str) -> [Column; COUNT] {
     ]
 }
 
-/// The values of the columns, followed by `more`. `uid`: that of the stream.
-pub fn row<const N: usize>(
-    stream: &Stream<'_, '_>,
-    uid: String,
-    time: Timestamp,
-    more: [Value<'static>; N],
-) -> Vec<Value<'static>> {
+/// Emits a row: the values of the columns, followed by `more`. `uid`: that of the stream.
+pub fn emit(stream: &mut Stream<'_, '_>, uid: &str, time: Timestamp, more: &[Cell<'_>]) {
     let [(_, src_p), (_, dst_p)] = stream.endpoints();
     let [src_h, dst_h] = stream.hosts();
+    let proto = stream.proto().to_owned();
     let own = [
-        Value::Time(time),
-        Value::Text(uid.into()),
-        Value::Bool(stream.is_orig()),
+        Cell::Time(time),
+        Cell::Text(uid),
+        Cell::Bool(stream.is_orig()),
         src_h,
-        Value::Unsigned(src_p.into()),
+        Cell::Unsigned(src_p.into()),
         dst_h,
-        Value::Unsigned(dst_p.into()),
-        Value::Text(stream.proto().to_owned().into()),
+        Cell::Unsigned(dst_p.into()),
+        Cell::Text(&proto),
     ];
-    own.into_iter().chain(more).collect()
+    stream.emit(own.into_iter().chain(more.iter().copied()));
 }

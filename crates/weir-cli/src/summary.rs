@@ -1,11 +1,11 @@
 //! The summary of a capture as rows: for `weir stats`, and for the overview of `weir FILE`.
 
-use crate::rows::{Rows, WriteRow};
+use crate::rows::{Rows, WriteRows, write_row};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use weir::io::Findings;
 use weir::lang::model::Stack;
-use weir::packet::{Column, Timestamp, Value, ValueType};
+use weir::packet::{self, Column, Timestamp, Value, ValueType};
 use weir::sessions::{ProtocolSet, SessionProtocol, SessionRegistry};
 use weir::{Ask, Connections, Item, Log, Need, RunEnd, Stats, Talk, Volume, Want, stats_asks};
 
@@ -66,10 +66,9 @@ impl ServerNames {
     }
 
     /// The name in a row of a session; an address is none, since hosts are counted anyway.
-    pub fn of_row<'a>(&self, protocol: usize, row: &'a [Value<'_>]) -> Option<&'a str> {
+    pub fn of_row<'a>(&self, protocol: usize, row: packet::Row<'a>) -> Option<&'a str> {
         let place = self.0.get(protocol).copied().flatten()?;
-        let Some(Value::Text(name)) = row.get(place) else { return None };
-        Some(&**name).filter(|name| !is_address(name))
+        row.cell(place).text().filter(|name| !is_address(name))
     }
 }
 
@@ -95,17 +94,18 @@ pub struct SummaryRows {
 }
 
 impl Rows for SummaryRows {
-    fn item(&mut self, item: &Item, _: WriteRow<'_>) -> io::Result<()> {
+    fn item(&mut self, item: &Item<'_>, _: WriteRows<'_>) -> io::Result<()> {
         match item {
-            Item::Session { protocol, row: values, .. } => {
-                self.names.of_row(*protocol, values).into_iter().for_each(|name| self.stats.name(name));
+            Item::Rows(rows) => {
+                let names = rows.iter().filter_map(|row| self.names.of_row(rows.protocol, row));
+                names.for_each(|name| self.stats.name(name));
             }
             item => self.stats.take(item),
         }
         Ok(())
     }
 
-    fn end(&mut self, end: Option<&RunEnd<'_>>, row: WriteRow<'_>) -> io::Result<()> {
+    fn end(&mut self, end: Option<&RunEnd<'_>>, row: WriteRows<'_>) -> io::Result<()> {
         let stats = &self.stats;
         let mut table = Table { row, wire_bytes: stats.all.bytes };
         table.totals(stats)?;
@@ -223,7 +223,7 @@ impl Row {
 }
 
 struct Table<'a> {
-    row: WriteRow<'a>,
+    row: WriteRows<'a>,
     wire_bytes: u64,
 }
 
@@ -291,6 +291,6 @@ impl Table<'_> {
     }
 
     fn row(&mut self, section: &str, name: &str, row: &Row) -> io::Result<()> {
-        (self.row)(&row.values(section, name))
+        write_row(self.row, &row.values(section, name))
     }
 }

@@ -1,7 +1,8 @@
 //! Rows on standard output shared by several questions: each row begins with the name of its question.
 
 use std::io;
-use weir::packet::{Column, RowSink, Value, ValueType};
+use std::ops::Range;
+use weir::packet::{Batch, Cell, Column, RowSink, ValueType};
 
 /// Puts the name of a question before each of its rows.
 pub struct Named {
@@ -9,12 +10,14 @@ pub struct Named {
     name: String,
     /// The sink of the rows.
     sink: Box<dyn RowSink + Send>,
+    /// The rows with their names.
+    tagged: Batch,
 }
 
 impl Named {
     /// Tags rows of the question `name`, and passes them to `sink`.
     pub fn new(name: &str, sink: Box<dyn RowSink + Send>) -> Self {
-        Self { name: name.to_string(), sink }
+        Self { name: name.to_string(), sink, tagged: Batch::default() }
     }
 }
 
@@ -22,13 +25,18 @@ impl RowSink for Named {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let question = Column::new("question", ValueType::Text, "question of the row");
         let all: Vec<Column> = [question].into_iter().chain(columns.iter().cloned()).collect();
+        self.tagged = Batch::new(all.len());
         self.sink.begin(&all)
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let name = Value::Text(self.name.as_str().into());
-        let all: Vec<Value<'_>> = [name].into_iter().chain(values.iter().map(Value::borrowed)).collect();
-        self.sink.row(&all)
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        self.tagged.clear();
+        for index in rows {
+            let mut row = self.tagged.add();
+            row.push(Cell::Text(&self.name));
+            row.extend(batch.row(index));
+        }
+        self.sink.batch(&self.tagged)
     }
 
     fn flush(&mut self) -> io::Result<()> {

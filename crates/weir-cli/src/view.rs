@@ -6,12 +6,15 @@ use crate::host_names::{HostNames, NAMED};
 use crate::sorter::{SortKey, Sorter};
 use crate::spec::QuestionSpec;
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io;
 use std::net::IpAddr;
+use std::ops::Range;
+use weir::ColumnMask;
 use weir::io::Format;
 use weir::lang::diag::suggest;
 use weir::lang::filter::help_on_foreign;
-use weir::packet::{Column, Value, ValueType};
+use weir::packet::{Batch, Cell, Column, Row, RowWriter, ValueType};
 
 /// Columns that join an address and a port: their names, the title in tables, the address, the port.
 const ENDS: &[(&[&str], &str, &str, &str)] = &[
@@ -117,31 +120,45 @@ impl View {
         Ok(Self { columns, shown, limit, sorter, names })
     }
 
+    /// The columns that are needed of rows with these columns.
+    pub fn needed(&self, all: usize) -> ColumnMask {
+        let Some(shown) = &self.shown else { return ColumnMask::ALL };
+        let of_shown = shown.iter().flat_map(|shown| match *shown {
+            Shown::Column(at) => [at, at],
+            Shown::End { host, port, .. } => [host, port],
+        });
+        let sorted = self.sorter.iter().flat_map(|sorter| sorter.columns().iter().copied());
+        let named = self.names.iter().flat_map(|names| names.places().iter().copied());
+        of_shown.chain(sorted).chain(named).filter(|&at| at < all).collect()
+    }
+
     /// Whether no row can be shown before all rows are known.
     pub fn is_sorted(&self) -> bool {
         self.sorter.is_some()
     }
 
-    /// Takes a row: passes what is shown of the row to `next`, or [keeps](Self::take_kept) the row until all are known.
+    /// Takes rows: passes what is shown of the rows to `next`, or [keeps](Self::take_kept) the rows until all are known.
     ///
     /// # Errors
     /// Those of `next`, and of the temporary file of a long sorted list.
-    pub fn row(
-        &mut self,
-        values: &[Value<'_>],
-        next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let named: Vec<Value<'_>>;
-        let values = match &self.names {
+    pub fn rows(&mut self, batch: &Batch, rows: Range<usize>, next: ShowRows<'_>) -> io::Result<()> {
+        let mut named;
+        let (batch, rows) = match &self.names {
             Some(names) => {
-                named = values.iter().map(Value::borrowed).chain(names.of_row(values)).collect();
-                &named
+                named = Batch::new(batch.columns() + names.places().len());
+                for index in rows {
+                    let (mut writer, row) = (named.add(), batch.row(index));
+                    writer.extend(row);
+                    names.of_row(row).for_each(|cell| writer.push(cell));
+                }
+                let all = 0..named.rows();
+                (&named, all)
             }
-            None => values,
+            None => (batch, rows),
         };
         match &mut self.sorter {
-            Some(sorter) => sorter.push(values),
-            None => project(self.shown.as_deref(), values, next),
+            Some(sorter) => rows.into_iter().try_for_each(|index| sorter.push(&batch.row(index).values())),
+            None => project(self.shown.as_deref(), batch, rows, next),
         }
     }
 
@@ -156,7 +173,7 @@ impl View {
     }
 
     /// Learns the names in a row of `dns.log`; `columns` are its columns.
-    pub fn learn(&mut self, columns: &[Column], row: &[Value<'_>]) {
+    pub fn learn(&mut self, columns: &[Column], row: Row<'_>) {
         self.names.iter_mut().for_each(|names| names.learn(columns, row));
     }
 
@@ -177,48 +194,71 @@ impl Kept {
     /// Passes what is shown of the rows to `next`, sorted.
     ///
     /// # Errors
-    /// As [`View::row`].
-    pub fn each(self, next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>) -> io::Result<()> {
+    /// As [`View::rows`].
+    pub fn each(self, next: ShowRows<'_>) -> io::Result<()> {
         let shown = self.shown.as_deref();
-        self.sorter.finish(&mut |values| project(shown, values, next))
-    }
-}
-
-/// Passes the shown values of a row to `next`.
-fn project(
-    shown: Option<&[Shown]>,
-    values: &[Value<'_>],
-    next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>,
-) -> io::Result<()> {
-    let Some(shown) = shown else { return next(values) };
-    let row: Vec<Value<'_>> = shown
-        .iter()
-        .map(|shown| match *shown {
-            Shown::Column(at) => values.get(at).map_or(Value::Absent, Value::borrowed),
-            Shown::End { host, port, name } => {
-                let name = name.and_then(|name| values.get(name)).filter(|name| **name != Value::Absent);
-                end_of(name.or(values.get(host)), values.get(port))
+        let mut sorted = Batch::default();
+        self.sorter.finish(&mut |values| {
+            sorted.push(values);
+            if sorted.rows() < SORTED_ROWS {
+                return Ok(());
             }
-        })
-        .collect();
-    next(&row)
+            project(shown, &sorted, 0..sorted.rows(), next)?;
+            sorted.clear();
+            Ok(())
+        })?;
+        project(shown, &sorted, 0..sorted.rows(), next)
+    }
 }
 
-/// An address with a port: `10.0.0.1:443`, `[fe80::1]:443`. Without a port, the address alone.
-fn end_of<'a>(host: Option<&'a Value<'a>>, port: Option<&'a Value<'a>>) -> Value<'a> {
-    let (host, port) = (host.unwrap_or(&Value::Absent), port.unwrap_or(&Value::Absent));
-    match (host, port) {
-        (Value::Address(IpAddr::V4(host)), Value::Unsigned(port)) if *port > 0 => {
-            Value::Text(format!("{host}:{port}").into())
-        }
-        (Value::Address(IpAddr::V6(host)), Value::Unsigned(port)) if *port > 0 => {
-            Value::Text(format!("[{host}]:{port}").into())
-        }
-        (Value::Text(name), Value::Unsigned(port)) if *port > 0 => {
-            Value::Text(format!("{name}:{port}").into())
-        }
-        (host, _) => host.borrowed(),
+/// Number of sorted rows that are passed on together.
+const SORTED_ROWS: usize = 64;
+
+/// Takes rows of a batch: its columns with these indexes, in this order; `None`: all of them.
+pub type ShowRows<'a> = &'a mut dyn FnMut(&Batch, Range<usize>, Option<&[usize]>) -> io::Result<()>;
+
+/// Passes what is shown of rows to `next`.
+fn project(shown: Option<&[Shown]>, batch: &Batch, rows: Range<usize>, next: ShowRows<'_>) -> io::Result<()> {
+    let Some(shown) = shown else { return next(batch, rows, None) };
+    let column = |shown: &Shown| match *shown {
+        Shown::Column(at) => Some(at),
+        Shown::End { .. } => None,
+    };
+    let columns: Option<Vec<usize>> = shown.iter().map(column).collect();
+    if let Some(columns) = columns {
+        return next(batch, rows, Some(&columns));
     }
+    let mut made = Batch::new(shown.len());
+    for index in rows {
+        let (mut writer, row) = (made.add(), batch.row(index));
+        for shown in shown {
+            match *shown {
+                Shown::Column(at) => writer.push(row.cell(at)),
+                Shown::End { host, port, name } => {
+                    let name = name.map_or(Cell::Absent, |name| row.cell(name));
+                    let host = if name.is_present() { name } else { row.cell(host) };
+                    write_end(host, row.cell(port), &mut writer);
+                }
+            }
+        }
+    }
+    next(&made, 0..made.rows(), None)
+}
+
+/// Writes an address with a port: `10.0.0.1:443`, `[fe80::1]:443`. Without a port, the address alone.
+fn write_end(host: Cell<'_>, port: Cell<'_>, row: &mut RowWriter<'_>) {
+    let (Cell::Unsigned(port @ 1..), Cell::Address(_) | Cell::Text(_)) = (port, host) else {
+        return row.push(host);
+    };
+    // Writing into a string cannot fail.
+    row.text_with(|text| {
+        let _ = match host {
+            Cell::Address(IpAddr::V4(host)) => write!(text, "{host}:{port}"),
+            Cell::Address(IpAddr::V6(host)) => write!(text, "[{host}]:{port}"),
+            Cell::Text(name) => write!(text, "{name}:{port}"),
+            _ => Ok(()),
+        };
+    });
 }
 
 /// The column with this name, or the pair of columns. Columns of pairs have the type of addresses in tables, where

@@ -1,19 +1,20 @@
 //! Arrow's stream format (<https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format>):
 //! consecutive batches of columns in their in-memory layout, uncompressed. A reader needs only the pipe.
 
-use crate::batch::{Batch, about};
+use crate::batch::{Arrays, about};
 use crate::{Out, no_columns};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
 use std::io::{self, Write};
-use weir_packet::{Column, RowSink, Value};
+use std::ops::Range;
+use weir_packet::{Column, RowSink};
 
 /// Writes an Arrow stream.
 pub struct ArrowSink {
     /// The output, until the columns are known.
     out: Option<Out>,
     path: String,
-    state: Option<(Batch, StreamWriter<Blocks>)>,
+    state: Option<(Arrays, StreamWriter<Blocks>)>,
 }
 
 /// Collects a batch, so that it is written as one block: a file grows by whole batches, although the disk may be full.
@@ -47,16 +48,16 @@ impl ArrowSink {
 impl RowSink for ArrowSink {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         let out = self.out.take().ok_or_else(no_columns)?;
-        let batch = Batch::new(columns, about(columns, &self.path).collect(), true);
+        let batch = Arrays::new(columns, about(columns, &self.path).collect(), true);
         let writer = StreamWriter::try_new(Blocks { out, bytes: vec![] }, batch.schema()).map_err(to_io)?;
         self.state = Some((batch, writer));
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let (batch, writer) = self.state.as_mut().ok_or_else(no_columns)?;
-        if batch.push(values)? {
-            write(batch, writer)?;
+    fn rows(&mut self, batch: &weir_packet::Batch, mut rows: Range<usize>) -> io::Result<()> {
+        let (arrays, writer) = self.state.as_mut().ok_or_else(no_columns)?;
+        while arrays.push(batch, &mut rows)? {
+            write(arrays, writer)?;
             // Whole batches are readable although the process is killed.
             writer.flush().map_err(to_io)?;
         }
@@ -78,7 +79,7 @@ impl RowSink for ArrowSink {
     }
 }
 
-fn write(batch: &mut Batch, writer: &mut StreamWriter<Blocks>) -> io::Result<()> {
+fn write(batch: &mut Arrays, writer: &mut StreamWriter<Blocks>) -> io::Result<()> {
     match batch.take().map_err(to_io)? {
         Some(batch) => writer.write(&batch).map_err(to_io),
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Rows as a batch of columns.
+//! Batches of rows as Arrow's arrays.
 
 use crate::no_columns;
 use arrow_array::builder::{
@@ -9,10 +9,10 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
-use weir_packet::{Column, Value, ValueType};
+use weir_packet::{Batch, Cell, Column, ValueType};
 
 /// Maximum number of rows of a batch.
 pub const ROWS_MAX: usize = 8192;
@@ -31,8 +31,8 @@ const SECOND_NS: f64 = 1e9;
 const HARDLY_TWICE: &[&str] =
     &["uid", "community_id", "info", "history", "sha256", "msg_id", "in_reply_to", "first_received"];
 
-/// Collects rows into a batch.
-pub struct Batch {
+/// Collects rows as arrays.
+pub struct Arrays {
     schema: SchemaRef,
     columns: Vec<Builder>,
     names: Vec<String>,
@@ -55,8 +55,8 @@ enum Builder {
     Numbers(ListBuilder<UInt64Builder>),
 }
 
-impl Batch {
-    /// An empty batch with these columns; `about` is the schema's metadata. With `dictionaries`, text columns
+impl Arrays {
+    /// An empty collection with these columns; `about` is the schema's metadata. With `dictionaries`, text columns
     /// with recurring values are dictionaries.
     pub fn new(columns: &[Column], about: HashMap<String, String>, dictionaries: bool) -> Self {
         let builders: Vec<_> = columns.iter().map(|column| Builder::new(column, dictionaries)).collect();
@@ -73,28 +73,45 @@ impl Batch {
         &self.schema
     }
 
-    /// Adds a row. Returns whether the batch is full.
+    /// Adds the first of these rows of a batch, as many as there is room for, and removes them from `rows`. Returns whether
+    /// the collection is full.
     ///
     /// # Errors
     /// If a value does not fit its column's type, which is a bug in the code that made the row.
-    pub fn push(&mut self, values: &[Value<'_>]) -> io::Result<bool> {
-        if values.len() != self.columns.len() {
+    pub fn push(&mut self, batch: &Batch, rows: &mut Range<usize>) -> io::Result<bool> {
+        if rows.start < rows.end && batch.columns() != self.columns.len() {
             return Err(no_columns());
         }
-        for (index, (column, value)) in self.columns.iter_mut().zip(values).enumerate() {
-            match column.push(value, &mut self.text) {
-                Some(bytes) => self.bytes += bytes,
-                None => {
-                    let (name, kind) = (&self.names[index], column.data_type());
-                    return Err(io::Error::other(format!("column `{name}` is {kind}, and not {value:?}")));
+        // Rows of a usual size fill the collection by their number.
+        const TOGETHER: usize = 64;
+        while rows.start < rows.end && !self.is_full() {
+            let count = rows.len().min(TOGETHER).min(ROWS_MAX - self.rows);
+            let next = rows.start..rows.start + count;
+            for (index, column) in self.columns.iter_mut().enumerate() {
+                for row in next.clone() {
+                    let cell = batch.cell(row, index);
+                    match column.push(cell, &mut self.text) {
+                        Some(bytes) => self.bytes += bytes,
+                        None => {
+                            let (name, kind) = (&self.names[index], column.data_type());
+                            return Err(io::Error::other(format!(
+                                "column `{name}` is {kind}, and not {cell:?}"
+                            )));
+                        }
+                    }
                 }
             }
+            self.rows += count;
+            rows.start = next.end;
         }
-        self.rows += 1;
-        Ok(self.rows >= ROWS_MAX || self.bytes >= BYTES_MAX)
+        Ok(self.is_full())
     }
 
-    /// The rows so far as a batch, if there are any. Leaves the collection empty.
+    fn is_full(&self) -> bool {
+        self.rows >= ROWS_MAX || self.bytes >= BYTES_MAX
+    }
+
+    /// The rows so far as arrays, if there are any. Leaves the collection empty.
     pub fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         if self.rows == 0 {
             return Ok(None);
@@ -150,23 +167,23 @@ impl Builder {
 
     /// Adds a value and returns the bytes it may need; `None` if its type differs. A text column accepts
     /// every type.
-    fn push(&mut self, value: &Value<'_>, scratch: &mut String) -> Option<usize> {
+    fn push(&mut self, value: Cell<'_>, scratch: &mut String) -> Option<usize> {
         match (self, value) {
-            (column, Value::Absent) => column.push_null(),
-            (Self::Bool(column), Value::Bool(v)) => column.append_value(*v),
-            (Self::Unsigned(column), Value::Unsigned(v)) => column.append_value(*v),
-            (Self::Fraction(column), Value::Fraction(v)) => column.append_value(*v),
-            (Self::Time(column), Value::Time(v)) => column.append_value(v.0),
-            (Self::Interval(column), Value::Interval(ns)) => column.append_value(*ns as f64 / SECOND_NS),
-            (Self::Bytes(column), Value::Bytes(v)) => {
+            (column, Cell::Absent) => column.push_null(),
+            (Self::Bool(column), Cell::Bool(v)) => column.append_value(v),
+            (Self::Unsigned(column), Cell::Unsigned(v)) => column.append_value(v),
+            (Self::Fraction(column), Cell::Fraction(v)) => column.append_value(v),
+            (Self::Time(column), Cell::Time(v)) => column.append_value(v.0),
+            (Self::Interval(column), Cell::Interval(ns)) => column.append_value(ns as f64 / SECOND_NS),
+            (Self::Bytes(column), Cell::Bytes(v)) => {
                 column.append_value(v);
                 return Some(8 + v.len());
             }
-            (Self::Texts(column), Value::Texts(v)) => {
+            (Self::Texts(column), Cell::Texts(v)) => {
                 column.append_value(v.iter().map(Some));
                 return Some(v.iter().map(|text| 8 + text.len()).sum::<usize>() + 8);
             }
-            (Self::Numbers(column), Value::Numbers(v)) => {
+            (Self::Numbers(column), Cell::Numbers(v)) => {
                 column.append_value(v.iter().copied().map(Some));
                 return Some(8 * v.len() + 8);
             }
@@ -211,31 +228,14 @@ impl Builder {
     }
 }
 
-/// Passes a value as text to `push` and returns the bytes it may need. Writing into a string cannot fail.
-fn as_text(value: &Value<'_>, scratch: &mut String, mut push: impl FnMut(&str)) -> usize {
+/// Passes a value as text to `push` and returns the bytes it may need.
+fn as_text(value: Cell<'_>, scratch: &mut String, mut push: impl FnMut(&str)) -> usize {
+    if let Cell::Text(text) = value {
+        push(text);
+        return 8 + text.len();
+    }
     scratch.clear();
-    let _ = match value {
-        Value::Text(v) => {
-            push(v);
-            return 8 + v.len();
-        }
-        Value::Absent => Ok(()),
-        Value::Bool(v) => write!(scratch, "{v}"),
-        Value::Unsigned(v) => write!(scratch, "{v}"),
-        Value::Fraction(v) => write!(scratch, "{v:.6}"),
-        Value::Time(v) => write!(scratch, "{:.9}", v.0 as f64 / SECOND_NS),
-        Value::Interval(ns) => write!(scratch, "{}", *ns as f64 / SECOND_NS),
-        Value::Address(v) => write!(scratch, "{v}"),
-        Value::Mac([a, b, c, d, e, f]) => {
-            write!(scratch, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-        }
-        Value::Bytes(v) => v.iter().try_for_each(|byte| write!(scratch, "{byte:02x}")),
-        Value::Texts(v) => write!(scratch, "{}", v.join(",")),
-        Value::Numbers(v) => {
-            let numbers: Vec<_> = v.iter().map(u64::to_string).collect();
-            write!(scratch, "{}", numbers.join(","))
-        }
-    };
+    value.append_to(scratch);
     push(scratch);
     8 + scratch.len()
 }

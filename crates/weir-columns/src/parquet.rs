@@ -6,7 +6,7 @@
 //! they are readable although the process was killed. The footer needs about a hundred bytes per column and row group,
 //! kept in memory; no other memory grows with the number of rows.
 
-use crate::batch::{Batch, about};
+use crate::batch::{Arrays, about};
 use crate::footed_file::FootedFile;
 use crate::{Out, no_columns};
 use arrow_schema::SchemaRef;
@@ -22,10 +22,11 @@ use parquet::schema::types::SchemaDescPtr;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use weir_packet::{Column, RowSink, Value};
+use weir_packet::{Batch, Column, RowSink};
 
 /// Maximum number of rows of a row group.
 pub const GROUP_ROWS_MAX: usize = 1 << 16;
@@ -69,7 +70,7 @@ impl Write for Place {
 
 /// The state between columns and end.
 struct State {
-    batch: Batch,
+    batch: Arrays,
     writer: ArrowWriter<Place>,
     properties: WriterPropertiesPtr,
     schema: SchemaDescPtr,
@@ -80,7 +81,7 @@ struct State {
 impl State {
     fn new(place: Place, columns: &[Column], path: &str) -> io::Result<Self> {
         // Parquet has its own dictionaries, and readers then see plain text columns.
-        let batch = Batch::new(columns, HashMap::new(), false);
+        let batch = Arrays::new(columns, HashMap::new(), false);
         let arrow: SchemaRef = batch.schema().clone();
         let properties = ParquetSink::properties(columns, path)?;
         // Parquet's types suffice; the Arrow schema would add some kilobytes to every file.
@@ -174,9 +175,9 @@ impl RowSink for ParquetSink {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+    fn rows(&mut self, batch: &Batch, mut rows: Range<usize>) -> io::Result<()> {
         let state = self.state.as_mut().ok_or_else(no_columns)?;
-        if state.batch.push(values)? {
+        while state.batch.push(batch, &mut rows)? {
             state.write()?;
             state.place_footer(false)?;
         }

@@ -13,7 +13,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, TimeUnit};
 use std::io::{self, Cursor, Write};
 use std::sync::{Arc, Mutex};
-use weir_packet::{Column, RowSink, Timestamp, Value, ValueType};
+use weir_packet::{Batch, Column, RowSink, Timestamp, Value, ValueType};
 
 /// A writer whose bytes stay accessible.
 #[derive(Clone, Default)]
@@ -30,6 +30,13 @@ impl Write for Shared {
     }
 }
 
+/// A batch of one row.
+fn one(values: &[Value<'_>]) -> Batch {
+    let mut batch = Batch::default();
+    batch.push(values);
+    batch
+}
+
 impl Shared {
     fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap().clone()
@@ -38,9 +45,15 @@ impl Shared {
 
 fn fill(sink: &mut dyn RowSink, columns: &[Column], rows: impl Iterator<Item = Vec<Value<'static>>>) {
     sink.begin(columns).unwrap();
+    let mut batch = Batch::new(columns.len());
     for row in rows {
-        sink.row(&row).unwrap();
+        batch.push(&row);
+        if batch.rows() == 100 {
+            sink.batch(&batch).unwrap();
+            batch.clear();
+        }
     }
+    sink.batch(&batch).unwrap();
     sink.end().unwrap();
 }
 
@@ -224,7 +237,7 @@ fn a_value_of_another_type_is_an_error_that_names_the_column() {
     let columns = [Column::new("port", ValueType::Unsigned, "a port")];
     let mut sink = ParquetSink::new(Box::new(io::sink()), "");
     sink.begin(&columns).unwrap();
-    let error = sink.row(&[Value::Text("https".into())]).unwrap_err();
+    let error = sink.batch(&one(&[Value::Text("https".into())])).unwrap_err();
     assert!(error.to_string().contains("`port`"), "{error}");
 }
 
@@ -246,7 +259,7 @@ fn a_broken_pipe_stays_one() {
     let sinks: [Box<dyn RowSink>; 2] =
         [Box::new(ParquetSink::new(Box::new(Broken), "")), Box::new(ArrowSink::new(Box::new(Broken), ""))];
     for mut sink in sinks {
-        let written = sink.begin(TWO).and_then(|()| sink.row(&two(1))).and_then(|()| sink.end());
+        let written = sink.begin(TWO).and_then(|()| sink.batch(&one(&two(1)))).and_then(|()| sink.end());
         assert_eq!(written.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -36,6 +36,62 @@ pub struct Need {
     pub strict: bool,
     /// Only the number by which packets are assigned to workers.
     pub dispatch: bool,
+    /// Values of packets, in the packet's record.
+    pub values: ValueList,
+}
+
+/// What a value of a packet is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueOf {
+    /// A field with one value, by its index in the catalogue.
+    Field(u16),
+    /// A part of the packet's tuple.
+    Tuple(TuplePart),
+}
+
+/// A part of a packet's tuple: of the key of its innermost layer whose instances have two sides, as the packet has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TuplePart {
+    /// The sender's address.
+    Source,
+    /// The receiver's address.
+    Destination,
+    /// The sender's port.
+    SourcePort,
+    /// The receiver's port.
+    DestinationPort,
+    /// The number of the layer in the stack.
+    Layer,
+}
+
+/// A list of values, at most [`ValueList::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ValueList {
+    values: [Option<ValueOf>; ValueList::MAX],
+}
+
+impl ValueList {
+    /// Maximum number of values.
+    pub const MAX: usize = 24;
+
+    /// Adds a value, unless the list has the value. Returns whether there was room.
+    pub fn add(&mut self, of: ValueOf) -> bool {
+        if self.iter().any(|known| known == of) {
+            return true;
+        }
+        match self.values.iter_mut().find(|place| place.is_none()) {
+            Some(place) => {
+                *place = Some(of);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The values, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = ValueOf> + use<> {
+        self.values.into_iter().flatten()
+    }
 }
 
 impl Need {

@@ -5,7 +5,7 @@ pub use crate::recognised::Recognised;
 use crate::table::{FlowId, Header, OwnedHeader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_ir::abi::{Layout, Program};
-use weir_ir::engine_var::{EngineVar, VarName};
+use weir_ir::engine_var::VarName;
 use weir_ir::graph::{Graph, Table, VarKind};
 use weir_ir::key::{KeyEnds, KeyLayout};
 use weir_packet::{Direction, Timestamp};
@@ -116,9 +116,9 @@ impl<'a> FlowView<'a> {
         read_number(self.data, at, place.bits)
     }
 
-    /// The letters of the flow's history, if the program keeps one.
-    pub fn history(&self) -> Option<&'a [u8]> {
-        let at = self.layout.offset(self.graph.find_var(self.table, &EngineVar::History)?);
+    /// The letters of the flow's history, whose variable ([`EngineVar::History`](weir_ir::engine_var::EngineVar)) is at this
+    /// offset.
+    pub fn history_at(&self, at: usize) -> Option<&'a [u8]> {
         let count = usize::from(*self.data.get(at)?);
         self.data.get(at + 1..at + 1 + count)
     }

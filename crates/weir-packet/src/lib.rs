@@ -5,9 +5,11 @@
 //! `weir-engine`.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod bit_set;
 mod block;
 pub mod bpf;
+mod cell;
 mod direction;
 mod drop;
 mod extras;
@@ -20,9 +22,11 @@ mod record;
 mod source;
 mod time;
 
+pub use batch::{Batch, Row, RowWriter};
 pub use bit_set::BitSet;
 pub use block::{BURST_PACKETS_MAX, Block, BlockPool, Burst, PacketMemory, PacketMeta, Retention, offset_in};
 pub use bpf::BpfInstruction;
+pub use cell::{Cell, Span, Texts};
 pub use direction::Direction;
 pub use drop::{DropReason, Drops};
 pub use extras::{ChecksumState, Extras, PacketDirection, PacketExtra, VlanTag};

@@ -1,9 +1,10 @@
 //! Records: rows of named, typed values, and the trait of their sinks.
 
-use crate::Timestamp;
+use crate::{Batch, Timestamp};
 use std::borrow::Cow;
 use std::io;
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// The type of a field or column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,7 +79,7 @@ pub struct Column {
 
 /// A sink of rows: a table on a terminal, JSON lines, CSV …
 ///
-/// A sink receives its columns once, then rows with the same number of values in the same order, then the end.
+/// A sink receives its columns once, then batches of rows with the same number of cells in the same order, then the end.
 pub trait RowSink {
     /// Starts the output with these columns.
     ///
@@ -86,11 +87,19 @@ pub trait RowSink {
     /// Those of the underlying writer, including a broken pipe, which the caller may ignore.
     fn begin(&mut self, columns: &[Column]) -> io::Result<()>;
 
-    /// Writes one row: as many values as there are columns.
+    /// Writes these rows of a batch, which has as many columns as there are.
     ///
     /// # Errors
     /// As [`begin`](RowSink::begin).
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()>;
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()>;
+
+    /// Writes all rows of a batch.
+    ///
+    /// # Errors
+    /// As [`begin`](RowSink::begin).
+    fn batch(&mut self, batch: &Batch) -> io::Result<()> {
+        self.rows(batch, 0..batch.rows())
+    }
 
     /// Writes buffered rows, as far as the format can be read before its end, because a reader may be waiting for
     /// them. Costs at least one system call.

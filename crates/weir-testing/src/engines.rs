@@ -68,7 +68,7 @@ fn read_packets(mut rest: &[u8]) -> Burst {
 
 fn answer(compiler: &Compiler, compiled: &Compiled, burst: &Burst) -> Vec<String> {
     let mut items = vec![];
-    let mut each = |question: usize, item: Item| {
+    let mut each = |question: usize, item: Item<'_>| {
         items.push(format!("{question} {item:?}"));
         Ok::<(), Infallible>(())
     };

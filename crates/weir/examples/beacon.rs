@@ -212,9 +212,9 @@ impl SessionParser for BeaconParser {
 struct Rows(Box<dyn RowSink>);
 
 impl TakeItems for Rows {
-    fn take(&mut self, _: usize, item: Item) -> Next {
+    fn take(&mut self, _: usize, item: Item<'_>) -> Next {
         match item {
-            Item::Session { row, .. } if self.0.row(&row).is_err() => Next::End,
+            Item::Rows(rows) if self.0.rows(rows.batch, rows.range.clone()).is_err() => Next::End,
             _ => Next::Go,
         }
     }

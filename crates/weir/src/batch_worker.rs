@@ -1,10 +1,10 @@
 //! The engine's worker as the queues of `work_queues` run it.
 
-use crate::ordered_merge::Yields;
 use crate::watch::Posting;
 use crate::work_queues::BatchWorker;
 use crate::worker_loop::glance_of;
 use crate::worker_output::Collector;
+use crate::yields::Yields;
 use std::ops::{Deref, DerefMut};
 use weir_engine::worker::Worker;
 use weir_packet::Burst;

@@ -1,6 +1,6 @@
 //! Compiles questions to a program: checks filters, lowers one graph, runs passes, generates code.
 
-use crate::connection::{self, Connection, Places};
+use crate::connection::{self, Places};
 use crate::deferred_predicate::{alternative_plan, deferred_predicates};
 use crate::end_places::EndPlaces;
 use crate::events::never_told;
@@ -9,6 +9,7 @@ use crate::ordering::Ordering;
 use crate::processors::Processors;
 use crate::program::{Executor, make_program};
 use crate::question_worker::MakeQuestionWorker;
+use crate::record::Record;
 use crate::watch::Watch;
 use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
@@ -30,7 +31,7 @@ use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::{self, Catalog, Expr, Filter, Predicate};
 use weir_lang::model::Stack;
 use weir_lang::{ContextChanges, Library};
-use weir_packet::{KernelFilters, LinkType, Timestamp};
+use weir_packet::{Batch, KernelFilters, LinkType, Timestamp};
 use weir_sessions::{
     ContentStore, ProtocolSet, RegisterError, SessionProtocol, SessionRegistry, UnknownSetting,
 };
@@ -620,7 +621,9 @@ fn places_of(program: &dyn Program, sessions: &Arc<SessionRegistry>, ends: &EndP
 fn connection_value(places: &Arc<Vec<Places>>) -> Arc<ConnectionValue> {
     let places = Arc::clone(places);
     Arc::new(move |flow, column| {
-        Connection::read(flow, &places[flow.table.index()]).value(column).into_owned()
+        let mut one = Batch::new(1);
+        Record::of(flow, &places[flow.table.index()]).write_column(column, &mut one.add());
+        one.cell(0, 0).value().into_owned()
     })
 }
 

@@ -3,19 +3,19 @@
 
 use crate::end_places::EndPlaces;
 use crate::flow_id;
-use crate::locality::is_local;
+use crate::record::{Record, ip_proto};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 pub use weir_compile::CONNECTION_COLUMNS as COLUMNS;
 use weir_compile::RecordVar;
-use weir_engine::end_event::{EndColumn, EndValue};
-use weir_engine::flow::{FlowView, NumberPlace, Recognised};
+use weir_engine::end_event::EndColumn;
+use weir_engine::flow::{FlowView, NumberPlace};
 use weir_ir::abi::Layout;
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Table};
 pub use weir_ir::key::Hosts;
-use weir_packet::{Column, Timestamp, Value, ValueType};
+use weir_packet::{Column, Timestamp, Value};
 use weir_sessions::SessionRegistry;
 
 /// The record of a connection.
@@ -98,23 +98,27 @@ impl PartialEq for EndValues {
 /// Places of a record's numbers in the flows of one table, and the session protocols that the record may name.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
-    sessions: Arc<SessionRegistry>,
-    packets: Option<NumberPlace>,
-    ip_bytes: Option<NumberPlace>,
+    pub(crate) sessions: Arc<SessionRegistry>,
+    pub(crate) packets: Option<NumberPlace>,
+    pub(crate) ip_bytes: Option<NumberPlace>,
     bytes: Option<NumberPlace>,
-    endpoint: Option<NumberPlace>,
+    pub(crate) endpoint: Option<NumberPlace>,
     high: Option<NumberPlace>,
     has_fin: Option<NumberPlace>,
-    missing_bytes: Option<NumberPlace>,
+    pub(crate) missing_bytes: Option<NumberPlace>,
     refused: Option<NumberPlace>,
     outside: Option<NumberPlace>,
-    icmp_type: Option<NumberPlace>,
-    icmp_code: Option<NumberPlace>,
-    vlan: Option<NumberPlace>,
-    inner_vlan: Option<NumberPlace>,
-    end_columns: Arc<[Column]>,
+    pub(crate) icmp_type: Option<NumberPlace>,
+    pub(crate) icmp_code: Option<NumberPlace>,
+    pub(crate) vlan: Option<NumberPlace>,
+    pub(crate) inner_vlan: Option<NumberPlace>,
+    pub(crate) end_columns: Arc<[Column]>,
     /// By column of `end_columns`: its place, if the flows have the column.
-    at_end: Vec<Option<EndColumn>>,
+    pub(crate) at_end: Vec<Option<EndColumn>>,
+    /// The name of the transport protocol in records.
+    pub(crate) proto: Cow<'static, str>,
+    /// Where the history is.
+    pub(crate) history: Option<usize>,
 }
 
 impl Places {
@@ -145,11 +149,18 @@ impl Places {
             inner_vlan: place(RecordVar::InnerVlan),
             end_columns: Arc::clone(&ends.columns),
             at_end: ends.of_records(graph, layout, table),
+            proto: proto_name(&graph.tables[table.index()].name),
+            history: graph.find_var(table, &EngineVar::History).map(|var| layout.offset(var)),
         }
     }
 }
 
 impl Places {
+    /// Number of columns of a record.
+    pub fn columns(&self) -> usize {
+        COLUMNS.len() + self.end_columns.len()
+    }
+
     /// Packets of a direction, and bytes of its payload up to the last byte seen.
     pub fn volume(&self, flow: &FlowView<'_>, responder: bool) -> (u64, u64) {
         let number = |place: Option<NumberPlace>| place.map_or(0, |p| flow.number_at(p, responder));
@@ -162,7 +173,7 @@ impl Places {
 
     /// Payload bytes of a direction for rows. If the sequence is declared with a FIN, its numbers count bytes;
     /// otherwise the protocol's own count is used, if it counts bytes.
-    fn bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
+    pub(crate) fn bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
         match self.bytes {
             Some(place) if self.has_fin.is_none() => {
                 flow.number_at(place, responder).saturating_sub(self.refused_bytes(flow, responder))
@@ -176,22 +187,6 @@ impl Places {
         self.refused.map_or(0, |place| flow.number_at(place, responder))
     }
 
-    /// The columns of events `on end`.
-    fn at_end(&self, flow: &FlowView<'_>) -> EndValues {
-        let of_column =
-            |(place, column): (&Option<EndColumn>, &Column)| match place.as_ref().map(|p| p.read(flow)) {
-                None | Some(EndValue::Absent) => Value::Absent,
-                Some(EndValue::Name(name)) => Value::Text(Cow::Owned(name.to_string())),
-                Some(EndValue::Number(number)) => match column.value_type {
-                    ValueType::Time => Value::Time(Timestamp(number as i64)),
-                    ValueType::Interval => Value::Interval(number),
-                    _ => Value::Unsigned(number),
-                },
-            };
-        let values = self.at_end.iter().zip(&*self.end_columns).map(of_column).collect();
-        EndValues { columns: Arc::clone(&self.end_columns), values }
-    }
-
     /// Bytes of a direction's payload that its layer found outside of the connection.
     pub fn outside_bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
         self.outside.map_or(0, |place| flow.number_at(place, responder))
@@ -201,57 +196,36 @@ impl Places {
 impl Connection {
     /// Reads the record from a flow's variables; `places` are those of its table.
     pub(crate) fn read(flow: &FlowView<'_>, places: &Places) -> Self {
-        let (orig, resp) = flow.endpoints();
-        let both = |place: Option<NumberPlace>| match place {
-            Some(place) => [flow.number_at(place, false), flow.number_at(place, true)],
-            None => [0, 0],
-        };
-        let duration = flow.last_time().since_ns(flow.first_time());
-        let proto = proto_name(flow.table_name());
-        let history = String::from_utf8_lossy(flow.history().unwrap_or(b"")).into_owned();
-        let bytes = [false, true].map(|responder| places.bytes(flow, responder));
-        let (orig_p, resp_p) = match &*proto {
-            "icmp" => (both(places.icmp_type)[0] as u32, icmp_code(flow, both(places.icmp_code)[0])),
-            _ => (orig.port, resp.port),
-        };
+        let record = Record::of(flow, places);
+        let ([orig_h, resp_h], [orig_p, resp_p]) = (record.addresses(), record.ports());
+        let at_end = (0..places.end_columns.len()).map(|column| record.at_end(column).value().into_owned());
         Self {
-            ts: flow.first_time(),
-            uid: flow_id::uid(flow.graph, flow.table, flow.header),
-            hosts: flow.key_layout().ends().hosts,
-            orig_h: orig.address,
+            ts: record.first_time(),
+            uid: record.uid(),
+            hosts: record.hosts(),
+            orig_h,
             orig_p,
-            resp_h: resp.address,
+            resp_h,
             resp_p,
-            proto: proto.clone(),
-            service: service(flow.recognised, &places.sessions),
-            duration_ns: (duration > 0).then_some(duration),
-            bytes: (duration > 0).then_some(bytes),
-            conn_state: conn_state(&proto, both(places.endpoint), both(places.packets), bytes, &history),
-            missed_bytes: both(places.missing_bytes).iter().sum(),
-            history,
-            packets: both(places.packets),
-            ip_bytes: both(places.ip_bytes),
-            tunnel_parents: flow
-                .outer
-                .iter()
-                .map(|(table, header)| flow_id::uid(flow.graph, *table, header))
-                .collect(),
-            vlan: Some(both(places.vlan)[0]).filter(|&v| v != 0),
-            inner_vlan: Some(both(places.inner_vlan)[0]).filter(|&v| v != 0),
-            at_end: places.at_end(flow),
+            proto: record.proto(),
+            service: record.service(),
+            duration_ns: record.duration_ns(),
+            bytes: record.bytes(),
+            conn_state: record.conn_state(),
+            missed_bytes: record.missed_bytes(),
+            history: record.history().to_string(),
+            packets: record.packets(),
+            ip_bytes: record.ip_bytes(),
+            tunnel_parents: record.tunnel_parents(),
+            vlan: record.vlan(),
+            inner_vlan: record.inner_vlan(),
+            at_end: EndValues { columns: Arc::clone(&places.end_columns), values: at_end.collect() },
         }
     }
 
     /// Number of the transport protocol in the IP header; `None` for a user-defined protocol.
     pub fn ip_proto(&self) -> Option<u8> {
-        match (&*self.proto, self.orig_h) {
-            ("tcp", _) => Some(6),
-            ("udp", _) => Some(17),
-            ("sctp", _) => Some(132),
-            ("icmp", IpAddr::V6(_)) => Some(58),
-            ("icmp", IpAddr::V4(_)) => Some(1),
-            _ => None,
-        }
+        ip_proto(&self.proto, self.orig_h)
     }
 
     /// The Community ID of the connection.
@@ -259,66 +233,6 @@ impl Connection {
         let ends = ((self.orig_h, self.orig_p as u16), (self.resp_h, self.resp_p as u16));
         flow_id::community_id(ends.0, ends.1, self.ip_proto().unwrap_or(0))
     }
-
-    /// The value of column `index` of [`COLUMNS`], and after these of [`EndValues::columns`].
-    pub fn value(&self, index: usize) -> Value<'_> {
-        fn text(t: &str) -> Value<'_> {
-            Value::Text(Cow::Borrowed(t))
-        }
-        let number = |n: Option<u64>| n.map_or(Value::Absent, Value::Unsigned);
-        match index {
-            0 => Value::Time(self.ts),
-            1 => Value::Text(Cow::Borrowed(&self.uid)),
-            2 => flow_id::host(self.hosts, self.orig_h),
-            3 => Value::Unsigned(u64::from(self.orig_p)),
-            4 => flow_id::host(self.hosts, self.resp_h),
-            5 => Value::Unsigned(u64::from(self.resp_p)),
-            6 => Value::Text(Cow::Borrowed(&self.proto)),
-            7 => self.service.as_deref().map_or(Value::Absent, text),
-            8 => self.duration_ns.map_or(Value::Absent, Value::Interval),
-            9 => number(self.bytes.map(|b| b[0])),
-            10 => number(self.bytes.map(|b| b[1])),
-            11 => text(self.conn_state),
-            12 | 13 if self.hosts != Hosts::Addresses => Value::Absent,
-            12 => Value::Bool(is_local(self.orig_h)),
-            13 => Value::Bool(is_local(self.resp_h)),
-            14 => Value::Unsigned(self.missed_bytes),
-            15 if self.history.is_empty() => Value::Absent,
-            15 => Value::Text(Cow::Borrowed(&self.history)),
-            16 => Value::Unsigned(self.packets[0]),
-            17 => Value::Unsigned(self.ip_bytes[0]),
-            18 => Value::Unsigned(self.packets[1]),
-            19 => Value::Unsigned(self.ip_bytes[1]),
-            20 if self.tunnel_parents.is_empty() => Value::Absent,
-            20 => Value::Texts(Cow::Borrowed(&self.tunnel_parents)),
-            21 => number(self.ip_proto().map(u64::from)),
-            22 if self.hosts != Hosts::Addresses => Value::Absent,
-            22 => Value::Text(Cow::Owned(self.community_id())),
-            23 => number(self.vlan),
-            24 => number(self.inner_vlan),
-            _ => self.at_end.values.get(index - COLUMNS.len()).cloned().unwrap_or(Value::Absent),
-        }
-    }
-
-    /// All values, in the order of [`COLUMNS`] and [`EndValues::columns`].
-    pub fn values(&self) -> Vec<Value<'_>> {
-        (0..COLUMNS.len() + self.at_end.values.len()).map(|i| self.value(i)).collect()
-    }
-}
-
-/// Zeek's names of the recognised protocols.
-fn service(recognised: Recognised, sessions: &SessionRegistry) -> Option<Cow<'static, str>> {
-    let mut seen = vec![];
-    for name in recognised.indices().flat_map(|number| sessions.services(number)) {
-        // An upgrade from HTTP to HTTP counts as one service.
-        if !seen.contains(&name) {
-            seen.push(name);
-        }
-    }
-    let mut names = seen.into_iter();
-    let first = names.next()?;
-    let rest = names.fold(String::new(), |rest, name| rest + "," + name);
-    Some(if rest.is_empty() { first.into() } else { (first.to_string() + &rest).into() })
 }
 
 /// The name of a layer as Zeek writes protocols: one name for both versions of ICMP.
@@ -333,7 +247,7 @@ pub(crate) fn proto_name(table: &str) -> Cow<'static, str> {
 }
 
 /// Zeek's responder "port" for ICMP: the type of the reply if there is one, else the code.
-fn icmp_code(flow: &FlowView<'_>, code: u64) -> u32 {
+pub(crate) fn icmp_code(flow: &FlowView<'_>, code: u64) -> u32 {
     let request = flow.number("type", false).unwrap_or(0);
     let v6 = flow.endpoints().0.address.is_ipv6();
     let reply = match (v6, request) {
@@ -370,11 +284,11 @@ pub(crate) const CONN_STATES: &[&str] =
     &["S0", "S1", "SF", "REJ", "S2", "S3", "RSTO", "RSTR", "RSTOS0", "RSTRH", "SH", "SHR", "OTH"];
 
 /// Zeek's `conn_state`.
-fn conn_state(
+pub(crate) fn conn_state(
     proto: &str,
     endpoints: [u64; 2],
     packets: [u64; 2],
-    bytes: [u64; 2],
+    bytes: impl FnOnce() -> [u64; 2],
     history: &str,
 ) -> &'static str {
     use endpoint::{CLOSED, ESTABLISHED, INACTIVE, PARTIAL, RESET, SYN_ACK_SENT, SYN_SENT};
@@ -392,7 +306,7 @@ fn conn_state(
     let [orig, resp] = endpoints;
     let inactive = |e: u64| e == INACTIVE || e == PARTIAL;
     if resp == RESET {
-        let refused = orig == RESET && bytes == [0, 0];
+        let refused = orig == RESET && bytes() == [0, 0];
         return match orig {
             SYN_SENT | SYN_ACK_SENT => "REJ",
             _ if refused => "REJ",
@@ -442,14 +356,14 @@ mod tests {
         let mut met = BTreeSet::new();
         for (orig, resp) in numbers().flat_map(|orig| numbers().map(move |resp| (orig, resp))) {
             for history in ["SR", "ShAR", "DdR"] {
-                met.insert(conn_state("tcp", [orig, resp], [1, 1], [0, 0], history));
-                met.insert(conn_state("tcp", [orig, resp], [1, 1], [1, 1], history));
+                met.insert(conn_state("tcp", [orig, resp], [1, 1], || [0, 0], history));
+                met.insert(conn_state("tcp", [orig, resp], [1, 1], || [1, 1], history));
             }
         }
         for packets in [[1, 1], [1, 0], [0, 1], [0, 0]] {
-            met.insert(conn_state("udp", [0, 0], packets, [0, 0], ""));
+            met.insert(conn_state("udp", [0, 0], packets, || [0, 0], ""));
         }
-        met.insert(conn_state("icmp", [0, 0], [1, 1], [0, 0], ""));
+        met.insert(conn_state("icmp", [0, 0], [1, 1], || [0, 0], ""));
         assert_eq!(met, CONN_STATES.iter().copied().collect());
     }
 }

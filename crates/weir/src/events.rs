@@ -11,7 +11,7 @@ use weir_ir::key::Hosts;
 use weir_lang::diag::Diagnostic;
 use weir_lang::filter::{Filter, Predicate};
 use weir_lang::model::Stack;
-use weir_packet::{Column, Timestamp, Value, ValueType, readable};
+use weir_packet::{Cell, Column, RowWriter, Timestamp, Value, ValueType, readable};
 
 /// Columns that every event has.
 const COMMON: &[Column] = &[
@@ -106,40 +106,47 @@ impl EventRows {
         self.asked.contains(view.event.index())
     }
 
-    /// The values of an event's row.
-    pub fn values(&self, graph: &Graph, view: &EventView<'_>) -> Vec<Value<'static>> {
+    /// Writes the row of an event.
+    pub fn write(&self, graph: &Graph, view: &EventView<'_>, row: &mut RowWriter<'_>) {
         let index = view.event.index();
-        let mut values = vec![Value::Absent; self.columns.len()];
-        values[0] = Value::Time(view.time);
-        values[1] = Value::Text(self.events[index].name.clone().into());
-        values[2] = view.packet.map_or(Value::Absent, Value::Unsigned);
         let (table, header) = view.flow;
         let declared = &graph.tables[table.index()];
         let ends = declared.key.ends();
         let (originator, responder) = endpoints(ends, header);
-        if declared.two_sided {
-            values[3] = Value::Text(flow_id::uid(graph, table, header).into());
-        }
-        for (side, end) in [originator, responder].into_iter().enumerate() {
-            // An instance of one side has what its key has.
-            if declared.two_sided || ends.hosts == Hosts::Addresses && ends.addresses[side].is_some() {
-                values[4 + 2 * side] = flow_id::host(ends.hosts, end.address);
+        let own = &self.places[index];
+        for column in 0..self.columns.len() {
+            if let Some(at) = own.iter().position(|&place| place == column)
+                && let Some(words) = view.column(at)
+            {
+                match self.events[index].columns[at].1 {
+                    ValueType::Bytes => row.push(Cell::Bytes(view.bytes(words))),
+                    ValueType::Text => row.push(Cell::Text(&readable(view.bytes(words)))),
+                    value_type => row.push((&value(value_type, words[0], words[1])).into()),
+                }
+                continue;
             }
-            if declared.two_sided || ends.ports[side].is_some() {
-                values[5 + 2 * side] = Value::Unsigned(u64::from(end.port));
-            }
+            let (side, end) = if column < 6 { (0, originator) } else { (1, responder) };
+            row.push(match column {
+                0 => Cell::Time(view.time),
+                1 => Cell::Text(&self.events[index].name),
+                2 => view.packet.map_or(Cell::Absent, Cell::Unsigned),
+                3 if declared.two_sided => {
+                    row.text_with(|text| flow_id::push_uid(graph, table, header, text));
+                    continue;
+                }
+                // An instance of one side has what its key has.
+                4 | 6
+                    if declared.two_sided
+                        || ends.hosts == Hosts::Addresses && ends.addresses[side].is_some() =>
+                {
+                    flow_id::host(ends.hosts, end.address)
+                }
+                5 | 7 if declared.two_sided || ends.ports[side].is_some() => {
+                    Cell::Unsigned(u64::from(end.port))
+                }
+                _ => Cell::Absent,
+            });
         }
-        let columns = self.events[index].columns.iter().zip(&self.places[index]);
-        for (at, (column, &place)) in columns.enumerate() {
-            if let Some(words) = view.column(at) {
-                values[place] = match column.1 {
-                    ValueType::Bytes => Value::Bytes(view.bytes(words).to_vec().into()),
-                    ValueType::Text => Value::Text(readable(view.bytes(words)).into_owned().into()),
-                    value_type => value(value_type, words[0], words[1]),
-                };
-            }
-        }
-        values
     }
 }
 

@@ -6,7 +6,10 @@ use std::net::IpAddr;
 use weir_engine::table::Header;
 use weir_ir::graph::{Graph, Table};
 use weir_ir::key::Hosts;
-use weir_packet::Value;
+use weir_packet::Cell;
+
+/// Bytes of an identifier in Zeek's form.
+const ID_BYTES: usize = 18;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -14,6 +17,13 @@ const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// the same capture always gives the same identifiers. A part of a connection has the connection's identifier if both
 /// began with the same packet.
 pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
+    let mut id = String::with_capacity(ID_BYTES);
+    push_uid(graph, table, header, &mut id);
+    id
+}
+
+/// Appends a [`uid`] to a text.
+pub fn push_uid(graph: &Graph, table: Table, header: &Header, text: &mut String) {
     let declared = &graph.tables[table.index()];
     let protocol = declared.part.as_ref().unwrap_or(&declared.name);
     // FNV-1a: short names, and the same result in every run.
@@ -43,11 +53,11 @@ pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
         mix(ends.context(key));
     }
     mix(header.first_time as u64);
-    spelled('C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)))
+    push_spelled('C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)), text);
 }
 
 /// One end of a flow as a row value: an address, or the value that the layer's key has in place of one.
-pub fn host(hosts: Hosts, address: IpAddr) -> Value<'static> {
+pub fn host(hosts: Hosts, address: IpAddr) -> Cell<'static> {
     // A value that looks like an IPv4-mapped address was read as an IPv4 address.
     let number = match address {
         IpAddr::V4(mapped) => 0xffff << 32 | u64::from(u32::from(mapped)),
@@ -55,10 +65,10 @@ pub fn host(hosts: Hosts, address: IpAddr) -> Value<'static> {
     };
     let [_, _, mac @ ..] = number.to_be_bytes();
     match hosts {
-        Hosts::Addresses => Value::Address(address),
-        Hosts::Macs => Value::Mac(mac),
-        Hosts::Numbers => Value::Unsigned(number),
-        Hosts::Nothing => Value::Absent,
+        Hosts::Addresses => Cell::Address(address),
+        Hosts::Macs => Cell::Mac(mac),
+        Hosts::Numbers => Cell::Unsigned(number),
+        Hosts::Nothing => Cell::Absent,
     }
 }
 
@@ -70,15 +80,17 @@ pub fn fuid(uid: &str, protocol: u64, number: u64) -> String {
     sha.update(protocol.to_be_bytes());
     sha.update(number.to_be_bytes());
     let digest = sha.finalize();
-    spelled('F', digest.iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
+    let mut id = String::with_capacity(ID_BYTES);
+    let number = digest.iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte));
+    push_spelled('F', number, &mut id);
+    id
 }
 
-/// A letter, then the last 17 digits of a number to base 62, the last digit first.
-fn spelled(letter: char, number: u128) -> String {
+/// Appends a letter, then the last 17 digits of a number to base 62, the last digit first.
+fn push_spelled(letter: char, number: u128, id: &mut String) {
     // Divisions of 128-bit numbers are slow: two of them give ten digits and seven.
     let ten_digits = 62_u64.pow(10);
     let halves = [number % u128::from(ten_digits), number / u128::from(ten_digits) % u128::from(ten_digits)];
-    let mut id = String::with_capacity(18);
     id.push(letter);
     for (half, digits) in halves.into_iter().zip([10, 7]) {
         let mut half = half as u64;
@@ -87,11 +99,17 @@ fn spelled(letter: char, number: u128) -> String {
             half /= 62;
         }
     }
-    id
 }
 
 /// The Community ID, version 1, seed 0 (<https://github.com/corelight/community-id-spec>).
 pub fn community_id(source: (IpAddr, u16), destination: (IpAddr, u16), protocol: u8) -> String {
+    let mut id = String::new();
+    push_community_id(source, destination, protocol, &mut id);
+    id
+}
+
+/// Appends a [`community_id`] to a text.
+pub fn push_community_id(source: End, destination: End, protocol: u8, text: &mut String) {
     let (a, b) = ordered(source, destination, protocol);
     let mut sha = Sha1::new();
     sha.update([0, 0]);
@@ -104,7 +122,8 @@ pub fn community_id(source: (IpAddr, u16), destination: (IpAddr, u16), protocol:
     sha.update([protocol, 0]);
     sha.update(a.1.to_be_bytes());
     sha.update(b.1.to_be_bytes());
-    format!("1:{}", base64::engine::general_purpose::STANDARD.encode(sha.finalize()))
+    text.push_str("1:");
+    base64::engine::general_purpose::STANDARD.encode_string(sha.finalize(), text);
 }
 
 type End = (IpAddr, u16);

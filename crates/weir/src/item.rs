@@ -3,17 +3,23 @@
 use crate::connection::Connection;
 use crate::flow_id;
 use crate::format_packet::Path;
+use crate::record::ColumnMask;
 use std::any::Any;
 use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use weir_engine::flow::FlowView;
-use weir_packet::{PacketMeta, Timestamp, Value};
+use weir_packet::{Batch, PacketMeta, Row, Timestamp};
 use weir_sessions::{PartLog, ProtocolSet, Session};
 
 /// An item that a question receives.
 #[derive(Debug)]
-pub enum Item {
+pub enum Item<'a> {
+    /// Rows: of sessions or their parts, of events, of what handlers of streams emit; of connections, if the question asks for
+    /// [rows of them](Shape::record_rows).
+    Rows(Rows<'a>),
     /// A packet, with its layers and the values that they show (empty unless lines are requested).
     Packet {
         /// The metadata of the packet.
@@ -30,18 +36,8 @@ pub enum Item {
     },
     /// The record of a connection that has ended.
     Connection(Box<Connection>),
-    /// A row of a part of a session, and the part; with the index of the session's protocol.
-    Part(usize, Vec<Value<'static>>, Box<dyn Session>),
-    /// A row of a session, or of a part of one.
-    Session {
-        /// The index of the session's protocol.
-        protocol: usize,
-        /// The values of the row.
-        row: Vec<Value<'static>>,
-        /// The number of the packet that completed the session, or that closed its connection. `None` if no packet did:
-        /// the connection was idle, was replaced or shed, or the capture ended.
-        packet: Option<u64>,
-    },
+    /// A part of a session, with its row, the only one of the batch, and the index of the session's protocol.
+    Part(usize, Batch, Box<dyn Session>),
     /// A session object, and its connection.
     Whole(Box<Flow>, Arc<dyn Session>),
     /// User-defined state of a connection, and the connection's record so far.
@@ -53,15 +49,41 @@ pub enum Item {
         /// The connection has ended.
         is_over: bool,
     },
-    /// A row of an event.
-    Event(Vec<Value<'static>>),
     /// In-order bytes of a stream, and its connection.
     Bytes(Box<Flow>, Arc<Bytes>),
-    /// A row that a handler of streams emitted.
-    Stream(Vec<Value<'static>>),
     /// No packet waits to be read, and all results so far have been delivered: a receiver that collects items may
     /// pass them on. Every question receives this when its source is [idle](weir_packet::Poll::Idle).
     Pause,
+}
+
+/// Consecutive rows of a question.
+#[derive(Clone)]
+pub struct Rows<'a> {
+    /// The index of the protocol whose sessions the rows are; 0 for other rows.
+    pub protocol: usize,
+    /// The rows and others.
+    pub batch: &'a Batch,
+    /// For each row of the batch: the number of the packet that completed the session, or that closed its connection. `None` if
+    /// no packet did: the connection was idle, was replaced or shed, or the capture ended.
+    pub packets: &'a [Option<u64>],
+    /// The indexes of the rows in the batch.
+    pub range: Range<usize>,
+}
+
+impl fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rows({}, ", self.protocol)?;
+        f.debug_list().entries(self.iter()).finish()?;
+        write!(f, ")")
+    }
+}
+
+impl<'a> Rows<'a> {
+    /// The rows, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'a>> + use<'a> {
+        let batch = self.batch;
+        self.range.clone().map(move |index| batch.row(index))
+    }
 }
 
 /// The form of a question's items, fixed before the run.
@@ -77,6 +99,8 @@ pub struct Shape {
     pub lines: bool,
     /// Sessions come as objects, not as rows; parts of sessions come as both ([`Item::Part`]).
     pub whole: bool,
+    /// Connections come as rows with these columns; `None`: as objects.
+    pub record_rows: Option<ColumnMask>,
     /// Only sessions of these protocols have rows, whatever other protocols are needed to find them. `None`: all
     /// wanted protocols.
     pub rows: Option<ProtocolSet>,

@@ -35,6 +35,7 @@ mod processors;
 mod program;
 mod question;
 mod question_worker;
+mod record;
 mod row_filter;
 mod run;
 mod session_rows;
@@ -56,6 +57,7 @@ mod worker_loop;
 mod worker_output;
 mod worker_parts;
 mod workers;
+mod yields;
 
 // The expansion of `subscribe` names this crate `weir`, also inside of it.
 extern crate self as weir;
@@ -77,12 +79,13 @@ pub use engine::{
 pub use events::EventRows;
 pub use format_packet::Path;
 pub use isolation::{CALLBACK_PANICS_MAX, CallbackPanics};
-pub use item::{Bytes, Flow, Item, Shape};
+pub use item::{Bytes, Flow, Item, Rows, Shape};
 pub use ordering::Ordering;
 pub use outcome::Outcome;
 pub use processors::Processors;
 pub use program::Executor;
 pub use question::Question;
+pub use record::ColumnMask;
 pub use stats::{Connections, Stats, Talk, Tally, Volume, path_need, stats_asks};
 pub use subscription::Subscription;
 pub use watch::{Glance, Watch};

@@ -11,16 +11,12 @@ use crate::item::{Item, Shape};
 use crate::outcome::{Changes, Outcome};
 use crate::watch::{Glance, Poster, Posting, Watch};
 use crate::worker_output::{HeldPacket, KeptPacket, Presenter, Yielded};
-use std::collections::VecDeque;
+use crate::yields::{Popped, Yields};
 use std::sync::Arc;
 use weir_engine::counters::{Account, Counters};
 use weir_engine::hold::HoldQueue;
 use weir_engine::plan::{Plan, QuestionSet};
 use weir_engine::stage::{Stage, Stages};
-use weir_engine::subscriber::Order;
-
-/// Results of a worker, in its order.
-pub type Yields = VecDeque<(Order, Yielded)>;
 
 /// An entry of the queue.
 #[derive(Debug)]
@@ -28,7 +24,7 @@ enum Waiting {
     /// A packet that was undecided when it arrived.
     Packet(KeptPacket),
     /// An item for one question that waits behind such packets; `None` once it is delivered.
-    Item(Option<Item>),
+    Item(Option<Item<'static>>),
 }
 
 /// Delivers the results of workers.
@@ -124,9 +120,11 @@ impl<'a> Merger<'a> {
 
     /// Takes the results of one batch from every worker.
     pub fn take_batch(&mut self, mut queues: Vec<Yields>) {
-        let (began, count) = (self.stages.begin(), queues.iter().map(VecDeque::len).sum());
+        let (began, count) = (self.stages.begin(), queues.iter().map(Yields::len).sum());
         while let Some(worker) = first(&queues) {
-            self.take_from(worker, &mut queues[worker], 1);
+            let is_last = queues.iter().enumerate().all(|(other, queue)| other == worker || queue.is_empty());
+            let count = if is_last { queues[worker].len() } else { 1 };
+            self.take_from(worker, &mut queues[worker], count);
         }
         self.stages.end(Stage::Output, count, began);
         self.post();
@@ -134,7 +132,7 @@ impl<'a> Merger<'a> {
 
     /// Takes the final results of workers: any number of batches from each. `next` returns a worker's next batch.
     pub fn take_rest(&mut self, workers: usize, next: impl Fn(usize) -> Option<Yields>) {
-        let mut queues: Vec<Yields> = (0..workers).map(|_| Yields::new()).collect();
+        let mut queues: Vec<Yields> = (0..workers).map(|_| Yields::default()).collect();
         loop {
             // The next item is known once every worker's next item is known, or the worker is done.
             for (worker, queue) in queues.iter_mut().enumerate() {
@@ -158,9 +156,17 @@ impl<'a> Merger<'a> {
     }
 
     fn take_from(&mut self, worker: usize, queue: &mut Yields, count: usize) {
-        for (_, yielded) in queue.drain(..count) {
-            self.take(worker, yielded);
+        let mut left = count;
+        while left > 0
+            && let Some((popped, taken)) = queue.pop(left)
+        {
+            left -= taken;
+            match popped {
+                Popped::Item(question, rows) => self.changes.item(question, rows),
+                Popped::Other(yielded) => self.take(worker, yielded),
+            }
         }
+        queue.recycle();
     }
 
     fn take(&mut self, worker: usize, yielded: Yielded) {
@@ -173,6 +179,8 @@ impl<'a> Merger<'a> {
                 hold.pass(Waiting::Item(Some(item)), bytes, QuestionSet::one(question));
             }
             Yielded::Item(question, item) => return self.changes.item(question, item),
+            // Rows were taken with their batch.
+            Yielded::Row(..) => return,
             Yielded::Held(held) => {
                 let HeldPacket { verdict, packet } = *held;
                 let bytes = packet.bytes();
@@ -224,12 +232,12 @@ impl<'a> Merger<'a> {
 
 /// The worker with the earliest next result.
 fn first(queues: &[Yields]) -> Option<usize> {
-    let next = queues.iter().enumerate().filter_map(|(worker, queue)| Some((queue.front()?.0, worker)));
+    let next = queues.iter().enumerate().filter_map(|(worker, queue)| Some((queue.first()?, worker)));
     next.min().map(|(_, worker)| worker)
 }
 
 /// Bytes that an item refers to, besides its own size.
-fn item_bytes(item: &Item) -> usize {
+fn item_bytes(item: &Item<'_>) -> usize {
     match item {
         Item::Packet { frame, options, line, .. } => frame.len() + options.len() + line.len(),
         _ => 0,

@@ -43,7 +43,7 @@ pub struct Outcome {
 /// Receives the items of a run, and may change the questions during the run.
 pub(crate) trait Changes {
     /// Receives an item of a question.
-    fn item(&mut self, question: usize, item: Item);
+    fn item(&mut self, question: usize, item: Item<'_>);
 
     /// Whether no questions are left, which ends the run. Called between bursts.
     fn is_over(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::engine::{Every, track_store};
 use crate::isolation::Isolation;
 use crate::item::Shape;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
+use crate::record::ColumnMask;
 use crate::stream_handler::{StreamHandler, erased};
 use std::fmt;
 use std::sync::Arc;
@@ -34,6 +35,13 @@ impl Question {
     /// A question whose items are delivered in this shape.
     pub fn new(ask: Ask, shape: Shape) -> Self {
         Self { ask, shape, make: None, losses: Arc::default() }
+    }
+
+    /// If the question asks for rows of connections: computes only these columns of them.
+    pub fn show_columns(&mut self, columns: ColumnMask) {
+        if let Some(shown) = &mut self.shape.record_rows {
+            *shown = columns;
+        }
     }
 
     /// A question about the streams of flows of which at least one packet matches `filter`. `make` creates the

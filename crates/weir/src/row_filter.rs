@@ -14,7 +14,7 @@ use weir_engine::plan::RemainderSet;
 use weir_ir::abi::Continuation;
 use weir_lang::diag::{Diagnostic, Diagnostics};
 use weir_lang::filter::{self, Catalog, Expr, FieldInfo, Filter, Predicate};
-use weir_packet::Value;
+use weir_packet::Row;
 
 /// A condition on the rows of a log, by their columns.
 pub struct RowFilter {
@@ -36,17 +36,17 @@ impl std::fmt::Debug for RowFilter {
 
 impl RowFilter {
     /// Whether a row matches.
-    pub fn takes(&mut self, row: &[Value<'_>]) -> bool {
+    pub fn takes(&mut self, row: Row<'_>) -> bool {
         self.node.holds(row, &mut self.scratch)
     }
 }
 
 impl Node {
-    fn holds(&self, row: &[Value<'_>], scratch: &mut Continuation) -> bool {
+    fn holds(&self, row: Row<'_>, scratch: &mut Continuation) -> bool {
         match self {
             Self::Is { column, predicate } => {
                 let mut met = RemainderSet::one(0);
-                predicate.rule_out(row.get(*column).unwrap_or(&Value::Absent), &mut met, scratch);
+                predicate.rule_out(&row.cell(*column).value(), &mut met, scratch);
                 !met.is_empty()
             }
             Self::All(nodes) => nodes.iter().all(|node| node.holds(row, scratch)),

@@ -2,14 +2,14 @@
 //! with Zeek's names (<https://docs.zeek.org/en/master/logs/>). The columns follow from the registries of protocols
 //! and of parts.
 
+use crate::connection::proto_name;
 use crate::flow_id;
 use crate::item::Shape;
 use crate::locality::is_local;
-use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 use weir_compile::PartFields;
 use weir_engine::flow::FlowView;
-use weir_packet::{Column, Timestamp, Value, ValueType};
+use weir_packet::{Cell, Column, RowWriter, Texts, Timestamp, Value, ValueType};
 use weir_sessions::{Field, PartLog, ProtocolSet, Session, SessionProtocol, SessionRegistry};
 
 /// The first columns of every row of a session.
@@ -247,19 +247,19 @@ fn names_files(field: &Field) -> bool {
 /// Fields whose value also depends on the connection: a function of the connection, the field's own value, and other
 /// fields.
 const OF_CONNECTION: &[(&str, OfConnection)] = &[
-    ("files.local_orig", |origin, _, read| {
+    ("files.local_orig", |ends, _, read| {
         let sender = if read("files.is_orig") == Value::Bool(true) { 0 } else { 2 };
-        origin.is_local(sender).map_or(Value::Absent, Value::Bool)
+        ends.is_local(sender).map_or(Value::Absent, Value::Bool)
     }),
-    ("ssh.direction", |origin, _, _| match (origin.is_local(0), origin.is_local(2)) {
+    ("ssh.direction", |ends, _, _| match (ends.is_local(0), ends.is_local(2)) {
         (Some(true), Some(false)) => Value::Text("OUTBOUND".into()),
         (Some(false), Some(true)) => Value::Text("INBOUND".into()),
         _ => Value::Absent,
     }),
     // Zeek's path begins with the receiving station and the sender.
-    ("smtp.path", |origin, own, _| {
-        let stations = [&origin.ends[2], &origin.ends[0]].into_iter().filter_map(|end| match end {
-            Value::Address(address) => Some(address.to_string()),
+    ("smtp.path", |ends, own, _| {
+        let stations = [ends.0[2], ends.0[0]].into_iter().filter_map(|end| match end {
+            Cell::Address(address) => Some(address.to_string()),
             _ => None,
         });
         let received = match &own {
@@ -271,65 +271,72 @@ const OF_CONNECTION: &[(&str, OfConnection)] = &[
 ];
 
 /// See [`OF_CONNECTION`].
-type OfConnection = fn(&Origin, Value<'_>, &dyn Fn(&str) -> Value<'static>) -> Value<'static>;
+type OfConnection = fn(&Ends, Value<'_>, &dyn Fn(&str) -> Value<'static>) -> Value<'static>;
 
-/// Values that all rows of a session share.
-struct Origin {
-    uid: String,
-    protocol: usize,
-    time: Timestamp,
-    ends: [Value<'static>; 4],
-}
+/// The ends of a connection, as rows show them: the originator's host and port, the responder's.
+struct Ends([Cell<'static>; 4]);
 
-impl Origin {
-    fn of(flow: &FlowView<'_>, protocol: usize, session: &dyn Session) -> Self {
-        let (orig, resp) = flow.endpoints();
-        let hosts = flow.key_layout().ends().hosts;
-        Self {
-            uid: flow_id::uid(flow.graph, flow.table, flow.header),
-            protocol,
-            time: session.time().unwrap_or(flow.first_time()),
-            ends: [
-                flow_id::host(hosts, orig.address),
-                Value::Unsigned(u64::from(orig.port)),
-                flow_id::host(hosts, resp.address),
-                Value::Unsigned(u64::from(resp.port)),
-            ],
-        }
-    }
-
-    /// The value of a column of [`CONNECTION`].
-    fn value(&self, column: usize) -> Value<'static> {
-        match column {
-            0 => Value::Time(self.time),
-            1 => Value::Text(self.uid.clone().into()),
-            end => self.ends.get(end - 2).cloned().unwrap_or(Value::Absent),
-        }
-    }
-
+impl Ends {
     /// Whether the address of an end belongs to the local site.
     fn is_local(&self, end: usize) -> Option<bool> {
-        match self.ends[end] {
-            Value::Address(address) => Some(is_local(address)),
+        match self.0[end] {
+            Cell::Address(address) => Some(is_local(address)),
             _ => None,
         }
     }
+}
 
-    /// The value of field `index` in a row: identifiers in place of file numbers.
-    fn shown(&self, fields: &[Field], index: usize, session: &dyn Session) -> Value<'static> {
+/// Values that all rows of a session share.
+pub(crate) struct Origin<'a> {
+    flow: &'a FlowView<'a>,
+    protocol: usize,
+    time: Timestamp,
+    ends: Ends,
+}
+
+impl<'a> Origin<'a> {
+    pub fn of(flow: &'a FlowView<'a>, protocol: usize, session: &dyn Session) -> Self {
+        let (orig, resp) = flow.endpoints();
+        let hosts = flow.key_layout().ends().hosts;
+        let ends = Ends([
+            flow_id::host(hosts, orig.address),
+            Cell::Unsigned(u64::from(orig.port)),
+            flow_id::host(hosts, resp.address),
+            Cell::Unsigned(u64::from(resp.port)),
+        ]);
+        Self { flow, protocol, time: session.time().unwrap_or(flow.first_time()), ends }
+    }
+
+    /// Writes the value of a column of [`CONNECTION`].
+    fn write(&self, column: usize, row: &mut RowWriter<'_>) {
+        let flow = self.flow;
+        match column {
+            0 => row.push(Cell::Time(self.time)),
+            1 => row.text_with(|text| flow_id::push_uid(flow.graph, flow.table, flow.header, text)),
+            end => row.push(self.ends.0.get(end - 2).copied().unwrap_or(Cell::Absent)),
+        }
+    }
+
+    /// Writes the value of field `index`: identifiers in place of file numbers.
+    fn write_field(&self, fields: &[Field], index: usize, session: &dyn Session, row: &mut RowWriter<'_>) {
         let (field, value) = (&fields[index], session.value(index));
         if let Some((_, tell)) = OF_CONNECTION.iter().find(|(name, _)| *name == field.name) {
             let at = |name: &str| fields.iter().position(|field| field.name == name);
             let read = |name: &str| at(name).map_or(Value::Absent, |at| session.value(at).into_owned());
-            return tell(self, value, &read);
+            return row.push((&tell(&self.ends, value, &read)).into());
         }
-        let fuid = |number| flow_id::fuid(&self.uid, self.protocol as u64, number);
+        let flow = self.flow;
+        let fuid = |number| {
+            let uid = flow_id::uid(flow.graph, flow.table, flow.header);
+            flow_id::fuid(&uid, self.protocol as u64, number)
+        };
         match value {
-            Value::Unsigned(number) if names_files(field) => Value::Text(fuid(number).into()),
+            Value::Unsigned(number) if names_files(field) => row.push(Cell::Text(&fuid(number))),
             Value::Numbers(list) if names_files(field) => {
-                Value::Texts(Cow::Owned(list.iter().map(|number| fuid(*number)).collect()))
+                let fuids: Vec<String> = list.iter().map(|number| fuid(*number)).collect();
+                row.push(Cell::Texts(Texts::Whole(&fuids)));
             }
-            other => other.into_owned(),
+            other => row.push((&other).into()),
         }
     }
 }
@@ -339,49 +346,77 @@ pub(crate) fn says_carrier(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.column == CARRIER.name)
 }
 
-/// The row of a session.
-pub(crate) fn values(
-    flow: &FlowView<'_>,
-    registry: &SessionRegistry,
-    protocol: usize,
-    session: &dyn Session,
-) -> Vec<Value<'static>> {
-    let origin = Origin::of(flow, protocol, session);
-    let mut row: Vec<_> = (0..CONNECTION.len()).map(|index| origin.value(index)).collect();
-    let fields = registry.protocol(protocol).fields;
-    row.extend(logged(fields, &[]).map(|(index, _)| origin.shown(fields, index, session)));
-    row
+/// Makes the rows of a log.
+pub(crate) struct RowMaker {
+    fields: &'static [Field],
+    /// The log of parts of sessions.
+    parts: Option<&'static PartLog>,
+    /// Rows end with the transport protocol.
+    has_carrier: bool,
 }
 
-/// The rows of a session's parts, each with its part.
-pub(crate) fn values_of_parts(
-    flow: &FlowView<'_>,
+impl RowMaker {
+    /// Rows of sessions with these fields.
+    pub fn of_sessions(fields: &'static [Field], has_carrier: bool) -> Self {
+        Self { fields, parts: None, has_carrier }
+    }
+
+    /// Rows of parts of sessions.
+    pub fn of_parts(log: &'static PartLog, has_carrier: bool) -> Self {
+        Self { fields: log.fields, parts: Some(log), has_carrier }
+    }
+
+    fn head(&self) -> &'static [&'static str] {
+        self.parts.map_or(&[], |log| log.head)
+    }
+
+    /// Number of columns.
+    pub fn columns(&self) -> usize {
+        let head = self.parts.map_or(CONNECTION.len(), |log| log.head.len());
+        head + logged(self.fields, self.head()).count() + usize::from(self.has_carrier)
+    }
+
+    /// Writes the row of a session, or of a part.
+    pub fn write(&self, origin: &Origin<'_>, session: &dyn Session, row: &mut RowWriter<'_>) {
+        match self.parts {
+            None => (0..CONNECTION.len()).for_each(|column| origin.write(column, row)),
+            Some(log) => {
+                for name in log.head {
+                    let of_connection = CONNECTION.iter().position(|column| column.name == *name);
+                    let of_part = || log.fields.iter().position(|field| field.column == *name);
+                    match (of_connection, of_part()) {
+                        (Some(column), _) => origin.write(column, row),
+                        (None, Some(index)) => origin.write_field(log.fields, index, session, row),
+                        (None, None) => row.push(Cell::Absent),
+                    }
+                }
+            }
+        }
+        for (index, _) in logged(self.fields, self.head()) {
+            origin.write_field(self.fields, index, session, row);
+        }
+        if self.has_carrier {
+            row.push(Cell::Text(&proto_name(origin.flow.table_name())));
+        }
+    }
+}
+
+/// The parts of a session, each with what its row shares with others.
+pub(crate) fn parts<'a>(
+    flow: &'a FlowView<'a>,
     (registry, protocol): (&SessionRegistry, usize),
     session: &dyn Session,
     log: &PartLog,
-) -> Vec<(Vec<Value<'static>>, Box<dyn Session>)> {
+) -> impl Iterator<Item = (Origin<'a>, Box<dyn Session>)> + use<'a> {
     let name = registry.protocol(protocol).name;
-    let Some((_, parts_of)) = log.of.iter().find(|(of, _)| *of == name) else {
-        return vec![];
-    };
-    let parts = parts_of(session);
-    let mut origin = if parts.is_empty() { return vec![] } else { Origin::of(flow, protocol, session) };
-    let session_time = origin.time;
-    let mut row = |part: Box<dyn Session>| {
-        origin.time = part.time().unwrap_or(session_time);
-        let at_head = log.head.iter().map(|name| {
-            let of_connection = CONNECTION.iter().position(|column| column.name == *name);
-            let of_part = || log.fields.iter().position(|field| field.column == *name);
-            match of_connection {
-                Some(column) => origin.value(column),
-                None => of_part().map_or(Value::Absent, |index| origin.shown(log.fields, index, &*part)),
-            }
-        });
-        let own = logged(log.fields, log.head);
-        let row = at_head.chain(own.map(|(index, _)| origin.shown(log.fields, index, &*part))).collect();
-        (row, part)
-    };
-    parts.into_iter().map(&mut row).collect()
+    let parts_of = log.of.iter().find(|(of, _)| *of == name).map(|(_, parts_of)| parts_of);
+    let parts = parts_of.map_or(vec![], |parts_of| parts_of(session));
+    let session_time = session.time().unwrap_or(flow.first_time());
+    parts.into_iter().map(move |part| {
+        let origin = Origin::of(flow, protocol, &*part);
+        let time = part.time().unwrap_or(session_time);
+        (Origin { time, ..origin }, part)
+    })
 }
 
 #[cfg(test)]
@@ -431,13 +466,12 @@ mod tests {
         for (name, _) in OF_CONNECTION {
             assert!(fields().any(|field| field.name == *name && !field.column.is_empty()), "{name}");
         }
-        let address = |text: &str| Value::Address(text.parse().expect("an address"));
+        let address = |text: &str| Cell::Address(text.parse().expect("an address"));
         let tell = |name: &str, ends: [&str; 2], own: Value<'_>, is_orig: bool| {
             let [orig, resp] = ends.map(address);
-            let ends = [orig, Value::Unsigned(1), resp, Value::Unsigned(2)];
-            let origin = Origin { uid: String::new(), protocol: 0, time: Timestamp(0), ends };
+            let ends = Ends([orig, Cell::Unsigned(1), resp, Cell::Unsigned(2)]);
             let (_, tell) = OF_CONNECTION.iter().find(|(of, _)| *of == name).expect("it is there");
-            tell(&origin, own, &|field| {
+            tell(&ends, own, &|field| {
                 assert_eq!(field, "files.is_orig");
                 Value::Bool(is_orig)
             })

@@ -3,11 +3,12 @@
 //! changes their programs.
 
 use crate::compile::Compiled;
-use crate::ordered_merge::{Merger, Yields};
+use crate::ordered_merge::Merger;
 use crate::outcome::Outcome;
 use crate::timed_merge::TimedMerge;
 use crate::worker_loop::WorkerLoop;
 use crate::worker_parts::WorkerParts;
+use crate::yields::Yields;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};

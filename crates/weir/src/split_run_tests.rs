@@ -74,7 +74,7 @@ struct Rows {
 }
 
 impl Changes for Rows {
-    fn item(&mut self, question: usize, item: Item) {
+    fn item(&mut self, question: usize, item: Item<'_>) {
         match item {
             Item::Packet { meta, .. } => {
                 self.rows.push((question, format!("{} {}", meta.time, meta.wire_bytes)));
@@ -84,7 +84,9 @@ impl Changes for Rows {
                 row.tunnel_parents.clear();
                 self.rows.push((question, format!("{row:?}")));
             }
-            Item::Event(row) => self.rows.push((question, format!("{row:?}"))),
+            Item::Rows(made) => {
+                self.rows.extend(made.iter().map(|row| (question, format!("{:?}", row.values()))));
+            }
             _ => {}
         }
     }
@@ -246,7 +248,7 @@ fn rows_come_within_the_delay_although_a_worker_is_idle() {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &ASKED, BY_WORKER);
     let mut rows = 0;
-    let mut each = |_, item| {
+    let mut each = |_: usize, item: Item<'_>| {
         rows += usize::from(matches!(item, Item::Packet { .. }));
         HAS_ROW.store(rows > 1000, Relaxed);
         Ok::<(), Infallible>(())
@@ -321,7 +323,7 @@ fn packets_do_not_wait_for_connections_of_another_worker() {
     let compiler = Compiler::default();
     let asks = [("udp or tls.sni contains \"x\"", Want::Packets)];
     let compiled = compile(&compiler, &asks, BY_WORKER);
-    let mut each = |_, item| {
+    let mut each = |_: usize, item: Item<'_>| {
         HAS_DATAGRAM.fetch_or(matches!(item, Item::Packet { .. }), Relaxed);
         Ok::<(), Infallible>(())
     };

@@ -213,7 +213,7 @@ impl Stats {
     }
 
     /// Counts an item of one of the questions of [`stats_asks`].
-    pub fn take(&mut self, item: &Item) {
+    pub fn take(&mut self, item: &Item<'_>) {
         match item {
             Item::Packet { meta, path, .. } => self.packet(meta, *path),
             Item::Connection(connection) => self.connection(connection),

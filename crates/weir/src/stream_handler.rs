@@ -3,13 +3,14 @@
 use crate::connection::{Connection, Places};
 use crate::flow_id;
 use crate::isolation::Isolation;
-use crate::item::Item;
+use crate::yields::Yields;
 use std::any::Any;
 use std::net::IpAddr;
 use weir_engine::flow::EndReason;
 use weir_engine::sequence::Policy;
 use weir_engine::stream::{Chunk, ChunkParams, DirectionCounts, StreamCounts, StreamHandle};
-use weir_packet::{Timestamp, Value};
+use weir_engine::subscriber::Order;
+use weir_packet::{Cell, Timestamp};
 use weir_sessions::Direction;
 
 /// A handler of streams. One per worker and subscription.
@@ -49,7 +50,10 @@ pub trait StreamHandler: Send + 'static {
 pub struct Stream<'a, 'h> {
     pub(crate) handle: &'a mut StreamHandle<'h>,
     pub(crate) places: &'a Places,
-    pub(crate) emitted: &'a mut Vec<Item>,
+    /// Where emitted rows go.
+    pub(crate) yields: &'a mut Yields,
+    pub(crate) order: Order,
+    pub(crate) question: usize,
 }
 
 impl Stream<'_, '_> {
@@ -72,7 +76,7 @@ impl Stream<'_, '_> {
     }
 
     /// Sender and receiver as row values: if the layer has no IP addresses, the values of its key.
-    pub fn hosts(&self) -> [Value<'static>; 2] {
+    pub fn hosts(&self) -> [Cell<'static>; 2] {
         let flow = self.handle.flow;
         let hosts = flow.key_layout().ends().hosts;
         self.endpoints().map(|(address, _)| flow_id::host(hosts, address))
@@ -183,8 +187,13 @@ impl Stream<'_, '_> {
     }
 
     /// Emits a row to the caller of the run. Rows come in capture order, whatever the number of workers.
-    pub fn emit(&mut self, row: Vec<Value<'static>>) {
-        self.emitted.push(Item::Stream(row));
+    ///
+    /// All rows of a question have the same number of cells, which the iterator knows.
+    pub fn emit<'v>(&mut self, row: impl IntoIterator<Item = Cell<'v>>) {
+        let cells = row.into_iter();
+        let columns = cells.size_hint().0;
+        let mut writer = self.yields.add_row(self.order, self.question, 0, None, columns);
+        cells.for_each(|cell| writer.push(cell));
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! The time of packets orders portions; the time of the machine, which callers pass as an argument, bounds the delay.
 
-use crate::ordered_merge::Yields;
+use crate::yields::Yields;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
@@ -126,18 +126,21 @@ mod tests {
     use super::*;
     use crate::item::Item;
     use crate::worker_output::Yielded;
+    use crate::yields::Popped;
     use weir_engine::subscriber::Order;
 
     const DELAY: Duration = Duration::from_millis(100);
 
     /// A result that is identified by its number.
     fn yields(number: usize) -> Yields {
-        Yields::from([(Order::default(), Yielded::Item(number, Item::Pause))])
+        let mut yields = Yields::default();
+        yields.push(Order::default(), Yielded::Item(number, Item::Pause));
+        yields
     }
 
     fn pop_all(merge: &mut TimedMerge, now: Instant) -> Vec<usize> {
-        let numbers = |(_, yields): (usize, Yields)| match yields.front() {
-            Some((_, Yielded::Item(number, _))) => *number,
+        let numbers = |(_, mut yields): (usize, Yields)| match yields.pop(1) {
+            Some((Popped::Other(Yielded::Item(number, _)), 1)) => number,
             other => panic!("{other:?}"),
         };
         std::iter::from_fn(|| merge.pop(now)).map(numbers).collect()
@@ -152,7 +155,7 @@ mod tests {
         merge.push(1, 15, yields(3), now);
         assert_eq!(pop_all(&mut merge, now), [1, 3]);
         // The worker is idle, and its source knows the time.
-        merge.push(1, 25, Yields::new(), now);
+        merge.push(1, 25, Yields::default(), now);
         assert_eq!(pop_all(&mut merge, now), [2]);
         merge.push(0, 30, yields(4), now);
         merge.end(1);
@@ -179,7 +182,8 @@ mod tests {
     #[test]
     fn too_many_results_do_not_wait() {
         let (mut merge, now) = (TimedMerge::new(2, DELAY), Instant::now());
-        let many: Yields = (0..RESULTS_MAX).flat_map(|_| yields(1)).collect();
+        let mut many = Yields::default();
+        (0..RESULTS_MAX).for_each(|_| many.push(Order::default(), Yielded::Item(1, Item::Pause)));
         merge.push(0, 10, many, now);
         assert!(merge.pop(now).is_none());
         merge.push(0, 20, yields(2), now);

@@ -1,11 +1,11 @@
 //! A worker that polls a source itself: the only worker of a run, or one of several with their own sources.
 
 use crate::compile::Compiled;
-use crate::ordered_merge::Yields;
 use crate::outcome::Outcome;
 use crate::watch::{Glance, Poster, Posting};
 use crate::worker_output::Collector;
 use crate::worker_parts::{WorkerParts, gather, read};
+use crate::yields::Yields;
 use std::sync::Arc;
 use weir_engine::clock::Clock;
 use weir_engine::plan::Plan;

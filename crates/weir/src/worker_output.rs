@@ -1,15 +1,16 @@
 //! Collects the results of a worker: items in the form that questions want, each with its [`Order`].
 
-use crate::connection::{Connection, Places, proto_name};
+use crate::connection::{Connection, Places};
 use crate::engine::ErasedHandler;
 use crate::events::EventRows;
 use crate::format_packet::Path;
 use crate::item::{Flow, Item, Shape};
 use crate::question_worker::QuestionWorker;
+use crate::record::Record;
 use crate::stream_handler::{ErasedStreamHandler, Stream};
+use crate::yields::Yields;
 use crate::{format_packet, session_rows};
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_compile::OutValue;
 use weir_engine::FlowRef;
@@ -22,14 +23,16 @@ use weir_engine::subscriber::{
 };
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
-use weir_packet::{PacketMeta, Value};
+use weir_packet::{Batch, PacketMeta};
 use weir_sessions::{Field, ProtocolSet, Session, SessionRegistry};
 
 /// A result of a worker.
 #[derive(Debug)]
 pub enum Yielded {
     /// An item for a question.
-    Item(usize, Item),
+    Item(usize, Item<'static>),
+    /// The next row of a question, of sessions of this protocol.
+    Row(usize, usize),
     /// A packet that waits for a verdict.
     Held(Box<HeldPacket>),
     /// A new verdict on a flow with waiting packets.
@@ -92,12 +95,12 @@ impl Presenter {
     }
 
     /// The item of a packet; `None` if packets are only counted.
-    fn packet(&self, question: usize, packet: &SeenPacket<'_>) -> Option<Item> {
+    fn packet(&self, question: usize, packet: &SeenPacket<'_>) -> Option<Item<'static>> {
         self.item(question, packet.meta, || packet.frame(), packet.extra.annotations, packet.outs)
     }
 
     /// The item of a packet that was kept.
-    pub fn kept(&self, question: usize, kept: &KeptPacket) -> Option<Item> {
+    pub fn kept(&self, question: usize, kept: &KeptPacket) -> Option<Item<'static>> {
         self.item(question, &kept.meta, || Cow::Borrowed(&kept.frame), &kept.options, &kept.outs)
     }
 
@@ -108,7 +111,7 @@ impl Presenter {
         frame: impl FnOnce() -> Cow<'a, [u8]>,
         options: &[u8],
         outs: &[u64],
-    ) -> Option<Item> {
+    ) -> Option<Item<'static>> {
         let shape = self.shapes[question];
         if shape.count_only {
             return None;
@@ -159,15 +162,13 @@ pub struct Collector {
     /// The current program.
     pub program: Arc<dyn Program>,
     /// Results since they were last taken.
-    pub yielded: VecDeque<(Order, Yielded)>,
+    pub yielded: Yields,
     /// Number of items delivered to each question, without waiting packets.
     pub matched: Vec<u64>,
     /// For each question: what the worker itself does with its results.
     pub question_workers: Vec<QuestionWorker>,
-    /// The last session, and its row.
-    pub row: Option<(Arc<dyn Session>, Vec<Value<'static>>)>,
-    /// Rows that the current handler emits.
-    pub emitted: Vec<Item>,
+    /// The last session with a row, and the question that has the row.
+    pub last_row: Option<(Arc<dyn Session>, usize)>,
 }
 
 impl Collector {
@@ -188,8 +189,29 @@ impl Collector {
         }
     }
 
-    fn push(&mut self, order: Order, question: usize, item: Item) {
-        self.yielded.push_back((order, Yielded::Item(question, item)));
+    /// Adds the row of a session of a protocol. If the last row of another question is `from` the same session, it is copied.
+    fn session_row(
+        &mut self,
+        order: Order,
+        (question, from): (usize, usize),
+        flow: &FlowView<'_>,
+        (protocol, session): (usize, &dyn Session),
+        packet: Option<u64>,
+    ) {
+        let fields = self.presenter.registry.protocol(protocol).fields;
+        let has_carrier = self.presenter.shapes[question].carrier && !session_rows::says_carrier(fields);
+        let maker = session_rows::RowMaker::of_sessions(fields, has_carrier);
+        let columns = maker.columns();
+        if self.yielded.add_row_of(order, question, from, (protocol, packet), columns) {
+            return;
+        }
+        let origin = session_rows::Origin::of(flow, protocol, session);
+        let mut row = self.yielded.add_row(order, question, protocol, packet, columns);
+        maker.write(&origin, session, &mut row);
+    }
+
+    fn push(&mut self, order: Order, question: usize, item: Item<'static>) {
+        self.yielded.push(order, Yielded::Item(question, item));
     }
 }
 
@@ -216,16 +238,16 @@ impl Subscriber for Collector {
         }
         let verdict = packet.verdict.clone();
         let held = HeldPacket { verdict, packet: self.presenter.keep(packet) };
-        self.yielded.push_back((order, Yielded::Held(Box::new(held))));
+        self.yielded.push(order, Yielded::Held(Box::new(held)));
     }
 
     fn settled(&mut self, order: Order, settled: VerdictUpdate) {
-        self.yielded.push_back((order, Yielded::VerdictUpdate(settled)));
+        self.yielded.push(order, Yielded::VerdictUpdate(settled));
     }
 
     fn datagram(&mut self, order: Order, datagram: FlowRef, verdict: Option<&PacketVerdict>) {
         let verdict = verdict.cloned().map(Box::new);
-        self.yielded.push_back((order, Yielded::Datagram(datagram, verdict)));
+        self.yielded.push(order, Yielded::Datagram(datagram, verdict));
     }
 
     fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {
@@ -235,6 +257,11 @@ impl Subscriber for Collector {
         };
         if self.is_counted(question) {
             return;
+        }
+        if let (Some(shown), None) = (self.presenter.shapes[question].record_rows, state.as_ref()) {
+            let places = &self.places[flow.table.index()];
+            let mut row = self.yielded.add_row(order, question, 0, None, places.columns());
+            return Record::of(flow, places).write(shown, &mut row);
         }
         let connection = Connection::read(flow, &self.places[flow.table.index()]);
         if let Some(handler) = self.handler(question) {
@@ -305,21 +332,20 @@ impl Subscriber for Collector {
         let &SeenSession { protocol, session, packet } = seen;
         let presenter = Arc::clone(&self.presenter);
         let (shape, registry) = (presenter.shapes[question], &presenter.registry);
-        let carried = |mut row: Vec<Value<'static>>, fields: &[Field]| {
-            if shape.carrier && !session_rows::says_carrier(fields) {
-                row.push(Value::Text(proto_name(flow.table_name())));
-            }
-            row
-        };
+        let carrier = |fields: &[Field]| shape.carrier && !session_rows::says_carrier(fields);
         if let Some(log) = shape.parts {
-            for (row, part) in session_rows::values_of_parts(flow, (registry, protocol), &**session, log) {
-                let row = carried(row, log.fields);
-                if !self.is_counted(question) {
-                    let item = match shape.whole {
-                        true => Item::Part(protocol, row, part),
-                        false => Item::Session { protocol, row, packet },
-                    };
-                    self.push(order, question, item);
+            let maker = session_rows::RowMaker::of_parts(log, carrier(log.fields));
+            for (origin, part) in session_rows::parts(flow, (registry, protocol), &**session, log) {
+                if self.is_counted(question) {
+                    continue;
+                }
+                if shape.whole {
+                    let mut row = Batch::new(maker.columns());
+                    maker.write(&origin, &*part, &mut row.add());
+                    self.push(order, question, Item::Part(protocol, row, part));
+                } else {
+                    let mut row = self.yielded.add_row(order, question, protocol, packet, maker.columns());
+                    maker.write(&origin, &*part, &mut row);
                 }
             }
             return;
@@ -339,21 +365,14 @@ impl Subscriber for Collector {
         let rows = presenter.sessions[question];
         if rows.contains(protocol) && !self.is_counted(question) {
             // Several questions may receive the same row in succession, and fingerprints and certificates are costly.
-            let made = self.row.take().filter(|(of, _)| Arc::ptr_eq(of, session));
-            let make = || session_rows::values(flow, registry, protocol, &**session);
-            let row = made.map_or_else(make, |(_, row)| row);
-            let others = presenter.sessions.get(question + 1..).unwrap_or_default();
-            if others.iter().any(|rows| rows.contains(protocol)) {
-                self.row = Some((Arc::clone(session), row.clone()));
-            }
-            let row = carried(row, registry.protocol(protocol).fields);
-            self.push(order, question, Item::Session { protocol, row, packet });
+            let same = self.last_row.take().filter(|(of, _)| Arc::ptr_eq(of, session));
+            let from = same.map_or(question, |(_, from)| from);
+            self.session_row(order, (question, from), flow, (protocol, &**session), packet);
+            self.last_row = Some((Arc::clone(session), question));
         }
         for (within, session) in session_rows::within(registry, protocol, rows, &**session) {
             if !self.is_counted(question) {
-                let row = session_rows::values(flow, registry, within, &*session);
-                let row = carried(row, registry.protocol(within).fields);
-                self.push(order, question, Item::Session { protocol: within, row, packet });
+                self.session_row(order, (question, question), flow, (within, &*session), packet);
             }
         }
     }
@@ -362,7 +381,8 @@ impl Subscriber for Collector {
         let presenter = Arc::clone(&self.presenter);
         let rows = &presenter.events[question];
         if rows.is_wanted(event) && !self.is_counted(question) {
-            self.push(order, question, Item::Event(rows.values(self.program.graph(), event)));
+            let mut row = self.yielded.add_row(order, question, 0, None, rows.columns.len());
+            rows.write(self.program.graph(), event, &mut row);
         }
     }
 }
@@ -409,9 +429,6 @@ impl Collector {
     ) {
         let Some(QuestionWorker::Stream(handler)) = self.question_workers.get_mut(question) else { return };
         let places = &self.places[handle.flow.table.index()];
-        what(&mut **handler, &mut Stream { handle, places, emitted: &mut self.emitted });
-        for item in self.emitted.drain(..) {
-            self.yielded.push_back((order, Yielded::Item(question, item)));
-        }
+        what(&mut **handler, &mut Stream { handle, places, yields: &mut self.yielded, order, question });
     }
 }

@@ -7,7 +7,7 @@ use crate::item::Shape;
 use crate::outcome::Outcome;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::worker_output::{Collector, Presenter};
-use std::collections::VecDeque;
+use crate::yields::Yields;
 use std::sync::Arc;
 use weir_engine::plan::Want;
 use weir_engine::stage::{Stage, Stages};
@@ -60,11 +60,10 @@ impl WorkerParts {
             presenter: Arc::clone(&self.presenter),
             places: Arc::clone(&self.places),
             program: Arc::clone(&self.program),
-            yielded: VecDeque::new(),
+            yielded: Yields::default(),
             matched: vec![],
             question_workers: vec![],
-            row: None,
-            emitted: vec![],
+            last_row: None,
         };
         self.change(&mut collector);
         collector

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use weir::io::CaptureReader;
-use weir::packet::Value;
+use weir::packet::Cell;
 use weir::{Ask, Compiler, Item, Limits, Need, Options, Outcome, Shape, Stats, Want, path_need};
 
 fn folder() -> PathBuf {
@@ -166,7 +166,7 @@ fn ask(compiler: &Compiler, pcap: &Path, ask: Ask, mut each: impl FnMut(Item)) -
         .compile(std::slice::from_ref(&ask), &Options { limits, ..Options::default() })
         .unwrap_or_else(|d| panic!("{}: {}: {d}", pcap.display(), ask.filter));
     let mut reader = CaptureReader::open(&[pcap]);
-    let mut take = |_: usize, item: Item| {
+    let mut take = |_: usize, item: Item<'_>| {
         each(item);
         Ok::<(), Infallible>(())
     };
@@ -267,11 +267,13 @@ fn packets_on_which_an_event_happened_are_those_that_are_told_of() {
         let need = Need { events: rows.asked, ..Need::default() };
         let all = Ask { filter: String::new(), need, want: Want::Events };
         ask(&compiler, &pcap, all, |item| {
-            let Item::Event(values) = item else { panic!("{item:?} instead of an event") };
-            let (Value::Text(name), Value::Unsigned(number)) = (&values[1], &values[2]) else {
-                panic!("{values:?}")
-            };
-            packets.entry(name.to_string()).or_default().insert(*number);
+            let Item::Rows(made) = item else { panic!("{item:?} instead of an event") };
+            for row in made.iter() {
+                let (Cell::Text(name), Cell::Unsigned(number)) = (row.cell(1), row.cell(2)) else {
+                    panic!("{row:?}")
+                };
+                packets.entry(name.to_string()).or_default().insert(number);
+            }
         });
         let fragments = packets_of(
             &compiler,

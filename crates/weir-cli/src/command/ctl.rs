@@ -10,7 +10,7 @@ use crate::subcommand::{Group, Subcommand};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir::packet::{Column, Value, ValueType};
+use weir::packet::{Batch, Column, Value, ValueType};
 
 /// Arguments of `ctl`.
 #[derive(ClapArgs, Clone)]
@@ -108,11 +108,13 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let mut sink = output::listing(None)?;
     sink.begin(COLUMNS)?;
+    let mut rows = Batch::new(COLUMNS.len());
     for question in &answer.questions {
         let text = |text: &str| Value::Text(text.to_string().into());
         let path = question.output.as_ref().map_or(Value::Absent, |path| text(&path.display().to_string()));
-        sink.row(&[text(&question.name), text(&question.ask), text(&question.filter), path])?;
+        rows.push(&[text(&question.name), text(&question.ask), text(&question.filter), path]);
     }
+    sink.batch(&rows)?;
     sink.end()?;
     Ok(ExitCode::SUCCESS)
 }

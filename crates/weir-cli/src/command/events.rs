@@ -4,12 +4,12 @@ use crate::args::Ask;
 use crate::ask;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::rows::WriteRow;
+use crate::rows::made_rows;
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
-use weir::{EventRows, EventSet, Item, Need, Question, Shape, Want};
+use weir::{EventRows, EventSet, Need, Question, Shape, Want};
 
 /// Arguments of `events`.
 #[derive(ClapArgs)]
@@ -54,15 +54,11 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let ask = weir::Ask { filter: spec.filter.clone(), need, want: Want::Events };
     let count_only = *context.form == Form::Count;
     let question = Question::new(ask, Shape { count_only, ..Shape::default() });
-    let rows = |item: &Item, row: WriteRow<'_>| match item {
-        Item::Event(values) => row(values),
-        _ => Ok(()),
-    };
     // The ends of the connection take one column each; the event's own columns follow.
     let own = events.columns.iter().map(|column| column.name.clone()).filter(|name| !name.starts_with("id."));
     let (mut brief, own): (Vec<_>, Vec<_>) = own.partition(|name| matches!(&**name, "ts" | "event"));
     brief.extend(["orig".into(), "resp".into()]);
     brief.extend(own.into_iter().filter(|name| name != "uid"));
-    let resolved = Resolved::new(vec![question], "", events.columns, rows);
+    let resolved = Resolved::new(vec![question], "", events.columns, made_rows);
     Ok(Resolved { counted: Counted::Matched, brief, ..resolved })
 }

@@ -127,7 +127,7 @@ fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Fail
 struct NoRun;
 
 impl TakeItems for NoRun {
-    fn take(&mut self, _: usize, _: Item) -> Next {
+    fn take(&mut self, _: usize, _: Item<'_>) -> Next {
         Next::End
     }
 }

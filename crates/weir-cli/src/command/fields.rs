@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use std::process::ExitCode;
 use weir::Log;
 use weir::lang::filter::Catalog;
-use weir::packet::{Column, Value, ValueType};
+use weir::packet::{Batch, Column, Value, ValueType};
 
 /// Arguments of `fields`.
 #[derive(ClapArgs)]
@@ -50,6 +50,7 @@ const COLUMNS: &[Column] = &[
 fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
     let catalog = compiler.catalog();
+    let mut rows = Batch::new(COLUMNS.len());
     let mut sink = output::listing(args.format.as_deref())?;
     let wanted = args.words.join(" ").to_lowercase();
     let mut found = 0;
@@ -69,18 +70,19 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             ValueType::Unsigned if field.bits > 0 && field.bits < 64 => format!("u{}", field.bits),
             other => format!("{other:?}").to_lowercase(),
         };
-        sink.row(&[
+        rows.push(&[
             Value::Text(field.name.as_str().into()),
             Value::Text(kind.into()),
             if field.aliases.is_empty() { Value::Absent } else { Value::Texts(field.aliases.clone().into()) },
             Value::Text(field.doc.as_str().into()),
-        ])?;
+        ]);
     }
     if found == 0 {
         return Err(Failure::new(format!(
             "no field has `{wanted}` in its name or meaning; `weir fields` lists all fields"
         )));
     }
+    sink.batch(&rows)?;
     sink.end()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,10 +4,10 @@ use crate::args::Ask;
 use crate::ask;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::rows::WriteRow;
+use crate::rows::made_rows;
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
-use weir::{Compiler, Item, Need, Question, Shape, Want, connection_columns};
+use weir::{ColumnMask, Compiler, Need, Question, Shape, Want, connection_columns};
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -48,17 +48,14 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let count_only = *context.form == Form::Count;
     let need = Need { service: !count_only, ..Need::default() };
     let ask = weir::Ask { filter: spec.filter.clone(), need, want: Want::Connections };
-    let question = Question::new(ask, Shape { count_only, ..Shape::default() });
-    let rows = |item: &Item, row: WriteRow<'_>| match item {
-        Item::Connection(connection) => row(&connection.values()),
-        _ => Ok(()),
-    };
+    let question =
+        Question::new(ask, Shape { count_only, record_rows: Some(ColumnMask::ALL), ..Shape::default() });
     let columns = connection_columns(context.compiler.stack());
     // Whoever describes a protocol wants to see its columns.
     let usual = connection_columns(Compiler::default().stack());
     let own = columns.iter().filter(|column| !usual.contains(column)).map(|column| column.name.clone());
     let own: Vec<_> = own.collect();
-    let mut resolved = Resolved::new(vec![question], "conn", columns, rows).with_brief(BRIEF);
+    let mut resolved = Resolved::new(vec![question], "conn", columns, made_rows).with_brief(BRIEF);
     resolved.brief.extend(own);
     Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

@@ -6,7 +6,7 @@ use crate::conversation_lines::{Conversations, Look, OWN_FORMAT};
 use crate::decoded_bodies::{DecodedBodies, Places};
 use crate::failure::Failure;
 use crate::first_connections::FirstConnections;
-use crate::rows::{Rows, WriteRow};
+use crate::rows::{Rows, made_rows};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
 use crate::terminal::Colors;
@@ -15,9 +15,9 @@ use crate::{stream_columns, stream_questions};
 use clap::Args as ClapArgs;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use weir::packet::{Column, Value, ValueType};
+use weir::Question;
+use weir::packet::{Cell, Column, ValueType};
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler};
-use weir::{Item, Question};
 
 /// Arguments of `follow`.
 #[derive(ClapArgs, Clone)]
@@ -94,23 +94,21 @@ impl StreamHandler for Follower {
     }
 
     fn data(&mut self, (): &mut (), stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
-        let row =
-            row(stream, chunk.offset + chunk.overlap as u64, chunk.gap_bytes, &chunk.bytes[chunk.overlap..]);
-        stream.emit(row);
+        let offset = chunk.offset + chunk.overlap as u64;
+        emit(stream, offset, chunk.gap_bytes, &chunk.bytes[chunk.overlap..]);
     }
 
     fn terminated(&mut self, (): (), stream: &mut Stream<'_, '_>, _: EndReason) {
         let is_wanted = self.uid.is_none() || stream.cutoff() > 0;
         if is_wanted {
-            let row = row(stream, stream.offset(), 0, &[]);
-            stream.emit(row);
+            emit(stream, stream.offset(), 0, &[]);
         }
     }
 }
 
-fn row(stream: &Stream<'_, '_>, offset: u64, missing: u64, bytes: &[u8]) -> Vec<Value<'static>> {
-    let more = [Value::Unsigned(offset), Value::Unsigned(missing), Value::Bytes(bytes.to_vec().into())];
-    stream_columns::row(stream, stream.uid(), stream.now(), more)
+fn emit(stream: &mut Stream<'_, '_>, offset: u64, missing: u64, bytes: &[u8]) {
+    let more = [Cell::Unsigned(offset), Cell::Unsigned(missing), Cell::Bytes(bytes)];
+    stream_columns::emit(stream, &stream.uid(), stream.now(), &more);
 }
 
 /// Whether a word has the form of a connection's identifier.
@@ -159,8 +157,6 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Question::of_streams(filter, *params, move || Follower { uid: uid.clone() })
     };
     let questions = stream_questions::classes(spec, context)?.iter().map(question).collect();
-    let as_sent =
-        |item: &Item, row: WriteRow<'_>| if let Item::Stream(values) = item { row(values) } else { Ok(()) };
     let own = stream_columns::columns("time of the packet that completed the bytes");
     let columns: Vec<Column> = own.into_iter().chain(COLUMNS.iter().cloned()).collect();
     let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(columns.len());
@@ -172,7 +168,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     };
     let rows: Box<dyn Rows> = match spec.decode {
         true => Box::new(DecodedBodies::new(places, context.memory_max)),
-        false => Box::new(as_sent),
+        false => Box::new(made_rows),
     };
     let rows = match spec.limit {
         Some(limit) => Box::new(FirstConnections::new(rows, places, limit)),
@@ -181,6 +177,6 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let (look, memory_max) = (spec.look.unwrap_or(Look::Text), context.memory_max);
     let lines: MakeLines =
         Box::new(move |out, color| Box::new(Conversations::new(out, look, color, memory_max)));
-    let resolved = Resolved::new(questions, "", columns, as_sent);
+    let resolved = Resolved::new(questions, "", columns, made_rows);
     Ok(Resolved { lines: Some(lines), lost_bytes: true, has_own_limit: true, rows, ..resolved })
 }

@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use std::process::ExitCode;
 use weir::link::dpdk;
 use weir::link::interfaces::{self, GRANT, Rights};
-use weir::packet::{Column, Value, ValueType};
+use weir::packet::{Batch, Column, Value, ValueType};
 
 /// Arguments of `interfaces`.
 #[derive(ClapArgs)]
@@ -50,6 +50,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     let rights = Rights::of_process();
     let mut sink = output::listing(args.format.as_deref())?;
     sink.begin(COLUMNS)?;
+    let mut rows = Batch::new(COLUMNS.len());
     for interface in all {
         let state = match (interface.is_up, interface.is_running) {
             (true, true) => "up",
@@ -68,7 +69,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
         let methods = [("af_packet", rights.net_raw), ("af_xdp", has_xdp)];
         let methods: Vec<String> =
             methods.into_iter().filter(|(_, works)| *works).map(|(name, _)| name.to_string()).collect();
-        sink.row(&[
+        rows.push(&[
             Value::Text(name.as_str().into()),
             Value::Text(state.into()),
             Value::Text(interface.link.to_string().into()),
@@ -77,8 +78,9 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             interface.queues.map_or(Value::Absent, |queues| Value::Unsigned(u64::from(queues))),
             Value::Texts(methods.into()),
             if missing.is_empty() { Value::Absent } else { Value::Text(missing.join(", ").into()) },
-        ])?;
+        ]);
     }
+    sink.batch(&rows)?;
     sink.end()?;
     if !(rights.net_raw && rights.net_admin && rights.bpf) {
         note!("weir: run as root, or grant the capabilities to the program once: {GRANT}");

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::form::Form;
 use crate::grep::{Grep, escaped};
 use crate::quantity::number;
-use crate::rows::WriteRow;
+use crate::rows::made_rows;
 use crate::spec::{Matcher, QuestionSpec, StreamsShown};
 use crate::subcommand::{Context, Group, MakeLines, QuestionKind, Resolved, Subcommand};
 use crate::terminal::Colors;
@@ -17,12 +17,12 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir::packet::{Column, Timestamp, Value, ValueType};
+use weir::Question;
+use weir::packet::{Cell, Column, Timestamp, ValueType};
 use weir::patterns::{
     EngineChoice, MATCH_BYTES_MAX, Match, Pattern, PatternError, Patterns, Scratch, StreamState,
 };
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler};
-use weir::{Item, Question};
 
 /// Arguments of `match`.
 #[derive(ClapArgs, Clone)]
@@ -205,11 +205,10 @@ impl StreamHandler for Finder {
         let end = state.end;
         self.tell(&mut state, stream, &found, (end, &[]));
         if self.streams == Some(StreamsShown::Without) && state.matches == 0 && end > 0 {
-            stream.emit(if self.count {
-                vec![]
-            } else {
-                stream_columns::row(stream, stream.uid(), stream.first_time(), [])
-            });
+            match self.count {
+                true => stream.emit([]),
+                false => stream_columns::emit(stream, &stream.uid(), stream.first_time(), &[]),
+            }
         }
     }
 }
@@ -235,12 +234,12 @@ impl Finder {
                 continue;
             }
             if self.count {
-                stream.emit(vec![]);
+                stream.emit([]);
                 continue;
             }
             let (uid, time) = (stream.uid(), if found.end <= offset { state.time } else { stream.now() });
             if self.streams == Some(StreamsShown::With) {
-                stream.emit(stream_columns::row(stream, uid, time, []));
+                stream_columns::emit(stream, &uid, time, &[]);
                 continue;
             }
             let start = offset - state.recent.len() as u64;
@@ -251,16 +250,21 @@ impl Finder {
                 escaped(&bytes.copied().collect::<Vec<u8>>())
             };
             let (context, most) = (self.context as u64, SHOWN_BYTES_MAX as u64);
-            let more = [
-                Value::Text(self.texts[found.pattern].clone().into()),
-                Value::Unsigned(found.start),
-                Value::Unsigned(found.end - found.start),
-                Value::Bool(found.start_is_exact),
-                Value::Text(shown(found.start.saturating_sub(context), found.start).into()),
-                Value::Text(shown(found.start, found.end.min(found.start + most)).into()),
-                Value::Text(shown(found.end, found.end + context).into()),
+            let [before, text, after] = [
+                shown(found.start.saturating_sub(context), found.start),
+                shown(found.start, found.end.min(found.start + most)),
+                shown(found.end, found.end + context),
             ];
-            stream.emit(stream_columns::row(stream, uid, time, more));
+            let more = [
+                Cell::Text(&self.texts[found.pattern]),
+                Cell::Unsigned(found.start),
+                Cell::Unsigned(found.end - found.start),
+                Cell::Bool(found.start_is_exact),
+                Cell::Text(&before),
+                Cell::Text(&text),
+                Cell::Text(&after),
+            ];
+            stream_columns::emit(stream, &uid, time, &more);
         }
     }
 }
@@ -373,11 +377,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let more = if streams.is_none() { COLUMNS } else { &[] };
     let own = stream_columns::columns("time of the packet that completed the match");
     let columns = own.into_iter().chain(more.iter().cloned()).collect();
-    let rows = |item: &Item, row: WriteRow<'_>| match item {
-        Item::Stream(values) => row(values),
-        _ => Ok(()),
-    };
     let lines: MakeLines = Box::new(|out, color| Box::new(Grep::new(out, color)));
-    let resolved = Resolved::new(questions, "", columns, rows);
+    let resolved = Resolved::new(questions, "", columns, made_rows);
     Ok(Resolved { lines: Some(lines), note: Some(note), lost_bytes: true, ..resolved })
 }

@@ -5,7 +5,7 @@ use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::packet_details::{self, PacketDetails, Shown, TextLines};
-use crate::rows::WriteRow;
+use crate::rows::WriteRows;
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, MakeLines, QuestionKind, Resolved, Subcommand};
 use clap::Args as ClapArgs;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weir::io::CaptureFormat;
 use weir::lang::model::Stack;
-use weir::packet::{Column, PacketMeta, Value, ValueType};
+use weir::packet::{Batch, Column, PacketMeta, Value, ValueType};
 use weir::{Item, Need, Path, Question, Shape, Want};
 
 /// Arguments of `packets`.
@@ -96,8 +96,13 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let need = Need { packets: true, lines, ..Need::default() };
     let question = Question::new(weir::Ask { filter: spec.filter.clone(), need, want: Want::Packets }, shape);
     let stack = context.compiler.stack().clone();
-    let rows = move |item: &Item, row: WriteRow<'_>| match item {
-        Item::Packet { meta, path, line, .. } => row(&values(&stack, meta, *path, line)),
+    let mut one = Batch::new(COLUMNS.len());
+    let rows = move |item: &Item<'_>, rows: WriteRows<'_>| match item {
+        Item::Packet { meta, path, line, .. } => {
+            one.clear();
+            one.push(&values(&stack, meta, *path, line));
+            rows(&one, 0..1)
+        }
         _ => Ok(()),
     };
     let resolved = Resolved::new(vec![question], "", COLUMNS.to_vec(), rows);

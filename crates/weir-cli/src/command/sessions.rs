@@ -8,14 +8,14 @@ use crate::extraction::Extraction;
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::merged_logs::Union;
-use crate::rows::{Rows, WriteRow};
+use crate::rows::{Rows, WriteRows, made_rows, write_row};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
 use clap::Args as ClapArgs;
 use std::io;
 use std::sync::Arc;
 use weir::io::Format;
-use weir::packet::Value;
+use weir::packet::{Batch, Row, Value};
 use weir::sessions::files::File;
 use weir::sessions::{PartLog, ProtocolSet, SessionRegistry};
 use weir::{Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want};
@@ -190,26 +190,32 @@ struct LogRows {
 }
 
 impl LogRows {
-    fn is_shown(&mut self, values: &[Value<'_>]) -> bool {
-        self.asked.as_mut().is_none_or(|rows| rows.takes(values)) && self.known.is_new(values)
+    fn is_shown(&mut self, row: Row<'_>) -> bool {
+        self.asked.as_mut().is_none_or(|rows| rows.takes(row)) && self.known.is_new(row)
     }
 }
 
 impl Rows for LogRows {
-    fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
+    fn item(&mut self, item: &Item<'_>, row: WriteRows<'_>) -> io::Result<()> {
         match item {
-            Item::Session { row: values, .. } if self.is_shown(values) => row(values),
-            Item::Part(_, values, part) if self.is_shown(values) => {
-                let Some((extraction, [fuid, extracted])) = &self.extraction else { return row(values) };
-                let mut values = values.clone();
-                if let (Some(file), Some(Value::Text(fuid))) =
-                    (part.as_any().downcast_ref::<File>(), values.get(*fuid))
+            Item::Rows(made) if self.asked.is_none() && !self.known.is_any() => made_rows(item, row),
+            Item::Rows(made) => {
+                made.range.clone().try_for_each(|index| match self.is_shown(made.batch.row(index)) {
+                    true => row(made.batch, index..index + 1),
+                    false => Ok(()),
+                })
+            }
+            Item::Part(_, made, part) if self.is_shown(made.row(0)) => {
+                let Some((extraction, [fuid, extracted])) = &self.extraction else { return row(made, 0..1) };
+                let mut values = made.row(0).values();
+                if let (Some(file), Some(fuid)) =
+                    (part.as_any().downcast_ref::<File>(), made.cell(0, *fuid).text())
                     && let Some(path) = extraction.keep(file, fuid)
                     && let Some(value) = values.get_mut(*extracted)
                 {
                     *value = Value::Text(path.into());
                 }
-                row(&values)
+                write_row(row, &values)
             }
             _ => Ok(()),
         }
@@ -219,7 +225,7 @@ impl Rows for LogRows {
         self.extraction.as_ref().and_then(|(extraction, _)| extraction.files().fault())
     }
 
-    fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRow<'_>) -> io::Result<()> {
+    fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRows<'_>) -> io::Result<()> {
         self.known.report();
         if let Some((extraction, _)) = &self.extraction {
             extraction.report();
@@ -259,10 +265,12 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let union =
         Union::of_all(context.compiler.sessions(), context.form.is(Format::Table) && spec.columns.is_empty());
     let columns = union.columns.clone();
-    let rows = move |item: &Item, row: WriteRow<'_>| match item {
-        Item::Session { protocol, row: values, .. } => {
-            let values: Vec<Value<'_>> = union.row(*protocol, values);
-            row(&values)
+    let mut merged = Batch::new(columns.len());
+    let rows = move |item: &Item<'_>, row: WriteRows<'_>| match item {
+        Item::Rows(made) => {
+            merged.clear();
+            made.iter().for_each(|made_row| union.push(&mut merged, made.protocol, made_row));
+            row(&merged, 0..merged.rows())
         }
         _ => Ok(()),
     };

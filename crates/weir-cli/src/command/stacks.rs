@@ -6,7 +6,7 @@ use crate::subcommand::{Group, Subcommand};
 use crate::{input, output};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
-use weir::packet::{Column, Value, ValueType};
+use weir::packet::{Batch, Column, Value, ValueType};
 
 /// Arguments of `stacks`.
 #[derive(ClapArgs)]
@@ -43,14 +43,16 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
     let mut sink = output::listing(args.format.as_deref())?;
     sink.begin(COLUMNS)?;
+    let mut rows = Batch::new(COLUMNS.len());
     for stack in compiler.library().stacks() {
         let layers: Vec<String> = stack.layers.iter().map(|l| l.protocol.name.clone()).collect();
-        sink.row(&[
+        rows.push(&[
             Value::Text(stack.name.as_str().into()),
             Value::Text(stack.doc.as_str().into()),
             Value::Texts(layers.into()),
-        ])?;
+        ]);
     }
+    sink.batch(&rows)?;
     sink.end()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use crate::ask::{self, Asked};
 use crate::conversation_lines::{Look, OWN_FORMAT};
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::rows::{Rows, WriteRow};
+use crate::rows::{Rows, WriteRows, made_rows};
 use crate::spec::QuestionSpec;
 use crate::stream_columns;
 use crate::stream_files::{Files, StreamFile};
@@ -18,7 +18,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir::packet::{Column, Value, ValueType};
+use weir::packet::{Cell, Column, ValueType};
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler};
 use weir::{Item, Question};
 
@@ -165,7 +165,7 @@ impl StreamHandler for StreamRows {
             return;
         }
         if self.count {
-            return stream.emit(vec![]);
+            return stream.emit([]);
         }
         let (counts, sequence) = (stream.counts(), stream.sequence());
         let connection = stream.connection();
@@ -177,26 +177,25 @@ impl StreamHandler for StreamRows {
             + counts.dropped_bytes;
         let cut_bytes = counts.cut_bytes + payload_bytes.saturating_sub(known);
         let more = [
-            Value::Unsigned(packets),
-            Value::Unsigned(payload_bytes),
-            Value::Unsigned(counts.delivered_bytes),
-            Value::Unsigned(counts.gap_bytes),
-            Value::Unsigned(cut_bytes),
-            Value::Unsigned(counts.stuck_bytes),
-            Value::Unsigned(counts.dropped_bytes),
-            Value::Unsigned(stream.refused_bytes()),
-            Value::Unsigned(stream.outside_bytes()),
-            Value::Unsigned(sequence.retransmitted_bytes + counts.repeated_bytes),
-            Value::Unsigned(sequence.overlap_bytes),
-            Value::Unsigned(sequence.inconsistent_bytes),
-            Value::Unsigned(sequence.out_of_order),
-            Value::Text(connection.conn_state.into()),
+            Cell::Unsigned(packets),
+            Cell::Unsigned(payload_bytes),
+            Cell::Unsigned(counts.delivered_bytes),
+            Cell::Unsigned(counts.gap_bytes),
+            Cell::Unsigned(cut_bytes),
+            Cell::Unsigned(counts.stuck_bytes),
+            Cell::Unsigned(counts.dropped_bytes),
+            Cell::Unsigned(stream.refused_bytes()),
+            Cell::Unsigned(stream.outside_bytes()),
+            Cell::Unsigned(sequence.retransmitted_bytes + counts.repeated_bytes),
+            Cell::Unsigned(sequence.overlap_bytes),
+            Cell::Unsigned(sequence.inconsistent_bytes),
+            Cell::Unsigned(sequence.out_of_order),
+            Cell::Text(connection.conn_state),
         ];
-        let mut row = stream_columns::row(stream, connection.uid, connection.ts, more);
-        if let Some(digest) = state.digest {
-            row.push(Value::Text(hex(&(*digest).finalize()).into()));
-        }
-        stream.emit(row);
+        let digest = state.digest.map(|digest| hex(&(*digest).finalize()));
+        let digest = digest.as_deref().map(Cell::Text);
+        let more: Vec<Cell<'_>> = more.into_iter().chain(digest).collect();
+        stream_columns::emit(stream, &connection.uid, connection.ts, &more);
     }
 }
 
@@ -263,8 +262,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
 struct Emitted(Option<Arc<Files>>);
 
 impl Rows for Emitted {
-    fn item(&mut self, item: &Item, row: WriteRow<'_>) -> io::Result<()> {
-        if let Item::Stream(values) = item { row(values) } else { Ok(()) }
+    fn item(&mut self, item: &Item<'_>, row: WriteRows<'_>) -> io::Result<()> {
+        made_rows(item, row)
     }
 
     fn fault(&mut self) -> Option<Failure> {

@@ -41,17 +41,17 @@ impl Receiver {
 }
 
 impl TakeItems for Receiver {
-    fn take(&mut self, _: usize, item: Item) -> Next {
+    fn take(&mut self, _: usize, item: Item<'_>) -> Next {
         let mut traffic = lock(&self.traffic);
         if traffic.filter_number != self.filter_number {
             return Next::Go;
         }
         match item {
             Item::Tracked { connection, is_over, .. } => traffic.report(*connection, is_over),
-            Item::Session { protocol, row, .. } => {
-                if let Some(name) = self.names.of_row(protocol, &row) {
-                    traffic.name(self.protocols.get(protocol).copied().unwrap_or_default(), name);
-                }
+            Item::Rows(rows) => {
+                let protocol = self.protocols.get(rows.protocol).copied().unwrap_or_default();
+                let names = rows.iter().filter_map(|row| self.names.of_row(rows.protocol, row));
+                names.for_each(|name| traffic.name(protocol, name));
             }
             _ => {}
         }

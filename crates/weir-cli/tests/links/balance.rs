@@ -116,7 +116,7 @@ fn new_connections_go_to_the_worker_that_keeps_up() {
         sent as u64
     });
     let mut rows: HashMap<IpAddr, Vec<[u64; 2]>> = HashMap::new();
-    let mut each = |_, item| {
+    let mut each = |_: usize, item: Item<'_>| {
         if let Item::Connection(row) = item {
             rows.entry(row.orig_h).or_default().push(row.packets);
         }

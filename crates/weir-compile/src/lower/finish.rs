@@ -98,6 +98,7 @@ impl Lower<'_> {
                     self.b.push(Op::Store { out: Out(slot as u32), value });
                 }
             }
+            self.store_values();
             let terms = self.terms_value();
             let terms = self.needed_terms(terms);
             for (slot, &value) in self.further_terms.clone().zip(&terms[1..]) {

@@ -573,6 +573,7 @@ impl Lower<'_> {
         shows
             || told
             || self.need.detail
+            || self.wants_values_of(id)
             || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
     }
 

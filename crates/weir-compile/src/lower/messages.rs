@@ -104,6 +104,7 @@ impl Lower<'_> {
             || need.lines
             || need.path
             || keys.any(|key| key.layer().is_some_and(|layer| above.contains(&layer)))
+            || above.iter().any(|&layer| self.wants_values_of(layer))
             || need.flows() && above.iter().any(is_connection)
     }
 

@@ -29,6 +29,7 @@ mod ranges;
 mod sample;
 mod sequence;
 mod steady;
+mod values;
 mod wholes;
 
 use crate::catalog::StackCatalog;
@@ -53,6 +54,7 @@ pub use messages::{MESSAGES_MAX, in_messages};
 pub use packet_line::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS, SHOW_SLOTS_MAX};
 pub(crate) use predicate::{compare_part, compare_words};
 pub use sequence::ORDERED_MAX;
+pub use values::{PacketValue, VALUES_MAX};
 pub use weir_ir::engine_var::HISTORY_LETTERS_MAX;
 
 /// Maximum number of layers of a stack: the path of a packet has [`PATH_BITS`] per layer number.
@@ -73,6 +75,8 @@ pub struct Lowered {
     pub unconditional: ClassSet,
     /// Number of `show` parts for which the packet's record has no slot.
     pub parts_left_out: usize,
+    /// The values of packets in the packet's record.
+    pub values: Vec<PacketValue>,
     /// The meanings of the program's notes, by the number of [`Op::Note`]; none unless detail is needed.
     pub notes: Vec<NoteOf>,
 }
@@ -114,9 +118,10 @@ fn lower_as(
     lower.for_kernel = for_kernel;
     lower.run();
     let unconditional = trie.nodes[Trie::ROOT].class.into_iter().collect();
+    let values = lower.packet_values();
     let (outs, tables, parts_left_out, notes) = (lower.outs, lower.tables, lower.parts_left_out, lower.notes);
     let graph = lower.b.finish();
-    Ok(Lowered { graph, trie, outs, tables, unconditional, parts_left_out, notes })
+    Ok(Lowered { graph, trie, outs, tables, unconditional, parts_left_out, values, notes })
 }
 
 fn too_many_layers(stack: &Stack) -> Diagnostic {
@@ -206,6 +211,7 @@ struct Lower<'a> {
     dispatch: Option<dispatch::DispatchVars>,
     /// Set if the graph is for the kernel.
     for_kernel: Option<ForKernel>,
+    values: values::Values,
 }
 
 /// The stream offset, per side, beyond which no question needs bytes; `None` if a question needs all bytes.
@@ -237,6 +243,7 @@ impl<'a> Lower<'a> {
             dispatch: n.dispatch | q.need.dispatch,
             verdicts: n.verdicts | q.need.verdicts,
             strict: n.strict | q.need.strict,
+            values: n.values,
         });
         let need = Need { cutoff: cutoff_of(questions), ..need };
         let [buf, offset, end] = [Type::Buf, Type::Int, Type::Int].map(|ty| b.variable(ty));
@@ -280,6 +287,7 @@ impl<'a> Lower<'a> {
             sampled: None,
             dispatch: None,
             for_kernel: None,
+            values: values::Values::default(),
         }
     }
 
@@ -347,6 +355,7 @@ impl<'a> Lower<'a> {
         self.lower_first_context();
         self.lower_first_dispatch();
         self.lower_first_steady();
+        self.lower_no_values();
         self.lower_frame_predicates();
         self.lower_none_beside();
         let link = self.b.one(Op::Meta(Meta::Link));
@@ -405,6 +414,7 @@ impl<'a> Lower<'a> {
         self.lower_path(id);
         self.lower_predicates(id);
         self.lower_show(id);
+        self.lower_values(id);
         self.lower_context(id);
         if self.need.dispatch {
             self.lower_dispatch(id);

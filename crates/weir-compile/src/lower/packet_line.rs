@@ -53,6 +53,7 @@ impl Lower<'_> {
         self.declare_further_terms();
         let room = SHOW_SLOTS_MAX + self.b.graph.outs.len().saturating_sub(first_words);
         self.declare_fragment_terms();
+        self.declare_values();
         if !self.need.lines {
             return;
         }

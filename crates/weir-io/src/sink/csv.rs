@@ -10,7 +10,8 @@
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use weir_packet::{Column, RowSink, Value};
+use std::ops::Range;
+use weir_packet::{Batch, Cell, Column, Row, RowSink};
 
 pub(super) struct Csv {
     rows: Rows,
@@ -37,24 +38,42 @@ impl RowSink for Csv {
         self.rows.end_row()
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        for index in rows {
+            self.push_row(batch.row(index));
+            self.rows.end_row()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.rows.flush()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.rows.flush()
+    }
+}
+
+impl Csv {
+    fn push_row(&mut self, row: Row<'_>) {
         let line = &mut self.rows.bytes;
-        for (index, value) in values.iter().enumerate() {
+        for (index, value) in row.iter().enumerate() {
             if index > 0 {
                 line.push(b',');
             }
             match value {
-                Value::Absent => {}
-                Value::Bool(v) => push_bool(line, *v),
-                Value::Unsigned(v) => push_number(line, *v),
-                Value::Fraction(v) => push_fraction(line, *v),
-                Value::Time(v) => push_time(line, *v),
-                Value::Interval(ns) => push_seconds(line, *ns),
-                Value::Address(v) => push_address(line, *v),
-                Value::Mac(v) => push_mac(line, *v),
-                Value::Text(v) => push_field(line, v, self.is_safe),
-                Value::Bytes(v) => push_hex(line, v),
-                Value::Texts(v) => {
+                Cell::Absent => {}
+                Cell::Bool(v) => push_bool(line, v),
+                Cell::Unsigned(v) => push_number(line, v),
+                Cell::Fraction(v) => push_fraction(line, v),
+                Cell::Time(v) => push_time(line, v),
+                Cell::Interval(ns) => push_seconds(line, ns),
+                Cell::Address(v) => push_address(line, v),
+                Cell::Mac(v) => push_mac(line, v),
+                Cell::Text(v) => push_field(line, v, self.is_safe),
+                Cell::Bytes(v) => push_hex(line, v),
+                Cell::Texts(v) => {
                     self.joined.clear();
                     for (index, text) in v.iter().enumerate() {
                         if index > 0 {
@@ -67,19 +86,10 @@ impl RowSink for Csv {
                     }
                     push_field(line, &self.joined, self.is_safe);
                 }
-                Value::Numbers(v) => push_numbers(line, v),
+                Cell::Numbers(v) => push_numbers(line, v),
             }
         }
         line.push(b'\n');
-        self.rows.end_row()
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.rows.flush()
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.rows.flush()
     }
 }
 

@@ -12,7 +12,8 @@ use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use weir_packet::{Column, RowSink, Timestamp, Value};
+use std::ops::Range;
+use weir_packet::{Batch, Cell, Column, Row, RowSink, Timestamp};
 
 pub(super) struct Eve {
     rows: Rows,
@@ -84,14 +85,15 @@ impl RowSink for Eve {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let log = match self.path_at.map(|at| &values[at]) {
-            Some(Value::Text(log)) => log,
-            _ => self.path,
-        };
-        let at = self.plan(log);
-        self.plans[at].1.push(&mut self.rows.bytes, values);
-        self.rows.end_row()
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        for index in rows {
+            let row = batch.row(index);
+            let log = self.path_at.and_then(|at| row.cell(at).text()).unwrap_or(self.path);
+            let at = self.plan(log);
+            self.plans[at].1.push(&mut self.rows.bytes, row);
+            self.rows.end_row()?;
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -142,18 +144,18 @@ impl Plan {
         Self { event_type: event_type.to_string(), head, is_orig, nodes }
     }
 
-    fn push(&self, line: &mut Vec<u8>, values: &[Value<'_>]) {
-        let mut head = self.head.of(values);
-        if self.is_orig.is_some_and(|at| values[at] == Value::Bool(false)) {
+    fn push(&self, line: &mut Vec<u8>, row: Row<'_>) {
+        let mut head = self.head.of(row);
+        if self.is_orig.is_some_and(|at| row.cell(at) == Cell::Bool(false)) {
             std::mem::swap(&mut head.orig_h, &mut head.resp_h);
             std::mem::swap(&mut head.orig_p, &mut head.resp_p);
         }
         line.push(b'{');
-        if let Value::Time(time) = head.ts {
+        if let Cell::Time(time) = head.ts {
             push_key(line, "timestamp");
-            push_timestamp(line, *time);
+            push_timestamp(line, time);
         }
-        if let Value::Text(uid) = head.uid {
+        if let Cell::Text(uid) = head.uid {
             push_key(line, "flow_id");
             push_number(line, flow_id(uid));
         }
@@ -164,10 +166,10 @@ impl Plan {
         let (orig_p, resp_p) = if is_icmp { ("icmp_type", "icmp_code") } else { ("src_port", "dest_port") };
         let named =
             [("src_ip", head.orig_h), (orig_p, head.orig_p), ("dest_ip", head.resp_h), (resp_p, head.resp_p)];
-        for (name, value) in named.into_iter().filter(|(_, value)| **value != Value::Absent) {
+        for (name, value) in named.into_iter().filter(|(_, value)| value.is_present()) {
             push_key(line, name);
             match value {
-                Value::Address(IpAddr::V6(address)) => push_whole(line, *address),
+                Cell::Address(IpAddr::V6(address)) => push_whole(line, address),
                 value => push_value(line, value),
             }
         }
@@ -175,29 +177,29 @@ impl Plan {
             push_key(line, "proto");
             push_string(line, &proto);
         }
-        if let Value::Address(address) = head.orig_h {
+        if let Cell::Address(address) = head.orig_h {
             push_key(line, "ip_v");
             push_number(line, if address.is_ipv4() { 4 } else { 6 });
         }
-        push_nodes(line, &self.nodes, values, &head);
+        push_nodes(line, &self.nodes, row, &head);
         line.extend_from_slice(b"}\n");
     }
 }
 
-impl Head<&Value<'_>> {
+impl Head<Cell<'_>> {
     /// Suricata's name of the carrier protocol; empty if unknown.
     fn carrier(&self) -> String {
         match (self.proto, self.orig_h) {
-            (Value::Text(proto), Value::Address(IpAddr::V6(_))) if proto == "icmp" => "IPv6-ICMP".into(),
-            (Value::Text(proto), _) => proto.to_uppercase(),
+            (Cell::Text("icmp"), Cell::Address(IpAddr::V6(_))) => "IPv6-ICMP".into(),
+            (Cell::Text(proto), _) => proto.to_uppercase(),
             _ => String::new(),
         }
     }
 }
 
 impl Head<Option<usize>> {
-    fn of<'a, 'v>(&self, values: &'a [Value<'v>]) -> Head<&'a Value<'v>> {
-        let at = |at: Option<usize>| at.map_or(&Value::Absent, |at| &values[at]);
+    fn of<'a>(&self, row: Row<'a>) -> Head<Cell<'a>> {
+        let at = |at: Option<usize>| at.map_or(Cell::Absent, |at| row.cell(at));
         Head {
             ts: at(self.ts),
             uid: at(self.uid),
@@ -249,13 +251,13 @@ impl Node {
 }
 
 /// Writes the present values of `nodes`; an object without fields is omitted.
-fn push_nodes(line: &mut Vec<u8>, nodes: &[Node], values: &[Value<'_>], head: &Head<&Value<'_>>) {
+fn push_nodes(line: &mut Vec<u8>, nodes: &[Node], row: Row<'_>, head: &Head<Cell<'_>>) {
     for node in nodes {
         let before = line.len();
         push_key(line, node.name());
         let is_there = match node {
             Node::Value { how, columns, .. } => {
-                let mut of_it = columns.iter().map(|&at| &values[at]);
+                let mut of_it = columns.iter().map(|&at| row.cell(at));
                 match how {
                     How::Listed if columns.len() > 1 => push_listed(line, of_it),
                     How::DnsAnswers => push_answers(line, of_it.next(), of_it.next()),
@@ -266,7 +268,7 @@ fn push_nodes(line: &mut Vec<u8>, nodes: &[Node], values: &[Value<'_>], head: &H
             Node::Object { is_list, nodes, .. } => {
                 line.extend_from_slice(if *is_list { b"[{" } else { b"{" });
                 let empty = line.len();
-                push_nodes(line, nodes, values, head);
+                push_nodes(line, nodes, row, head);
                 let is_there = line.len() > empty;
                 line.extend_from_slice(if *is_list { b"}]" } else { b"}" });
                 is_there
@@ -288,41 +290,39 @@ fn push_key(line: &mut Vec<u8>, name: &str) {
 }
 
 /// Writes a value in Suricata's form; returns whether there was anything to write.
-fn push_as(line: &mut Vec<u8>, how: How, value: &Value<'_>, head: &Head<&Value<'_>>) -> bool {
+fn push_as(line: &mut Vec<u8>, how: How, value: Cell<'_>, head: &Head<Cell<'_>>) -> bool {
     match (how, value) {
         (How::Always(text), _) => line.extend_from_slice(text.as_bytes()),
-        (How::DnsType, Value::Absent) => push_string(line, "request"),
+        (How::DnsType, Cell::Absent) => push_string(line, "request"),
         (How::DnsType, _) => push_string(line, "response"),
-        (_, Value::Absent) => return false,
+        (_, Cell::Absent) => return false,
         (How::Yes, _) => push_string(line, "yes"),
         (How::Listed, value) => return push_listed(line, std::iter::once(value)),
-        (How::ListedText, Value::Unsigned(number)) => push_listed_text(line, *number),
-        (How::Seconds, Value::Interval(ns)) => push_number(line, ns / 1_000_000_000),
-        (How::FromZero, Value::Unsigned(number)) => push_number(line, number.saturating_sub(1)),
-        (How::End, Value::Interval(ns)) => match head.ts {
-            Value::Time(ts) => push_timestamp(line, Timestamp(ts.0.saturating_add_unsigned(*ns))),
+        (How::ListedText, Cell::Unsigned(number)) => push_listed_text(line, number),
+        (How::Seconds, Cell::Interval(ns)) => push_number(line, ns / 1_000_000_000),
+        (How::FromZero, Cell::Unsigned(number)) => push_number(line, number.saturating_sub(1)),
+        (How::End, Cell::Interval(ns)) => match head.ts {
+            Cell::Time(ts) => push_timestamp(line, Timestamp(ts.0.saturating_add_unsigned(ns))),
             _ => return false,
         },
-        (How::IsSome, Value::Unsigned(number)) => push_bool(line, *number > 0),
-        (How::FtpMode, Value::Bool(passive)) => {
-            push_string(line, if *passive { "passive" } else { "active" })
-        }
-        (How::LastInLowerCase, Value::Texts(texts)) => match texts.last() {
+        (How::IsSome, Cell::Unsigned(number)) => push_bool(line, number > 0),
+        (How::FtpMode, Cell::Bool(passive)) => push_string(line, if passive { "passive" } else { "active" }),
+        (How::LastInLowerCase, Cell::Texts(texts)) => match texts.last() {
             Some(last) => push_string(line, &last.to_lowercase()),
             None => return false,
         },
-        (how, Value::Text(text)) => match reworded(how, text, head) {
+        (how, Cell::Text(text)) => match reworded(how, text, head) {
             Some(text) => push_string(line, &text),
             None => return false,
         },
-        (_, Value::Time(time)) => push_timestamp(line, *time),
+        (_, Cell::Time(time)) => push_timestamp(line, time),
         (_, value) => push_value(line, value),
     }
     true
 }
 
 /// Text in Suricata's form.
-fn reworded(how: How, text: &str, head: &Head<&Value<'_>>) -> Option<String> {
+fn reworded(how: How, text: &str, head: &Head<Cell<'_>>) -> Option<String> {
     let app = |name: &str| if name == "ssl" { "tls".to_string() } else { name.to_string() };
     Some(match how {
         // Suricata does not list the TLS in QUIC as a protocol of its own.
@@ -333,7 +333,7 @@ fn reworded(how: How, text: &str, head: &Head<&Value<'_>>) -> Option<String> {
         How::AppBefore => app(text.split_once(',')?.0),
         How::Url => url(text),
         How::Carrier => text.to_lowercase().replace('_', "-"),
-        How::State => state(text, matches!(head.proto, Value::Text(proto) if proto == "tcp")).to_string(),
+        How::State => state(text, head.proto == Cell::Text("tcp")).to_string(),
         How::Subject => subject(text),
         How::TlsVersion => match text {
             "TLSv10" => "TLSv1".into(),
@@ -400,9 +400,9 @@ fn url(text: &str) -> String {
 }
 
 /// Whether a file was seen completely, from its seen, total and missing bytes.
-fn push_file_state<'a, 'v: 'a>(line: &mut Vec<u8>, mut values: impl Iterator<Item = &'a Value<'v>>) -> bool {
+fn push_file_state<'a>(line: &mut Vec<u8>, mut values: impl Iterator<Item = Cell<'a>>) -> bool {
     let mut number = || match values.next() {
-        Some(Value::Unsigned(number)) => Some(*number),
+        Some(Cell::Unsigned(number)) => Some(number),
         _ => None,
     };
     let (seen, total, missing) = (number().unwrap_or(0), number(), number().unwrap_or(0));
@@ -412,9 +412,9 @@ fn push_file_state<'a, 'v: 'a>(line: &mut Vec<u8>, mut values: impl Iterator<Ite
 }
 
 /// Writes the present values as a list.
-fn push_listed<'a, 'v: 'a>(line: &mut Vec<u8>, values: impl Iterator<Item = &'a Value<'v>>) -> bool {
-    let there: Vec<_> = values.filter(|value| **value != Value::Absent).collect();
-    push_list(line, there.iter(), |line, value| push_value(line, value));
+fn push_listed<'a>(line: &mut Vec<u8>, values: impl Iterator<Item = Cell<'a>>) -> bool {
+    let there: Vec<_> = values.filter(|value| value.is_present()).collect();
+    push_list(line, there.iter(), |line, value| push_value(line, *value));
     !there.is_empty()
 }
 
@@ -425,10 +425,10 @@ fn push_listed_text(line: &mut Vec<u8>, number: u64) {
 }
 
 /// Writes DNS answers with their TTLs.
-fn push_answers(line: &mut Vec<u8>, answers: Option<&Value<'_>>, ttls: Option<&Value<'_>>) -> bool {
-    let Some(Value::Texts(answers)) = answers else { return false };
+fn push_answers(line: &mut Vec<u8>, answers: Option<Cell<'_>>, ttls: Option<Cell<'_>>) -> bool {
+    let Some(Cell::Texts(answers)) = answers else { return false };
     let ttls: &[u64] = match ttls {
-        Some(Value::Numbers(ttls)) => ttls,
+        Some(Cell::Numbers(ttls)) => ttls,
         _ => &[],
     };
     push_list(line, answers.iter().enumerate(), |line, (index, answer)| {

@@ -6,7 +6,8 @@
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use weir_packet::{Column, RowSink, Value, is_hidden};
+use std::ops::Range;
+use weir_packet::{Batch, Cell, Column, Row, RowSink, Value, is_hidden};
 
 pub(super) struct JsonLines {
     rows: Rows,
@@ -34,24 +35,13 @@ impl RowSink for JsonLines {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        debug_assert_eq!(values.len(), self.keys.len());
-        let line = &mut self.rows.bytes;
-        let mut before = b'{';
-        for (key, value) in self.keys.iter().zip(values) {
-            if matches!(value, Value::Absent) {
-                continue;
-            }
-            line.push(before);
-            line.extend_from_slice(key);
-            push_value(line, value);
-            before = b',';
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        debug_assert!(rows.is_empty() || batch.columns() == self.keys.len());
+        for index in rows {
+            push_row(&mut self.rows.bytes, &self.keys, batch.row(index));
+            self.rows.end_row()?;
         }
-        if before == b'{' {
-            line.push(b'{');
-        }
-        line.extend_from_slice(b"}\n");
-        self.rows.end_row()
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -63,27 +53,44 @@ impl RowSink for JsonLines {
     }
 }
 
+fn push_row(line: &mut Vec<u8>, keys: &[Vec<u8>], row: Row<'_>) {
+    let mut before = b'{';
+    for (key, cell) in keys.iter().zip(row.iter()) {
+        if !cell.is_present() {
+            continue;
+        }
+        line.push(before);
+        line.extend_from_slice(key);
+        push_value(line, cell);
+        before = b',';
+    }
+    if before == b'{' {
+        line.push(b'{');
+    }
+    line.extend_from_slice(b"}\n");
+}
+
 /// A value in its JSON form.
 pub fn json_text(value: &Value<'_>) -> String {
     let mut line = vec![];
-    push_value(&mut line, value);
+    push_value(&mut line, value.into());
     String::from_utf8_lossy(&line).into_owned()
 }
 
-pub(super) fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
+pub(super) fn push_value(line: &mut Vec<u8>, value: Cell<'_>) {
     match value {
-        Value::Absent => line.extend_from_slice(b"null"),
-        Value::Bool(v) => push_bool(line, *v),
-        Value::Unsigned(v) => push_number(line, *v),
-        Value::Fraction(v) => push_fraction(line, *v),
-        Value::Time(v) => push_time(line, *v),
-        Value::Interval(ns) => push_seconds(line, *ns),
-        Value::Address(v) => quoted(line, |line| push_address(line, *v)),
-        Value::Mac(v) => quoted(line, |line| push_mac(line, *v)),
-        Value::Text(v) => push_string(line, v),
-        Value::Bytes(v) => quoted(line, |line| push_hex(line, v)),
-        Value::Texts(v) => push_list(line, v.iter(), |line, text| push_string(line, text)),
-        Value::Numbers(v) => push_list(line, v.iter(), |line, number| push_number(line, *number)),
+        Cell::Absent => line.extend_from_slice(b"null"),
+        Cell::Bool(v) => push_bool(line, v),
+        Cell::Unsigned(v) => push_number(line, v),
+        Cell::Fraction(v) => push_fraction(line, v),
+        Cell::Time(v) => push_time(line, v),
+        Cell::Interval(ns) => push_seconds(line, ns),
+        Cell::Address(v) => quoted(line, |line| push_address(line, v)),
+        Cell::Mac(v) => quoted(line, |line| push_mac(line, v)),
+        Cell::Text(v) => push_string(line, v),
+        Cell::Bytes(v) => quoted(line, |line| push_hex(line, v)),
+        Cell::Texts(v) => push_list(line, v.iter(), |line, text| push_string(line, text)),
+        Cell::Numbers(v) => push_list(line, v.iter(), |line, number| push_number(line, *number)),
     }
 }
 

@@ -3,7 +3,6 @@
 //!
 //! A new format of rows is one file that implements [`RowSink`], and one line of the table below.
 
-mod batch;
 mod capture;
 mod clients;
 mod columns;
@@ -22,7 +21,6 @@ mod text;
 mod whole_file;
 mod zeek;
 
-pub use batch::RowBatch;
 pub use capture::{CaptureFormat, CaptureWriter};
 pub use clients::{CaptureClients, ClientEvent, ClientLoss, WriteCapture};
 pub use jsonl::json_text;

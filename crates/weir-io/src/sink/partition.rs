@@ -17,8 +17,9 @@ use super::{Format, Options, Written, create_in_file};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use weir_packet::{Column, RowSink, Timestamp, Value, ValueType};
+use weir_packet::{Batch, Cell, Column, RowSink, Timestamp, ValueType};
 
 /// Maximum number of open files. Each buffers rows: up to a row group for Parquet.
 const OPEN_MAX: usize = 16;
@@ -114,16 +115,24 @@ impl RowSink for Partitions {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let hour = match self.time_at.and_then(|at| values.get(at)) {
-            Some(Value::Time(time)) => Some(time.0.div_euclid(HOUR_NS)),
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        let hour_of = |row: usize| match self.time_at.map(|at| batch.cell(row, at)) {
+            Some(Cell::Time(time)) => Some(time.0.div_euclid(HOUR_NS)),
             _ => None,
         };
-        self.rows += 1;
-        let row = self.rows;
-        let part = self.open(hour)?;
-        part.last_row = row;
-        part.sink.row(values).map_err(|e| naming(&part.path, &e))
+        let hours: Vec<Hour> = rows.clone().map(hour_of).collect();
+        let mut first = rows.start;
+        // Consecutive rows of an hour are written together.
+        for same in hours.chunk_by(|one, other| one == other) {
+            let next = first + same.len();
+            self.rows += same.len() as u64;
+            let row = self.rows;
+            let part = self.open(same[0])?;
+            part.last_row = row;
+            part.sink.rows(batch, first..next).map_err(|e| naming(&part.path, &e))?;
+            first = next;
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -217,6 +226,14 @@ fn naming(path: &Path, error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_packet::Value;
+
+    /// A batch of one row.
+    fn one(values: &[Value<'_>]) -> Batch {
+        let mut batch = Batch::default();
+        batch.push(values);
+        batch
+    }
 
     const COLUMNS: &[Column] =
         &[Column::new("ts", ValueType::Time, "when"), Column::new("n", ValueType::Unsigned, "how many")];
@@ -234,7 +251,7 @@ mod tests {
         sink.begin(COLUMNS).unwrap();
         for hour in hours {
             let time = hour.map_or(Value::Absent, |hour| Value::Time(Timestamp(hour * HOUR_NS + 1)));
-            sink.row(&[time, Value::Unsigned(1)]).unwrap();
+            sink.batch(&one(&[time, Value::Unsigned(1)])).unwrap();
             assert!(sink.open.len() <= OPEN_MAX);
         }
         sink.end().unwrap();
@@ -293,7 +310,7 @@ mod tests {
             let mut sink = Partitions::new(&dir, Format::Parquet, &Options::default()).unwrap();
             sink.begin(COLUMNS).unwrap();
             for n in 0..rows {
-                sink.row(&[Value::Time(Timestamp(1)), Value::Unsigned(n)]).unwrap();
+                sink.batch(&one(&[Value::Time(Timestamp(1)), Value::Unsigned(n)])).unwrap();
             }
             sink
         };

@@ -11,7 +11,8 @@ use super::human::{push_bytes, push_duration, push_moment};
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use weir_packet::{Column, RowSink, Value, ValueType, printable};
+use std::ops::Range;
+use weir_packet::{Batch, Cell, Column, Row, RowSink, ValueType, printable};
 
 /// Number of rows that determine the widths.
 const SAMPLE_ROWS: usize = 200;
@@ -61,15 +62,15 @@ struct Cells {
 }
 
 impl Cells {
-    fn write(&mut self, values: &[Value<'_>], columns: &[Shape], options: &Options) {
+    fn write(&mut self, row: Row<'_>, columns: &[Shape], options: &Options) {
         self.text.clear();
         self.ends.clear();
-        for (index, value) in values.iter().enumerate() {
+        for (index, value) in row.iter().enumerate() {
             match value {
-                Value::Unsigned(bytes) if columns.get(index).is_some_and(|column| column.counts_bytes) => {
-                    push_bytes(&mut self.text, *bytes);
+                Cell::Unsigned(bytes) if columns.get(index).is_some_and(|column| column.counts_bytes) => {
+                    push_bytes(&mut self.text, bytes);
                 }
-                Value::Time(time) => push_moment(&mut self.text, *time, options.local, options.precise),
+                Cell::Time(time) => push_moment(&mut self.text, time, options.local, options.precise),
                 value => push_cell(&mut self.text, value),
             }
             self.ends.push(self.text.len());
@@ -224,16 +225,22 @@ impl RowSink for Table {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let mut cells = std::mem::take(&mut self.cells);
-        cells.write(values, &self.columns, &self.options);
-        if self.is_settled {
-            self.write_row(&cells);
-            self.cells = cells;
-            return self.rows.end_row();
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        for index in rows {
+            let mut cells = std::mem::take(&mut self.cells);
+            cells.write(batch.row(index), &self.columns, &self.options);
+            if self.is_settled {
+                self.write_row(&cells);
+                self.cells = cells;
+                self.rows.end_row()?;
+                continue;
+            }
+            self.sample.push(cells);
+            if self.sample.len() == SAMPLE_ROWS {
+                self.settle()?;
+            }
         }
-        self.sample.push(cells);
-        if self.sample.len() == SAMPLE_ROWS { self.settle() } else { Ok(()) }
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -279,20 +286,20 @@ fn typical_width(value_type: ValueType, options: &Options) -> usize {
     }
 }
 
-fn push_cell(line: &mut Vec<u8>, value: &Value<'_>) {
+fn push_cell(line: &mut Vec<u8>, value: Cell<'_>) {
     match value {
-        Value::Absent => line.push(b'-'),
-        Value::Bool(v) => push_bool(line, *v),
-        Value::Unsigned(v) => push_number(line, *v),
-        Value::Fraction(v) => push_fraction(line, *v),
-        Value::Time(v) => push_date(line, *v),
+        Cell::Absent => line.push(b'-'),
+        Cell::Bool(v) => push_bool(line, v),
+        Cell::Unsigned(v) => push_number(line, v),
+        Cell::Fraction(v) => push_fraction(line, v),
+        Cell::Time(v) => push_date(line, v),
         // The other formats keep full precision.
-        Value::Interval(ns) => push_duration(line, *ns),
-        Value::Address(v) => push_address(line, *v),
-        Value::Mac(v) => push_mac(line, *v),
-        Value::Text(v) => push_shown(line, v),
-        Value::Bytes(v) => push_hex(line, v),
-        Value::Texts(v) => {
+        Cell::Interval(ns) => push_duration(line, ns),
+        Cell::Address(v) => push_address(line, v),
+        Cell::Mac(v) => push_mac(line, v),
+        Cell::Text(v) => push_shown(line, v),
+        Cell::Bytes(v) => push_hex(line, v),
+        Cell::Texts(v) => {
             for (index, text) in v.iter().enumerate() {
                 if index > 0 {
                     line.push(b',');
@@ -300,7 +307,7 @@ fn push_cell(line: &mut Vec<u8>, value: &Value<'_>) {
                 push_shown(line, text);
             }
         }
-        Value::Numbers(v) => {
+        Cell::Numbers(v) => {
             for (index, number) in v.iter().enumerate() {
                 if index > 0 {
                     line.push(b',');

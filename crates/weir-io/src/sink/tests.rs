@@ -5,7 +5,7 @@ use crate::CaptureReader;
 use proptest::prelude::*;
 use std::io::{self, Cursor};
 use std::sync::{Arc, Mutex};
-use weir_packet::{Burst, Column, LinkType, PacketMeta, Poll, Source, Timestamp, Value, ValueType};
+use weir_packet::{Batch, Burst, Column, LinkType, PacketMeta, Poll, Source, Timestamp, Value, ValueType};
 
 /// A writer whose bytes stay accessible.
 #[derive(Clone, Default)]
@@ -20,6 +20,13 @@ impl Write for Shared {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A batch of one row.
+fn one(values: &[Value<'_>]) -> Batch {
+    let mut batch = Batch::default();
+    batch.push(values);
+    batch
 }
 
 impl Shared {
@@ -41,9 +48,9 @@ fn written(format: Format, options: Options, columns: &[Column], rows: &[Vec<Val
     let out = Shared::default();
     let mut sink = create(format, Box::new(out.clone()), &options);
     sink.begin(columns).unwrap();
-    for row in rows {
-        sink.row(row).unwrap();
-    }
+    let mut batch = Batch::new(columns.len());
+    rows.iter().for_each(|row| batch.push(row));
+    sink.batch(&batch).unwrap();
     sink.end().unwrap();
     out.text()
 }
@@ -240,7 +247,7 @@ fn a_table_holds_a_few_rows_only() {
     let mut sink = create(Format::Table, Box::new(out.clone()), &Options::default());
     sink.begin(&[column("n", ValueType::Unsigned)]).unwrap();
     for n in 0..20_000 {
-        sink.row(&[Value::Unsigned(n)]).unwrap();
+        sink.batch(&one(&[Value::Unsigned(n)])).unwrap();
     }
     assert!(!out.text().is_empty(), "streams before its end");
     sink.end().unwrap();
@@ -251,10 +258,10 @@ fn a_table_holds_a_few_rows_only() {
     sink.begin(&[column("n", ValueType::Unsigned)]).unwrap();
     sink.flush().unwrap();
     assert_eq!(live.text(), "", "there is nothing yet to take widths from");
-    sink.row(&[Value::Unsigned(1)]).unwrap();
+    sink.batch(&one(&[Value::Unsigned(1)])).unwrap();
     sink.flush().unwrap();
     assert_eq!(live.text(), "     n\n     1\n", "its widths are what such values mostly need");
-    sink.row(&[Value::Unsigned(2)]).unwrap();
+    sink.batch(&one(&[Value::Unsigned(2)])).unwrap();
     sink.flush().unwrap();
     assert_eq!(live.text(), "     n\n     1\n     2\n");
 }
@@ -267,7 +274,7 @@ fn flushed_rows_are_read_before_the_end() {
         let (columns, row) = of_connection(vec![]);
         sink.begin(&columns).unwrap();
         let before = out.bytes().len();
-        sink.row(&row).unwrap();
+        sink.batch(&one(&row)).unwrap();
         assert_eq!(out.bytes().len(), before, "{format}: larger pieces");
         sink.flush().unwrap();
         assert_eq!(out.bytes().len() > before, format != Format::Parquet, "{format}");

@@ -8,7 +8,8 @@
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
-use weir_packet::{Column, RowSink, Value, ValueType, is_hidden};
+use std::ops::Range;
+use weir_packet::{Batch, Cell, Column, Row, RowSink, ValueType, is_hidden};
 
 pub(super) struct Zeek {
     rows: Rows,
@@ -88,23 +89,12 @@ impl RowSink for Zeek {
         self.rows.end_row()
     }
 
-    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let line = &mut self.rows.bytes;
-        for (index, value) in values.iter().enumerate() {
-            if index > 0 {
-                line.push(b'\t');
-            }
-            match value {
-                Value::Numbers(seconds) if self.intervals[index] && !seconds.is_empty() => {
-                    join(line, seconds.iter(), |line, seconds| {
-                        push_seconds(line, seconds.saturating_mul(1_000_000_000))
-                    });
-                }
-                value => push_value(line, value),
-            }
+    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        for index in rows {
+            self.push_row(batch.row(index));
+            self.rows.end_row()?;
         }
-        line.push(b'\n');
-        self.rows.end_row()
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -116,23 +106,43 @@ impl RowSink for Zeek {
     }
 }
 
-fn push_value(line: &mut Vec<u8>, value: &Value<'_>) {
+impl Zeek {
+    fn push_row(&mut self, row: Row<'_>) {
+        let line = &mut self.rows.bytes;
+        for (index, value) in row.iter().enumerate() {
+            if index > 0 {
+                line.push(b'\t');
+            }
+            match value {
+                Cell::Numbers(seconds) if self.intervals[index] && !seconds.is_empty() => {
+                    join(line, seconds.iter(), |line, seconds| {
+                        push_seconds(line, seconds.saturating_mul(1_000_000_000))
+                    });
+                }
+                value => push_value(line, value),
+            }
+        }
+        line.push(b'\n');
+    }
+}
+
+fn push_value(line: &mut Vec<u8>, value: Cell<'_>) {
     match value {
-        Value::Absent => line.push(b'-'),
-        Value::Bool(v) => line.push(if *v { b'T' } else { b'F' }),
-        Value::Unsigned(v) => push_number(line, *v),
-        Value::Fraction(v) => push_fraction(line, *v),
-        Value::Time(v) => push_time(line, *v),
-        Value::Interval(ns) => push_seconds(line, *ns),
-        Value::Address(v) => push_address(line, *v),
-        Value::Mac(v) => push_mac(line, *v),
-        Value::Text(v) => push_text(line, v, false),
-        Value::Bytes(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
-        Value::Bytes(v) => push_hex(line, v),
-        Value::Texts(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
-        Value::Numbers(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
-        Value::Texts(v) => join(line, v.iter(), |line, text| push_text(line, text, true)),
-        Value::Numbers(v) => join(line, v.iter(), |line, number| push_number(line, *number)),
+        Cell::Absent => line.push(b'-'),
+        Cell::Bool(v) => line.push(if v { b'T' } else { b'F' }),
+        Cell::Unsigned(v) => push_number(line, v),
+        Cell::Fraction(v) => push_fraction(line, v),
+        Cell::Time(v) => push_time(line, v),
+        Cell::Interval(ns) => push_seconds(line, ns),
+        Cell::Address(v) => push_address(line, v),
+        Cell::Mac(v) => push_mac(line, v),
+        Cell::Text(v) => push_text(line, v, false),
+        Cell::Bytes(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
+        Cell::Bytes(v) => push_hex(line, v),
+        Cell::Texts(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
+        Cell::Numbers(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
+        Cell::Texts(v) => join(line, v.iter(), |line, text| push_text(line, text, true)),
+        Cell::Numbers(v) => join(line, v.iter(), |line, number| push_number(line, *number)),
     }
 }
 

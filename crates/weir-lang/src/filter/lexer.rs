@@ -16,7 +16,7 @@ use crate::diag::Span;
 
 /// The kind of a token.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Word,
     Quoted(Vec<u8>),
     LeftParen,
@@ -51,13 +51,13 @@ pub(super) enum Kind {
 
 /// A token and its span.
 #[derive(Debug, Clone)]
-pub(super) struct Token {
+pub(crate) struct Token {
     pub kind: Kind,
     pub span: Span,
 }
 
 /// The operators of the display-filter language that are words, case-insensitive.
-pub(super) fn display_keyword(word: &str) -> Option<Kind> {
+pub(crate) fn display_keyword(word: &str) -> Option<Kind> {
     Some(match word.to_ascii_lowercase().as_str() {
         "and" => Kind::And,
         "or" => Kind::Or,
@@ -78,7 +78,7 @@ pub(super) fn display_keyword(word: &str) -> Option<Kind> {
 }
 
 /// The operators of pcap-filter(7) that are words.
-pub(super) fn bpf_keyword(word: &str) -> Option<Kind> {
+pub(crate) fn bpf_keyword(word: &str) -> Option<Kind> {
     Some(match word {
         "and" => Kind::And,
         "or" => Kind::Or,
@@ -88,7 +88,7 @@ pub(super) fn bpf_keyword(word: &str) -> Option<Kind> {
 }
 
 /// Splits `text` into tokens, the last of which is [`Kind::End`]. Continues after mistakes.
-pub(super) fn lex(text: &str, keyword: fn(&str) -> Option<Kind>, report: &mut Report) -> Vec<Token> {
+pub(crate) fn lex(text: &str, keyword: fn(&str) -> Option<Kind>, report: &mut Report) -> Vec<Token> {
     let mut lexer = Lexer { text, at: 0, report };
     let mut tokens = Vec::new();
     loop {
@@ -104,7 +104,7 @@ pub(super) fn lex(text: &str, keyword: fn(&str) -> Option<Kind>, report: &mut Re
 }
 
 /// A span of the filter's text.
-pub(super) fn span(start: usize, end: usize) -> Span {
+pub(crate) fn span(start: usize, end: usize) -> Span {
     Span { source: 0, start: start as u32, end: end as u32 }
 }
 

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Why a text is not a constant of the requested type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The text has the form of another type.
     Type,
     /// The text has the right form but is invalid: the mistake, and the remedy.
@@ -18,7 +18,7 @@ fn malformed<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T
 }
 
 /// The apparent type of a word, for messages.
-pub(super) fn describe_word(word: &str) -> &'static str {
+pub(crate) fn describe_word(word: &str) -> &'static str {
     let digit = |byte: u8| byte.is_ascii_digit();
     if parse_number(word).is_ok() || word.strip_prefix('-').is_some_and(|rest| rest.bytes().all(digit)) {
         "a number"
@@ -40,7 +40,7 @@ pub(super) fn describe_word(word: &str) -> &'static str {
 }
 
 /// `443`, `0x1bb`, `0o673`, `0b110111011`.
-pub(super) fn parse_number(word: &str) -> Result<u64, Fault> {
+pub(crate) fn parse_number(word: &str) -> Result<u64, Fault> {
     if let Some(rest) = word.strip_prefix('-')
         && rest.starts_with(|c: char| c.is_ascii_digit())
     {
@@ -78,7 +78,7 @@ fn too_large(word: &str) -> Fault {
 }
 
 /// `true`, `false`, `1`, `0`.
-pub(super) fn parse_bool(word: &str) -> Result<u64, Fault> {
+pub(crate) fn parse_bool(word: &str) -> Result<u64, Fault> {
     match word.to_ascii_lowercase().as_str() {
         "true" => Ok(1),
         "false" => Ok(0),
@@ -90,7 +90,7 @@ pub(super) fn parse_bool(word: &str) -> Result<u64, Fault> {
 }
 
 /// `10.0.0.1`, `10.0.0.0/8` or `10/8`: an address and its prefix length.
-pub(super) fn parse_ipv4(word: &str) -> Result<(Ipv4Addr, u8), Fault> {
+pub(crate) fn parse_ipv4(word: &str) -> Result<(Ipv4Addr, u8), Fault> {
     let (address, prefix) = word.split_once('/').map_or((word, None), |(a, p)| (a, Some(p)));
     if address.is_empty() || !address.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return Err(Fault::Type);
@@ -121,7 +121,7 @@ pub(super) fn parse_ipv4(word: &str) -> Result<(Ipv4Addr, u8), Fault> {
 }
 
 /// `fe80::1` or `fe80::/10`.
-pub(super) fn parse_ipv6(word: &str) -> Result<(Ipv6Addr, u8), Fault> {
+pub(crate) fn parse_ipv6(word: &str) -> Result<(Ipv6Addr, u8), Fault> {
     let (address, prefix) = word.split_once('/').map_or((word, None), |(a, p)| (a, Some(p)));
     let plausible = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
     if !address.contains(':') || !address.bytes().all(plausible) {
@@ -149,7 +149,7 @@ fn parse_prefix(prefix: Option<&str>, max: u8) -> Result<u8, Fault> {
 }
 
 /// `aa:bb:cc:dd:ee:ff`, with `-`, or `aabb.ccdd.eeff`.
-pub(super) fn parse_mac(word: &str) -> Result<Vec<u8>, Fault> {
+pub(crate) fn parse_mac(word: &str) -> Result<Vec<u8>, Fault> {
     let dotted = word.len() == 14 && word.split('.').all(|part| part.len() == 4);
     let bytes = if dotted { parse_bytes(&word.replace('.', "")) } else { parse_separated(word) };
     match bytes {
@@ -179,7 +179,7 @@ fn parse_byte(pair: &str) -> Result<u8, Fault> {
 }
 
 /// `aa:bb:cc`, `aa-bb-cc`, `aabbcc`, `0xaabbcc`.
-pub(super) fn parse_bytes(word: &str) -> Result<Vec<u8>, Fault> {
+pub(crate) fn parse_bytes(word: &str) -> Result<Vec<u8>, Fault> {
     if let Ok(bytes) = parse_separated(word) {
         return Ok(bytes);
     }
@@ -197,7 +197,7 @@ pub(super) fn parse_bytes(word: &str) -> Result<Vec<u8>, Fault> {
 }
 
 /// `1.5`, `1.5s`, `100ms`, `2m` in nanoseconds; a bare number is seconds.
-pub(super) fn parse_interval(word: &str) -> Result<u64, Fault> {
+pub(crate) fn parse_interval(word: &str) -> Result<u64, Fault> {
     let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
     let (number, unit) = word.split_at(end);
     let unit_ns: u64 = match unit {
@@ -240,7 +240,7 @@ fn scale(number: &str, unit_ns: u64) -> Result<u64, Fault> {
 }
 
 /// `2026-11-21 02:00:00.5Z` (UTC without an offset), the day alone, or seconds since 1970; in nanoseconds.
-pub(super) fn parse_time(text: &str) -> Result<u64, Fault> {
+pub(crate) fn parse_time(text: &str) -> Result<u64, Fault> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return scale(text, 1_000_000_000);
@@ -317,7 +317,7 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> i64 {
 }
 
 /// Nanoseconds since 1970 as `2026-11-21 02:00:00.5Z`.
-pub(super) fn format_time(ns: u64) -> String {
+pub(crate) fn format_time(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let days = (seconds / 86_400) as i64 + 719_468;
     let day_of_era = days.rem_euclid(146_097);
@@ -334,7 +334,7 @@ pub(super) fn format_time(ns: u64) -> String {
 }
 
 /// Nanoseconds as `1.5s`.
-pub(super) fn format_interval(ns: u64) -> String {
+pub(crate) fn format_interval(ns: u64) -> String {
     format_decimal(ns / 1_000_000_000, ns % 1_000_000_000) + "s"
 }
 

@@ -13,12 +13,12 @@ mod constant;
 mod dnf;
 mod domain;
 pub mod frame_test;
-mod lexer;
-mod literal;
+pub(crate) mod lexer;
+pub(crate) mod literal;
 mod names;
 mod parse;
 mod print;
-mod report;
+pub(crate) mod report;
 mod resolve;
 mod tree;
 
@@ -28,8 +28,9 @@ pub use names::help_on_foreign;
 pub use report::{CODES, UNKNOWN_FIELD};
 
 use crate::diag::{Diagnostic, Severity};
-use names::Names;
-use report::Report;
+pub(crate) use names::Names;
+pub(crate) use report as codes;
+pub(crate) use report::Report;
 use std::sync::Arc;
 
 /// Maximum size of a filter's text, in bytes.

@@ -19,7 +19,7 @@ pub fn help_on_foreign(name: &str) -> Option<&'static str> {
 }
 
 /// A catalogue's fields.
-pub(super) struct Names<'c> {
+pub(crate) struct Names<'c> {
     pub fields: &'c [FieldInfo],
     catalog: &'c dyn Catalog,
 }

@@ -80,7 +80,7 @@ pub const CODES: &[(&str, &str)] = &[
 
 /// The diagnostics so far, in the order of detection.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(crate) struct Report {
     pub list: Vec<Diagnostic>,
 }
 

@@ -18,7 +18,7 @@ use weir_packet::{Burst, Poll, Source, ValueType};
 /// If the counters of packets or flows do not add up.
 pub(super) fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet]) -> Vec<String> {
     let mut rows = vec![];
-    let mut each = |question: usize, item: Item| {
+    let mut each = |question: usize, item: Item<'_>| {
         rows.push(format!("{question} {item:?}"));
         Ok::<(), Infallible>(())
     };

@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::item::{Bytes, Flow, Item};
 use std::any::Any;
 use std::sync::Arc;
-use weir_packet::{PacketMeta, Value};
+use weir_packet::{PacketMeta, Row, Value};
 use weir_sessions::Session;
 
 /// A packet of matching traffic.
@@ -39,7 +39,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    pub(super) fn of(item: Item) -> Self {
+    pub(super) fn of(item: Item<'_>) -> Self {
         let mut bundle = Self::default();
         match item {
             Item::Packet { meta, frame: bytes, .. } => bundle.frame = Some(Frame { meta, bytes }),
@@ -62,10 +62,15 @@ impl Bundle {
                 bundle.flow = Some(*flow);
                 bundle.bytes = Some(bytes);
             }
-            Item::Event(values) => bundle.event = Some(EventRow { values }),
-            // Rows go to subscriptions of rows; pauses and handlers' rows concern no callback.
-            Item::Session { .. } | Item::Part(..) | Item::Stream(_) | Item::Pause => {}
+            // Rows go to subscriptions of rows; pauses concern no callback.
+            Item::Rows(_) | Item::Part(..) | Item::Pause => {}
         }
         bundle
+    }
+
+    /// The data of an event.
+    pub(super) fn of_event(row: Row<'_>) -> Self {
+        let values = row.iter().map(|cell| cell.value().into_owned()).collect();
+        Self { event: Some(EventRow { values }), ..Self::default() }
     }
 }

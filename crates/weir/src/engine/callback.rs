@@ -125,7 +125,7 @@ fn isolated(isolation: &Isolation, call: impl FnOnce() -> Next) -> Next {
 /// panics end the run, unlike those of callbacks and handlers.
 pub trait TakeItems {
     /// Receives the next item; `question` is the question's number within the subscription.
-    fn take(&mut self, question: usize, item: Item) -> Next;
+    fn take(&mut self, question: usize, item: Item<'_>) -> Next;
 
     /// No more items will come. `None`: the subscription was removed before the end of the run.
     fn finish(&mut self, _end: Option<RunEnd<'_>>) {}

@@ -6,6 +6,7 @@ use crate::connection::Connection;
 use crate::isolation::Isolation;
 use crate::item::{Bytes, Flow, Item};
 use crate::stream_handler::{Stream, StreamHandler};
+use crate::worker_output::Yielded;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -244,7 +245,8 @@ impl StreamHandler for Passing {
             bytes: chunk.bytes.to_vec(),
         };
         let flow = Flow::of(stream.handle.flow);
-        stream.emitted.push(Item::Bytes(Box::new(flow), Arc::new(bytes)));
+        let item = Item::Bytes(Box::new(flow), Arc::new(bytes));
+        stream.yields.push(stream.order, Yielded::Item(stream.question, item));
     }
 }
 

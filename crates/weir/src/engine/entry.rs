@@ -178,14 +178,23 @@ impl<'c> Entry<'c> {
     }
 
     /// Delivers an item of one of the questions.
-    pub fn take(&mut self, question: usize, item: Item) -> Next {
+    pub fn take(&mut self, question: usize, item: Item<'_>) -> Next {
         if let Some(items) = &mut self.items {
             return items.take(question, item);
         }
-        if matches!(item, Item::Pause) {
-            return Next::Go;
+        match item {
+            Item::Pause => Next::Go,
+            // Rows are those of events.
+            Item::Rows(rows) => {
+                let mut calls = rows.iter().map(|row| self.call(Bundle::of_event(row)));
+                calls.find(|next| *next != Next::Go).unwrap_or(Next::Go)
+            }
+            item => self.call(Bundle::of(item)),
         }
-        let mut bundle = Bundle::of(item);
+    }
+
+    /// Calls the callback with the data of an item, unless the data waits for the end of a connection.
+    fn call(&mut self, mut bundle: Bundle) -> Next {
         let Some(deliver) = &mut self.deliver else { return Next::Go };
         let uid = bundle.flow.as_ref().map(|flow| flow.uid.as_str()).unwrap_or_default();
         if !self.ended.is_empty() && self.ended.contains(uid) {

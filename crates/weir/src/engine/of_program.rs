@@ -12,7 +12,7 @@ use weir_packet::Source;
 
 /// Passes the items of all questions to `each`, until a call fails.
 struct Taker<'e, E> {
-    each: &'e mut dyn FnMut(usize, Item) -> Result<(), E>,
+    each: &'e mut dyn FnMut(usize, Item<'_>) -> Result<(), E>,
     failure: Option<E>,
 }
 
@@ -23,7 +23,7 @@ struct Share<'t, 'e, E> {
 }
 
 impl<E> TakeItems for Share<'_, '_, E> {
-    fn take(&mut self, _: usize, item: Item) -> Next {
+    fn take(&mut self, _: usize, item: Item<'_>) -> Next {
         let taker = &mut *self.taker.borrow_mut();
         if taker.failure.is_none() {
             taker.failure = (taker.each)(self.question, item).err();
@@ -43,7 +43,7 @@ pub fn run<E>(
     source: &mut dyn Source,
     shapes: &[Shape],
     workers: usize,
-    each: &mut dyn FnMut(usize, Item) -> Result<(), E>,
+    each: &mut dyn FnMut(usize, Item<'_>) -> Result<(), E>,
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, E> {
     let taker = RefCell::new(Taker { each, failure: None });

@@ -118,7 +118,7 @@ impl<'e, 'c> Running<'e, 'c> {
 }
 
 impl Changes for Running<'_, '_> {
-    fn item(&mut self, question: usize, item: Item) {
+    fn item(&mut self, question: usize, item: Item<'_>) {
         let Owner { subscription, question } = self.owners[question];
         let entry = &mut self.engine.entries[subscription.place];
         if entry.serial != subscription.serial {

@@ -267,15 +267,15 @@ fn conn_log(tally: &mut Tally, file: &str, seen: &Seen, rows: &[Json]) {
             absent.push(ends);
             continue;
         };
-        let connection = &seen.connections[left.remove(place).1];
+        let record = &seen.records[left.remove(place).1];
         for field in CONN_FIELDS {
             let index = weir::CONNECTION_COLUMNS.iter().position(|c| c.name == field).expect("Zeek's name");
-            let ours = match connection.value(index) {
+            let ours = match &record[index] {
                 weir::packet::Value::Absent => "-".to_string(),
                 weir::packet::Value::Unsigned(n) => n.to_string(),
-                weir::packet::Value::Bool(truth) => if truth { "T" } else { "F" }.to_string(),
-                weir::packet::Value::Interval(ns) => format!("{:.5}", ns as f64 / 1e9),
-                weir::packet::Value::Text(t) => t.into_owned(),
+                weir::packet::Value::Bool(truth) => if *truth { "T" } else { "F" }.to_string(),
+                weir::packet::Value::Interval(ns) => format!("{:.5}", *ns as f64 / 1e9),
+                weir::packet::Value::Text(t) => t.to_string(),
                 other => format!("{other:?}"),
             };
             let theirs = match (field, t(field).parse::<f64>()) {

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use weir::io::CaptureReader;
 use weir::packet::Value;
 use weir::sessions::SessionRegistry;
-use weir::{Ask, Compiler, Connection, Item, Limits, Need, Options, Want};
+use weir::{Ask, ColumnMask, Compiler, Connection, Item, Limits, Need, Options, Shape, Want};
 
 /// Interval between packets, milliseconds.
 const STEP_MS: u32 = 100;
@@ -93,7 +93,7 @@ fn connections_beside(asks: &[Ask], link: u32, frames: &[Vec<u8>], limits: Limit
     let compiled = compiler.compile(asks, &Options { limits, ..Options::default() }).expect("they are right");
     let mut reader = CaptureReader::from_reader("ladder", Box::new(Cursor::new(capture(link, frames))));
     let mut found = vec![];
-    let mut each = |_, item| {
+    let mut each = |_: usize, item: Item<'_>| {
         if let Item::Connection(connection) = item {
             found.push(*connection);
         }
@@ -112,10 +112,22 @@ fn ladder(steps: &[&str]) -> Vec<Connection> {
 
 #[test]
 fn records_say_which_ends_are_of_this_site_and_what_ip_carried() {
-    let found = ladder(&["> S 100", "< RA 0 101"]);
+    let compiler = Compiler::default();
+    let ask = Ask { filter: String::new(), need: Need::default(), want: Want::Connections };
+    let compiled = compiler.compile(&[ask], &Options::default()).expect("it is right");
+    let segments = ["> S 100", "< RA 0 101"].map(segment);
+    let mut reader = CaptureReader::from_reader("ladder", Box::new(Cursor::new(capture(RAW, &segments))));
+    let mut rows: Vec<Vec<Value<'static>>> = vec![];
+    let mut each = |_: usize, item: Item<'_>| {
+        let Item::Rows(made) = item else { panic!("{item:?} instead of rows") };
+        rows.extend(made.iter().map(|row| row.iter().map(|cell| cell.value().into_owned()).collect()));
+        Ok::<(), std::convert::Infallible>(())
+    };
+    let shape = Shape { record_rows: Some(ColumnMask::ALL), ..Shape::default() };
+    let Ok(_) = weir::run(&compiler, &compiled, &mut reader, &[shape], 1, &mut each, &mut |_| {});
     let value = |name: &str| {
         let place = weir::CONNECTION_COLUMNS.iter().position(|column| column.name == name);
-        found[0].value(place.expect("a column")).into_owned()
+        rows[0][place.expect("a column")].clone()
     };
     // Both ends, 10.0.0.1 and 10.0.0.2, have private addresses.
     assert_eq!([value("local_orig"), value("local_resp")], [Value::Bool(true), Value::Bool(true)]);

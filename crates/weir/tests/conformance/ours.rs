@@ -4,11 +4,11 @@ use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 use weir::io::CaptureReader;
-use weir::packet::Value;
+use weir::packet::{Row, Value};
 use weir::sessions::SessionRegistry;
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams};
 use weir::{
-    Ask, Compiled, Compiler, Connection, Engine, Item, Limits, Log, Need, Options, Shape, Stats,
+    Ask, ColumnMask, Compiled, Compiler, Connection, Engine, Item, Limits, Log, Need, Options, Shape, Stats,
     Subscription, Want, path_need,
 };
 
@@ -38,6 +38,8 @@ impl StreamHandler for Digests {
 pub struct Seen {
     pub stats: Stats,
     pub connections: Vec<Connection>,
+    /// The same as rows.
+    pub records: Vec<Vec<Value<'static>>>,
     /// Rows of handshakes, with the columns of [`Log::columns`].
     pub tls: Vec<Vec<Value<'static>>>,
     /// Rows of all sessions: log and values.
@@ -48,6 +50,11 @@ pub struct Seen {
     pub streams: Vec<(String, u64, String)>,
     /// Errors of the source.
     pub errors: Vec<String>,
+}
+
+/// The values of a row.
+fn owned(row: Row<'_>) -> Vec<Value<'static>> {
+    row.iter().map(|cell| cell.value().into_owned()).collect()
 }
 
 /// The questions, compiled once for all captures.
@@ -65,7 +72,9 @@ const SESSIONS: usize = 2;
 const FRAGMENTS: usize = 3;
 /// First question about parts of sessions, one per log. It follows FRAGMENTS, which has a question for each
 /// IP version.
-const PARTS: usize = 5;
+const PARTS: usize = 6;
+/// Connections as rows.
+const RECORDS: usize = 5;
 
 impl Questions {
     /// Compiles the questions over a stack. Connections end with the capture, as tshark has no time-outs.
@@ -80,6 +89,7 @@ impl Questions {
             ask("", Need { service: true, ..Need::default() }, Want::Sessions(registry.all())),
             ask("ip.flags.mf == 1 or ip.frag_offset > 0", path_need(), Want::Packets),
             ask("ipv6.fraghdr.more == 1 or ipv6.fraghdr.offset > 0", path_need(), Want::Packets),
+            ask("", Need::default(), Want::Connections),
         ];
         let parts =
             Log::of_parts(&registry).map(|log| ask("", Need::default(), Want::Sessions(log.protocols)));
@@ -97,7 +107,7 @@ impl Questions {
     /// The streams of one capture.
     fn streams(&self, path: &Path) -> Vec<(String, u64, String)> {
         let mut reader = CaptureReader::open(&[path]);
-        let mut each = |_: usize, _: Item| Ok::<(), std::convert::Infallible>(());
+        let mut each = |_: usize, _: Item<'_>| Ok::<(), std::convert::Infallible>(());
         let run = weir::run(&self.compiler, &self.streams, &mut reader, &[], 1, &mut each, &mut |_| {});
         let Ok(outcome) = run;
         outcome.handlers.of::<Digests>(self.digests)[0].0.clone()
@@ -107,11 +117,12 @@ impl Questions {
     pub fn ask(&self, path: &Path) -> Seen {
         let mut seen = Seen::default();
         let mut reader = CaptureReader::open(&[path]);
-        let mut each = |question: usize, item: Item| {
+        let mut each = |question: usize, item: Item<'_>| {
             self.take(&mut seen, question, item);
             Ok::<(), std::convert::Infallible>(())
         };
         let mut shapes = vec![Shape::default(); PARTS];
+        shapes[RECORDS].record_rows = Some(ColumnMask::ALL);
         shapes.extend(Log::of_parts(self.compiler.sessions()).map(|log| log.shape()));
         let run = weir::run(&self.compiler, &self.compiled, &mut reader, &shapes, 1, &mut each, &mut |_| {});
         let outcome = match run {
@@ -125,21 +136,22 @@ impl Questions {
         seen
     }
 
-    fn take(&self, seen: &mut Seen, question: usize, item: Item) {
+    fn take(&self, seen: &mut Seen, question: usize, item: Item<'_>) {
         match (question, item) {
             (PACKETS, Item::Packet { meta, path, .. }) => seen.stats.packet(&meta, path),
             (CONNECTIONS, Item::Connection(connection)) => seen.connections.push(*connection),
-            (SESSIONS, Item::Session { protocol, row, .. }) => {
-                let protocol = self.compiler.sessions().protocol(protocol);
+            (RECORDS, Item::Rows(made)) => seen.records.extend(made.iter().map(owned)),
+            (SESSIONS, Item::Rows(made)) => {
+                let protocol = self.compiler.sessions().protocol(made.protocol);
                 if protocol.name == "tls" {
-                    seen.tls.push(row.clone());
+                    seen.tls.extend(made.iter().map(owned));
                 }
-                seen.sessions.push((protocol.log, row));
+                seen.sessions.extend(made.iter().map(|row| (protocol.log, owned(row))));
             }
-            (part, Item::Session { row, .. }) => {
+            (part, Item::Rows(made)) => {
                 let log =
                     Log::of_parts(self.compiler.sessions()).nth(part - PARTS).expect("a question for each");
-                seen.sessions.push((log.path, row));
+                seen.sessions.extend(made.iter().map(|row| (log.path, owned(row))));
             }
             (version, Item::Packet { meta, path, .. }) if version >= FRAGMENTS => {
                 let name = Stats::path_name(self.compiled.stack(), path);

@@ -31,7 +31,7 @@ fn connections(packets: &[MemoryPacket], workers: usize) -> (Vec<(u32, Connectio
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("", Want::Connections)], &Options::default());
     let mut rows = vec![];
-    let mut each = |_, item| {
+    let mut each = |_: usize, item: Item<'_>| {
         if let Item::Connection(connection) = item {
             rows.push((connection.orig_p, *connection));
         }

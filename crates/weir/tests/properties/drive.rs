@@ -57,13 +57,16 @@ pub fn rows_of(
 ) -> (Vec<String>, Outcome) {
     let shapes = vec![Shape::default(); compiled.question_count()];
     let mut rows = vec![];
-    let mut each = |question: usize, item: Item| {
-        rows.push(match item {
-            Item::Packet { meta, .. } => format!("{question} packet {}", meta.number),
+    let mut each = |question: usize, item: Item<'_>| {
+        match item {
+            Item::Packet { meta, .. } => rows.push(format!("{question} packet {}", meta.number)),
             // Packets may be inserted that change no answer but the numbers of later packets.
-            Item::Session { protocol, row, .. } => format!("{question} Session({protocol}, {row:?})"),
-            item => format!("{question} {item:?}"),
-        });
+            Item::Rows(made) => {
+                let protocol = made.protocol;
+                rows.extend(made.iter().map(|row| format!("{question} Row({protocol}, {row:?})")));
+            }
+            item => rows.push(format!("{question} {item:?}")),
+        }
         Ok::<(), Infallible>(())
     };
     let Ok(outcome) = weir::run(compiler, compiled, &mut source, &shapes, workers, &mut each, &mut |_| {});

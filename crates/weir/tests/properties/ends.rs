@@ -5,7 +5,7 @@ use crate::drive::{MemoryPacket, ask, compile, in_memory, seeds};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use weir::packet::{Timestamp, Value};
-use weir::{Ask, Compiled, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
+use weir::{Ask, ColumnMask, Compiled, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
 use weir_testing::Random;
 use weir_testing::frames::{V4, ethernet, ipv4};
 
@@ -176,33 +176,30 @@ fn told(
     let of_events = EventRows::of(compiler.stack(), &[event.to_string()]).expect("it is declared").columns;
     let of_flows = weir::connection_columns(compiler.stack());
     let mut told = vec![];
-    let mut each = |_: usize, item: Item| {
-        let (columns, values) = match &item {
-            Item::Event(values) => (&of_events, values.clone()),
-            Item::Connection(connection) => {
-                (&of_flows, connection.values().into_iter().map(Value::into_owned).collect())
+    let mut each = |_: usize, item: Item<'_>| {
+        let Item::Rows(made) = &item else { panic!("{item:?} was not asked for") };
+        let columns = if made.batch.columns() == of_events.len() { &of_events } else { &of_flows };
+        told.extend(made.iter().map(|row| {
+            assert_eq!(columns.len(), row.len());
+            let value = |name: &str| {
+                let at = columns.iter().position(|column| column.name == name).expect(name);
+                row.cell(at).value().into_owned()
+            };
+            match event {
+                "host.left" => {
+                    assert_eq!((value("packet"), value("uid")), (Value::Absent, Value::Absent));
+                    let (who, packets, last) = (value("who"), value("packets"), value("last"));
+                    assert_eq!(value("ts"), last, "the time of the last packet");
+                    format!("{who:?} {packets:?}")
+                }
+                _ => shown(&value),
             }
-            other => panic!("{other:?} was not asked for"),
-        };
-        assert_eq!(columns.len(), values.len());
-        let value = |name: &str| {
-            let at = columns.iter().position(|column| column.name == name).expect(name);
-            values[at].clone()
-        };
-        told.push(match event {
-            "host.left" => {
-                assert_eq!((value("packet"), value("uid")), (Value::Absent, Value::Absent));
-                let (who, packets, last) = (value("who"), value("packets"), value("last"));
-                assert_eq!(value("ts"), last, "the time of the last packet");
-                format!("{who:?} {packets:?}")
-            }
-            _ => shown(&value),
-        });
+        }));
         Ok::<(), Infallible>(())
     };
     let mut source = in_memory(packets);
-    let Ok(outcome) =
-        weir::run(compiler, compiled, &mut source, &[Shape::default()], workers, &mut each, &mut |_| {});
+    let shape = Shape { record_rows: Some(ColumnMask::ALL), ..Shape::default() };
+    let Ok(outcome) = weir::run(compiler, compiled, &mut source, &[shape], workers, &mut each, &mut |_| {});
     assert_eq!(outcome.counters.adds_up(0), Ok(()));
     told
 }

@@ -88,36 +88,39 @@ fn told(
     let columns = EventRows::of_set(compiler.stack(), asked).columns;
     let place = |name: &str| columns.iter().position(|column| column.name == name);
     let mut told = vec![];
-    let mut each = |_: usize, item: Item| {
-        let Item::Event(values) = item else { panic!("{item:?} is no event") };
-        let number = |name: &str| match place(name).map(|at| &values[at]) {
-            Some(Value::Unsigned(number)) => Some(*number),
-            _ => None,
-        };
-        let who = match place("who").map(|at| &values[at]) {
-            Some(Value::Address(who)) => Some(*who),
-            _ => None,
-        };
-        let words = match place("words").map(|at| &values[at]) {
-            Some(Value::Text(words)) => Some(words.to_string()),
-            _ => None,
-        };
-        let raw = match place("raw").map(|at| &values[at]) {
-            Some(Value::Bytes(raw)) => Some(raw.to_vec()),
-            _ => None,
-        };
-        let Value::Text(event) = &values[1] else { panic!("an event has a name") };
-        told.push(Row {
-            event: event.to_string(),
-            packet: number("packet").expect("an event has a packet"),
-            kind: number("kind"),
-            mood: number("mood"),
-            length: number("length"),
-            words,
-            raw,
-            who,
-            twice: number("twice"),
-        });
+    let mut each = |_: usize, item: Item<'_>| {
+        let Item::Rows(made) = item else { panic!("{item:?} is no event") };
+        for row in made.iter() {
+            let values = row.values();
+            let number = |name: &str| match place(name).map(|at| &values[at]) {
+                Some(Value::Unsigned(number)) => Some(*number),
+                _ => None,
+            };
+            let who = match place("who").map(|at| &values[at]) {
+                Some(Value::Address(who)) => Some(*who),
+                _ => None,
+            };
+            let words = match place("words").map(|at| &values[at]) {
+                Some(Value::Text(words)) => Some(words.to_string()),
+                _ => None,
+            };
+            let raw = match place("raw").map(|at| &values[at]) {
+                Some(Value::Bytes(raw)) => Some(raw.to_vec()),
+                _ => None,
+            };
+            let Value::Text(event) = &values[1] else { panic!("an event has a name") };
+            told.push(Row {
+                event: event.to_string(),
+                packet: number("packet").expect("an event has a packet"),
+                kind: number("kind"),
+                mood: number("mood"),
+                length: number("length"),
+                words,
+                raw,
+                who,
+                twice: number("twice"),
+            });
+        }
         Ok::<(), Infallible>(())
     };
     let (shapes, mut source) = (vec![Shape::default(); compiled.question_count()], in_memory(packets));

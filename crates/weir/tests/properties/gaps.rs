@@ -49,16 +49,19 @@ fn rows(event: &str, columns: &[&str], parts: &[(usize, u8, u8)]) -> Vec<String>
         let ask = Ask { filter: String::new(), need, want: Want::Events };
         let compiled = compile(&compiler, &[ask], &options);
         let mut rows = vec![];
-        let mut each = |_: usize, item: Item| {
-            let Item::Event(values) = item else { panic!("{item:?}") };
-            let value = |name: &&str| {
-                let at = told.columns.iter().position(|column| column.name == *name).expect("a column");
-                match &values[at] {
-                    Value::Unsigned(number) => number.to_string(),
-                    other => panic!("{name}: {other:?}"),
-                }
-            };
-            rows.push(columns.iter().map(value).collect::<Vec<_>>().join(" "));
+        let mut each = |_: usize, item: Item<'_>| {
+            let Item::Rows(made) = item else { panic!("{item:?} is no event") };
+            for row in made.iter() {
+                let values = row.values();
+                let value = |name: &&str| {
+                    let at = told.columns.iter().position(|column| column.name == *name).expect("a column");
+                    match &values[at] {
+                        Value::Unsigned(number) => number.to_string(),
+                        other => panic!("{name}: {other:?}"),
+                    }
+                };
+                rows.push(columns.iter().map(value).collect::<Vec<_>>().join(" "));
+            }
             Ok::<(), Infallible>(())
         };
         let mut source = in_memory(&packets);

@@ -54,7 +54,7 @@ fn connections(source: MemorySource, workers: usize) -> (Vec<Connection>, Vec<us
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("", Want::Connections)], &Options::default());
     let rows = Rows::default();
-    let mut each = |_, item| {
+    let mut each = |_: usize, item: Item<'_>| {
         if let Item::Connection(connection) = item {
             rows.borrow_mut().push(*connection);
         }

@@ -115,10 +115,15 @@ fn counts(text: &str, event: &str, packets: &[MemoryPacket]) -> Vec<u64> {
     let [interpreted, native] = engines().map(|options| {
         let compiled = compile(&compiler, std::slice::from_ref(&question), &options);
         let mut counts = vec![];
-        let mut each = |_: usize, item: Item| {
-            let Item::Event(values) = item else { panic!("{item:?} is no event") };
-            let Value::Unsigned(count) = values[place] else { panic!("{:?} is no number", values[place]) };
-            counts.push(count);
+        let mut each = |_: usize, item: Item<'_>| {
+            let Item::Rows(made) = item else { panic!("{item:?} is no event") };
+            for row in made.iter() {
+                let values = row.values();
+                let Value::Unsigned(count) = values[place] else {
+                    panic!("{:?} is no number", values[place])
+                };
+                counts.push(count);
+            }
             Ok::<(), Infallible>(())
         };
         let mut source = in_memory(packets);
@@ -145,7 +150,7 @@ fn connections(text: &str, packets: &[MemoryPacket]) -> Vec<Connection> {
 
 fn connections_of(compiler: &Compiler, compiled: &Compiled, packets: &[MemoryPacket]) -> Vec<Connection> {
     let mut all = vec![];
-    let mut each = |_: usize, item: Item| {
+    let mut each = |_: usize, item: Item<'_>| {
         if let Item::Connection(connection) = item {
             all.push(*connection);
         }

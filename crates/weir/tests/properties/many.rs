@@ -6,7 +6,6 @@ use crate::drive::{
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::Write as _;
-use weir::packet::Value;
 use weir::{Ask, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
 use weir_testing::Random;
 
@@ -51,7 +50,7 @@ fn a_stack_has_200_layers() {
         let compiled = compile(&compiler, &asks, &options);
         let mut seen = vec![vec![]; asks.len()];
         let mut paths = vec![];
-        let mut each = |question: usize, item: Item| {
+        let mut each = |question: usize, item: Item<'_>| {
             if let Item::Packet { meta, path, .. } = item {
                 seen[question].push(meta.number as usize);
                 if question == 0 {
@@ -111,11 +110,9 @@ fn a_stack_has_256_events() {
         let asks = [asked("", all), asked("", last), asked("p1.e60.kind == 60", all)];
         let compiled = compile(&compiler, &asks, &options);
         let mut names = vec![vec![]; asks.len()];
-        let mut each = |question: usize, item: Item| {
-            if let Item::Event(values) = item
-                && let Value::Text(name) = &values[1]
-            {
-                names[question].push(name.to_string());
+        let mut each = |question: usize, item: Item<'_>| {
+            if let Item::Rows(made) = item {
+                names[question].extend(made.iter().filter_map(|row| row.cell(1).text()).map(str::to_string));
             }
             Ok::<(), Infallible>(())
         };

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir::packet::{
-    Block, Burst, PacketExtra, PacketMemory, PacketMeta, Poll, Retention, Source, SourceError, Value,
-    VlanTag, offset_in,
+    Block, Burst, Cell, PacketExtra, PacketMemory, PacketMeta, Poll, Retention, Source, SourceError, VlanTag,
+    offset_in,
 };
 use weir::patterns::{EngineChoice, Pattern, Patterns, Scratch, StreamState};
 use weir::stream::{Chunk, ChunkParams, EndReason, Stream, StreamHandler, StreamParams};
@@ -111,7 +111,7 @@ impl StreamHandler for Echo {
         if chunk.offset.is_multiple_of(5) {
             stream.keep_chunk();
         }
-        stream.emit(vec![Value::Text(shown.into())]);
+        stream.emit([Cell::Text(&shown)]);
     }
 }
 
@@ -124,13 +124,13 @@ impl StreamHandler for Search {
     fn data(&mut self, state: &mut StreamState, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
         self.0.gap(state, chunk.gap_bytes);
         self.0.feed(&mut self.1, state, &chunk.bytes[chunk.overlap..], &mut |found| {
-            stream.emit(vec![Value::Text(format!("{found:?}").into())]);
+            stream.emit([Cell::Text(&format!("{found:?}"))]);
         });
     }
 
     fn terminated(&mut self, mut state: StreamState, stream: &mut Stream<'_, '_>, _: EndReason) {
         self.0.finish(&mut self.1, &mut state, &mut |found| {
-            stream.emit(vec![Value::Text(format!("{found:?}").into())]);
+            stream.emit([Cell::Text(&format!("{found:?}"))]);
         });
     }
 }
@@ -151,7 +151,7 @@ impl Track for Seen {
     }
 }
 
-fn text(question: usize, item: &Item) -> String {
+fn text(question: usize, item: &Item<'_>) -> String {
     match item {
         // The offset of the bytes in their block is not compared.
         Item::Packet { meta, frame, line, path, .. } => {
@@ -212,7 +212,7 @@ impl Questions {
         let shape = Shape { frames: true, lines: true, ..Shape::default() };
         let shapes = vec![shape; compiled.question_count()];
         let mut rows = vec![];
-        let mut each = |question: usize, item: Item| {
+        let mut each = |question: usize, item: Item<'_>| {
             rows.push(text(question, &item));
             Ok::<(), Infallible>(())
         };
@@ -419,7 +419,7 @@ fn a_tag_out_of_band_and_annotations_reach_who_writes_packets() {
         let compiled = compile(&compiler, &[ask(filter, Want::Packets)], &Options::default());
         let shapes = [Shape { frames: true, options: true, ..Shape::default() }];
         let mut count = [0; 2];
-        let mut each = |_: usize, item: Item| {
+        let mut each = |_: usize, item: Item<'_>| {
             let Item::Packet { meta, frame, options, .. } = item else { return Ok::<(), Infallible>(()) };
             let captured = &packets[meta.number as usize - 1];
             let is_tagged = meta.number % 3 == 0;

@@ -155,7 +155,7 @@ fn told_and_counted(
     packets: &[MemoryPacket],
 ) -> (Vec<(u64, u64)>, Counters) {
     let (rows, outcome) = rows(compiler, compiled, packets, 1);
-    let rows: Vec<&String> = rows.iter().filter(|row| row.contains("Event")).collect();
+    let rows: Vec<&String> = rows.iter().filter(|row| row.contains("Row(")).collect();
     let numbers = |row: &String| -> Vec<u64> {
         row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect()
     };

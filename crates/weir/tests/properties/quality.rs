@@ -29,7 +29,7 @@ fn record(segments: &[Segment], strict: bool) -> Connection {
         let mut options = Options { engine, ..Options::default() };
         options.limits.strict = strict;
         let compiled = compile(&compiler, &[ask("", Want::Connections)], &options);
-        let mut each = |_: usize, item: Item| {
+        let mut each = |_: usize, item: Item<'_>| {
             let Item::Connection(record) = item else { panic!("{item:?}") };
             records.push(*record);
             Ok::<(), Infallible>(())

@@ -14,7 +14,7 @@ use weir_testing::traffic::{Network, conversation, mix};
 struct Nowhere;
 
 impl TakeItems for Nowhere {
-    fn take(&mut self, _: usize, _: Item) -> Next {
+    fn take(&mut self, _: usize, _: Item<'_>) -> Next {
         Next::Go
     }
 }

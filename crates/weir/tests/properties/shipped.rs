@@ -14,27 +14,26 @@ fn expectation() -> Json {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-fn items(asks: &[Ask]) -> Vec<Item> {
+fn each_item(asks: &[Ask], take: &mut dyn FnMut(Item<'_>)) {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, asks, &Options::default());
     let packets = read_capture(FIRST_LIGHT);
     let mut source = in_memory(&packets);
-    let mut items = vec![];
     let shapes = vec![Shape::default(); asks.len()];
-    let mut each = |_: usize, item: Item| {
-        items.push(item);
+    let mut each = |_: usize, item: Item<'_>| {
+        take(item);
         Ok::<(), Infallible>(())
     };
     let Ok(_) = weir::run(&compiler, &compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});
-    items
 }
 
 fn connections(filter: &str) -> Vec<Connection> {
-    let connection = |item| match item {
-        Item::Connection(connection) => *connection,
+    let mut connections = vec![];
+    each_item(&[ask(filter, Want::Connections)], &mut |item| match item {
+        Item::Connection(connection) => connections.push(*connection),
         other => panic!("{other:?} instead of a connection"),
-    };
-    items(&[ask(filter, Want::Connections)]).into_iter().map(connection).collect()
+    });
+    connections
 }
 
 fn packets(filter: &str) -> u64 {
@@ -92,8 +91,12 @@ fn handshakes_are_those_that_the_servers_completed() {
     };
     let mut found: Vec<Handshake> = vec![];
     let mut unfinished = 0;
-    for item in items(&[ask("", TLS_SESSIONS)]) {
-        let Item::Session { row, .. } = item else { panic!("{item:?} instead of a session") };
+    let mut rows: Vec<Vec<Value<'static>>> = vec![];
+    each_item(&[ask("", TLS_SESSIONS)], &mut |item| {
+        let Item::Rows(made) = item else { panic!("{item:?} instead of a session") };
+        rows.extend(made.iter().map(|row| row.iter().map(|cell| cell.value().into_owned()).collect()));
+    });
+    for row in rows {
         let text = |name: &str| match &row[column(name)] {
             Value::Text(text) => text.to_string(),
             Value::Address(address) => address.to_string(),

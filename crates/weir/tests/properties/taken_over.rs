@@ -173,7 +173,7 @@ impl Source for Sieved<'_> {
 fn rows(compiler: &Compiler, compiled: &Compiled, source: &mut dyn Source) -> Vec<String> {
     let shapes = vec![Shape::default(); compiled.question_count()];
     let mut rows = vec![];
-    let mut each = |question: usize, item: Item| {
+    let mut each = |question: usize, item: Item<'_>| {
         if !matches!(item, Item::Pause) {
             rows.push(format!("{question} {item:?}"));
         }

@@ -164,7 +164,7 @@ fn told(compiler: &Compiler, compiled: &Compiled, packets: &[MemoryPacket]) -> (
     let numbers = |row: &String| -> Vec<u64> {
         row.split("Unsigned(").skip(1).filter_map(|v| v.split(')').next()?.parse().ok()).collect()
     };
-    let told = rows.iter().filter(|row| row.contains("Event")).map(numbers);
+    let told = rows.iter().filter(|row| row.contains("Row(")).map(numbers);
     let told = told.map(|n| (n[n.len() - 3], n[n.len() - 1])).collect();
     (told, outcome.counters.message.message_bytes_lost)
 }

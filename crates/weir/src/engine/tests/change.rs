@@ -14,12 +14,16 @@ struct Replaced<'a> {
 }
 
 impl Changes for Replaced<'_> {
-    fn item(&mut self, question: usize, mut item: Item) {
+    fn item(&mut self, question: usize, mut item: Item<'_>) {
         // The offset of a packet in its block depends on the block's address.
         if let Item::Packet { meta, .. } = &mut item {
             meta.offset = 0;
         }
-        self.rows[question].push(format!("{item:?}"));
+        match item {
+            // How many rows come together depends on the number of workers.
+            Item::Rows(rows) => self.rows[question].extend(rows.iter().map(|row| format!("{row:?}"))),
+            item => self.rows[question].push(format!("{item:?}")),
+        }
     }
 
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {

@@ -8,7 +8,7 @@ fn a_failure_ends_the_run_for_all_questions() {
     for workers in [1, 2] {
         let polls = |fails: bool| {
             let mut polls = 0;
-            let mut each = |_: usize, _: Item| if fails { Err("no more") } else { Ok(()) };
+            let mut each = |_: usize, _: Item<'_>| if fails { Err("no more") } else { Ok(()) };
             let mut source = slow(1, || polls += 1);
             let ended = crate::run(
                 &Compiler::default(),
@@ -31,7 +31,7 @@ fn a_failure_ends_the_run_for_all_questions() {
 struct Counting<'a>(&'a mut usize);
 
 impl TakeItems for Counting<'_> {
-    fn take(&mut self, _: usize, _: Item) -> Next {
+    fn take(&mut self, _: usize, _: Item<'_>) -> Next {
         *self.0 += 1;
         Next::Go
     }

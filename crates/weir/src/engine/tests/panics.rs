@@ -140,7 +140,7 @@ fn a_panic_of_a_question_of_a_program_ends_the_run() {
     struct Nothing;
 
     impl TakeItems for Nothing {
-        fn take(&mut self, _: usize, _: Item) -> Next {
+        fn take(&mut self, _: usize, _: Item<'_>) -> Next {
             Next::Go
         }
     }

@@ -194,7 +194,7 @@ fn reports_have_one_order() {
 struct Reports<'a>(&'a mut Vec<(String, Option<String>, bool)>);
 
 impl TakeItems for Reports<'_> {
-    fn take(&mut self, _: usize, item: Item) -> Next {
+    fn take(&mut self, _: usize, item: Item<'_>) -> Next {
         if let Item::Tracked { connection, is_over, .. } = item {
             self.0.push((connection.uid.clone(), connection.service.map(|name| name.to_string()), is_over));
         }

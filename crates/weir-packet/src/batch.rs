@@ -1,0 +1,501 @@
+//! Rows as columns of cells: [`Batch`].
+
+use crate::cell::{Cell, Span, Texts};
+use crate::{Timestamp, Value};
+use std::fmt::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+/// Rows, stored by column. A cell is a word, with its kind; what does not fit into a word is in a buffer of the column. No row
+/// and no value has memory of its own.
+///
+/// A batch has room for 4 GiB of texts and as many bytes per column. A text that does not fit is stored as an empty one:
+/// whoever fills a batch passes it on long before ([`bytes`](Self::bytes)).
+#[derive(Clone, Default)]
+pub struct Batch {
+    columns: Vec<Cells>,
+    rows: usize,
+}
+
+/// The cells of a column.
+#[derive(Debug, Clone, Default)]
+struct Cells {
+    kinds: Vec<Kind>,
+    words: Vec<u64>,
+    text: String,
+    data: Vec<u8>,
+    texts: Vec<Span>,
+    numbers: Vec<u64>,
+}
+
+/// What a cell's word means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Absent,
+    Bool,
+    Unsigned,
+    /// The bits of the number.
+    Fraction,
+    Time,
+    Interval,
+    Ipv4,
+    /// Begins at this byte of `data`.
+    Ipv6,
+    Mac,
+    /// A place in `text`.
+    Text,
+    /// A place in `data`.
+    Bytes,
+    /// A place in `texts`.
+    Texts,
+    /// A place in `numbers`.
+    Numbers,
+}
+
+/// A row of a batch.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    batch: &'a Batch,
+    index: usize,
+}
+
+/// Writes the cells of a row, from the first column to the last. Columns without a cell are absent.
+#[derive(Debug)]
+pub struct RowWriter<'a> {
+    batch: &'a mut Batch,
+    column: usize,
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl Batch {
+    /// An empty batch with this number of columns.
+    pub fn new(columns: usize) -> Self {
+        Self { columns: vec![Cells::default(); columns], rows: 0 }
+    }
+
+    /// An empty batch with the columns of `like`, and room for as many values and bytes.
+    pub fn like(like: &Batch) -> Self {
+        let columns = like.columns.iter().map(|column| Cells {
+            kinds: Vec::with_capacity(column.kinds.len()),
+            words: Vec::with_capacity(column.words.len()),
+            text: String::with_capacity(column.text.len()),
+            ..Cells::default()
+        });
+        Self { columns: columns.collect(), rows: 0 }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Memory of the rows, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(Cells::bytes).sum()
+    }
+
+    /// Removes all rows; their memory stays for others.
+    pub fn clear(&mut self) {
+        self.columns.iter_mut().for_each(Cells::clear);
+        self.rows = 0;
+    }
+
+    /// Begins another row. The row is complete once the writer is dropped.
+    pub fn add(&mut self) -> RowWriter<'_> {
+        RowWriter { batch: self, column: 0 }
+    }
+
+    /// Copies a row of values. The first row of an empty batch without columns decides about the number of columns.
+    pub fn push(&mut self, values: &[Value<'_>]) {
+        if self.columns.is_empty() {
+            self.columns.resize_with(values.len(), Cells::default);
+        }
+        let mut row = self.add();
+        values.iter().for_each(|value| row.push(value.into()));
+    }
+
+    /// Copies rows of another batch: its columns with these indexes, in this order; `None`: all of them.
+    pub fn extend(&mut self, other: &Batch, rows: Range<usize>, columns: Option<&[usize]>) {
+        let rows = rows.start.min(other.rows)..rows.end.min(other.rows);
+        let width = columns.map_or(other.columns.len(), <[usize]>::len);
+        if self.columns.is_empty() {
+            self.columns.resize_with(width, Cells::default);
+        }
+        for (at, cells) in self.columns.iter_mut().enumerate() {
+            let from = columns.map_or(Some(at), |columns| columns.get(at).copied());
+            match from.and_then(|from| other.columns.get(from)) {
+                Some(from) => cells.extend(from, rows.clone()),
+                None => rows.clone().for_each(|_| cells.set(Kind::Absent, 0)),
+            }
+        }
+        self.rows += rows.len();
+    }
+
+    /// The row with this index.
+    pub fn row(&self, index: usize) -> Row<'_> {
+        Row { batch: self, index }
+    }
+
+    /// All rows, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
+        (0..self.rows).map(|index| self.row(index))
+    }
+
+    /// The cell of a row and a column; absent beyond the last ones.
+    #[inline]
+    pub fn cell(&self, row: usize, column: usize) -> Cell<'_> {
+        self.columns.get(column).map_or(Cell::Absent, |cells| cells.get(row))
+    }
+}
+
+impl<'a> Row<'a> {
+    /// The cell of a column; absent beyond the last one.
+    #[inline]
+    pub fn cell(self, column: usize) -> Cell<'a> {
+        self.batch.cell(self.index, column)
+    }
+
+    /// Number of columns.
+    pub fn len(self) -> usize {
+        self.batch.columns()
+    }
+
+    /// Whether there are no columns.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// All cells, in the order of the columns.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = Cell<'a>> {
+        self.batch.columns.iter().map(move |cells| cells.get(self.index))
+    }
+
+    /// The values of the row, with borrowed data.
+    pub fn values(self) -> Vec<Value<'a>> {
+        self.iter().map(Cell::value).collect()
+    }
+}
+
+impl RowWriter<'_> {
+    /// Writes the next cell. Cells beyond the last column are left out.
+    #[inline]
+    pub fn push(&mut self, cell: Cell<'_>) {
+        if let Some(cells) = self.batch.columns.get_mut(self.column) {
+            cells.push(cell);
+        }
+        self.column += 1;
+    }
+
+    /// Writes the next cell: the text that `write` appends.
+    #[inline]
+    pub fn text_with(&mut self, write: impl FnOnce(&mut String)) {
+        if let Some(cells) = self.batch.columns.get_mut(self.column) {
+            let start = cells.text.len();
+            write(&mut cells.text);
+            cells.end_text(start);
+        }
+        self.column += 1;
+    }
+
+    /// Writes all cells of a row of another batch.
+    pub fn extend(&mut self, row: Row<'_>) {
+        row.iter().for_each(|cell| self.push(cell));
+    }
+}
+
+impl Drop for RowWriter<'_> {
+    fn drop(&mut self) {
+        for cells in self.batch.columns.iter_mut().skip(self.column) {
+            cells.set(Kind::Absent, 0);
+        }
+        self.batch.rows += 1;
+    }
+}
+
+impl Cells {
+    fn bytes(&self) -> usize {
+        let cells = size_of_val(&*self.words) + size_of_val(&*self.kinds);
+        let lists = size_of_val(&*self.texts) + size_of_val(&*self.numbers);
+        cells + lists + self.text.len() + self.data.len()
+    }
+
+    fn clear(&mut self) {
+        self.kinds.clear();
+        self.words.clear();
+        self.text.clear();
+        self.data.clear();
+        self.texts.clear();
+        self.numbers.clear();
+    }
+
+    #[inline]
+    fn set(&mut self, kind: Kind, word: u64) {
+        self.kinds.push(kind);
+        self.words.push(word);
+    }
+
+    #[inline]
+    fn push(&mut self, cell: Cell<'_>) {
+        match cell {
+            Cell::Absent => self.set(Kind::Absent, 0),
+            Cell::Bool(v) => self.set(Kind::Bool, u64::from(v)),
+            Cell::Unsigned(v) => self.set(Kind::Unsigned, v),
+            Cell::Fraction(v) => self.set(Kind::Fraction, v.to_bits()),
+            Cell::Time(v) => self.set(Kind::Time, v.0 as u64),
+            Cell::Interval(v) => self.set(Kind::Interval, v),
+            Cell::Address(IpAddr::V4(v)) => self.set(Kind::Ipv4, u64::from(v.to_bits())),
+            Cell::Address(IpAddr::V6(v)) => {
+                let start = self.data.len();
+                self.data.extend_from_slice(&v.octets());
+                self.end_place(Kind::Ipv6, start, self.data.len());
+            }
+            Cell::Mac([a, b, c, d, e, f]) => {
+                self.set(Kind::Mac, u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+            }
+            Cell::Text(v) => {
+                let start = self.text.len();
+                self.text.push_str(v);
+                self.end_text(start);
+            }
+            Cell::Bytes(v) => {
+                let start = self.data.len();
+                self.data.extend_from_slice(v);
+                self.end_place(Kind::Bytes, start, self.data.len());
+            }
+            Cell::Texts(v) => self.push_texts(v),
+            Cell::Numbers(v) => {
+                let start = self.numbers.len();
+                self.numbers.extend_from_slice(v);
+                self.end_place(Kind::Numbers, start, self.numbers.len());
+            }
+        }
+    }
+
+    fn push_texts(&mut self, texts: Texts<'_>) {
+        let start = self.texts.len();
+        for text in texts.iter() {
+            let at = self.text.len();
+            self.text.push_str(text);
+            let span = span(at, self.text.len()).unwrap_or(Span { start: 0, length: 0 });
+            self.texts.push(span);
+        }
+        self.end_place(Kind::Texts, start, self.texts.len());
+    }
+
+    #[inline]
+    fn end_text(&mut self, start: usize) {
+        self.end_place(Kind::Text, start, self.text.len());
+    }
+
+    #[inline]
+    fn end_place(&mut self, kind: Kind, start: usize, end: usize) {
+        let place = span(start, end).unwrap_or(Span { start: 0, length: 0 });
+        self.set(kind, u64::from(place.start) << 32 | u64::from(place.length));
+    }
+
+    fn extend(&mut self, from: &Cells, rows: Range<usize>) {
+        let is_plain = from.text.is_empty() && from.data.is_empty() && from.texts.is_empty();
+        if is_plain && from.numbers.is_empty() {
+            self.kinds.extend_from_slice(&from.kinds[rows.clone()]);
+            self.words.extend_from_slice(&from.words[rows]);
+            return;
+        }
+        rows.for_each(|row| self.push(from.get(row)));
+    }
+
+    #[inline]
+    fn get(&self, row: usize) -> Cell<'_> {
+        let (Some(&kind), Some(&word)) = (self.kinds.get(row), self.words.get(row)) else {
+            return Cell::Absent;
+        };
+        let place = Span { start: (word >> 32) as u32, length: word as u32 };
+        let range = place.start as usize..place.start as usize + place.length as usize;
+        match kind {
+            Kind::Absent => Cell::Absent,
+            Kind::Bool => Cell::Bool(word != 0),
+            Kind::Unsigned => Cell::Unsigned(word),
+            Kind::Fraction => Cell::Fraction(f64::from_bits(word)),
+            Kind::Time => Cell::Time(Timestamp(word as i64)),
+            Kind::Interval => Cell::Interval(word),
+            Kind::Ipv4 => Cell::Address(Ipv4Addr::from_bits(word as u32).into()),
+            Kind::Ipv6 => {
+                let octets: [u8; 16] = place.of_bytes(&self.data).try_into().unwrap_or_default();
+                Cell::Address(Ipv6Addr::from(octets).into())
+            }
+            Kind::Mac => {
+                let [_, _, mac @ ..] = word.to_be_bytes();
+                Cell::Mac(mac)
+            }
+            Kind::Text => Cell::Text(place.of_text(&self.text)),
+            Kind::Bytes => Cell::Bytes(place.of_bytes(&self.data)),
+            Kind::Texts => Cell::Texts(Texts::Within(self.texts.get(range).unwrap_or_default(), &self.text)),
+            Kind::Numbers => Cell::Numbers(self.numbers.get(range).unwrap_or_default()),
+        }
+    }
+}
+
+fn span(start: usize, end: usize) -> Option<Span> {
+    let _: u32 = end.try_into().ok()?;
+    Some(Span { start: start.try_into().ok()?, length: (end - start).try_into().ok()? })
+}
+
+impl Cell<'_> {
+    /// Appends the value as text: numbers in decimal, times in seconds with nine decimals, bytes in hexadecimal digits, lists
+    /// joined by commas. Of an absent value, nothing.
+    pub fn append_to(self, text: &mut String) {
+        /// Nanoseconds per second.
+        const SECOND_NS: f64 = 1e9;
+        // Writing into a string cannot fail.
+        let _ = match self {
+            Cell::Absent => Ok(()),
+            Cell::Text(v) => {
+                text.push_str(v);
+                Ok(())
+            }
+            Cell::Bool(v) => write!(text, "{v}"),
+            Cell::Unsigned(v) => write!(text, "{v}"),
+            Cell::Fraction(v) => write!(text, "{v:.6}"),
+            Cell::Time(v) => write!(text, "{:.9}", v.0 as f64 / SECOND_NS),
+            Cell::Interval(ns) => write!(text, "{}", ns as f64 / SECOND_NS),
+            Cell::Address(v) => write!(text, "{v}"),
+            Cell::Mac([a, b, c, d, e, f]) => {
+                write!(text, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+            }
+            Cell::Bytes(v) => v.iter().try_for_each(|byte| write!(text, "{byte:02x}")),
+            Cell::Texts(v) => v.iter().enumerate().try_for_each(|(index, element)| {
+                write!(text, "{}{element}", if index > 0 { "," } else { "" })
+            }),
+            Cell::Numbers(v) => v.iter().enumerate().try_for_each(|(index, element)| {
+                write!(text, "{}{element}", if index > 0 { "," } else { "" })
+            }),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> Vec<Value<'static>> {
+        vec![
+            Value::Absent,
+            Value::Bool(true),
+            Value::Unsigned(u64::MAX),
+            Value::Fraction(-0.5),
+            Value::Time(Timestamp(-1)),
+            Value::Interval(7),
+            Value::Address("10.1.2.3".parse().unwrap()),
+            Value::Address("fe80::1".parse().unwrap()),
+            Value::Mac([1, 2, 3, 4, 5, 6]),
+            Value::Text("é\0".into()),
+            Value::Bytes(vec![0xff, 0].into()),
+            Value::Texts(vec!["a".to_string(), String::new()].into()),
+            Value::Numbers(vec![1, 2].into()),
+        ]
+    }
+
+    fn read(batch: &Batch) -> Vec<Vec<Value<'_>>> {
+        batch.iter().map(Row::values).collect()
+    }
+
+    #[test]
+    fn rows_are_read_as_they_were_copied() {
+        let first = values();
+        let mut second = first.clone();
+        second.reverse();
+        let third = vec![Value::Text("".into()); first.len()];
+        let rows = [first, second, third];
+        let mut batch = Batch::default();
+        assert!(batch.is_empty());
+        rows.iter().for_each(|row| batch.push(row));
+        assert_eq!(read(&batch), rows);
+        assert_eq!((batch.rows(), batch.columns()), (3, 13));
+        let cells = 3 * 13 * 9;
+        assert!(batch.bytes() > cells && batch.bytes() < cells + 200, "{}", batch.bytes());
+        batch.clear();
+        assert!(batch.is_empty() && batch.bytes() == 0 && batch.columns() == 13);
+    }
+
+    #[test]
+    fn rows_of_other_batches_are_copied_with_the_columns_that_are_wanted() {
+        let mut from = Batch::default();
+        (0..3).for_each(|_| from.push(&values()));
+        let mut to = Batch::new(3);
+        to.extend(&from, 1..3, Some(&[9, 2, 11]));
+        to.extend(&from, 2..9, Some(&[9, 99]));
+        let row = |third: Value<'static>, second| vec![Value::Text("é\0".into()), second, third];
+        let whole = row(values()[11].clone(), Value::Unsigned(u64::MAX));
+        assert_eq!(read(&to), [whole.clone(), whole, row(Value::Absent, Value::Absent)]);
+        let mut all = Batch::default();
+        all.extend(&from, 0..2, None);
+        assert_eq!(read(&all), [values(), values()]);
+    }
+
+    #[test]
+    fn a_row_has_a_cell_for_each_column() {
+        let mut batch = Batch::new(3);
+        batch.add().push(Cell::Unsigned(1));
+        let mut row = batch.add();
+        row.text_with(|text| text.push_str("ab"));
+        row.text_with(|_| {});
+        row.push(Cell::Bool(true));
+        row.push(Cell::Bool(false));
+        drop(row);
+        let (absent, text) = (|| Value::Absent, |text: &'static str| Value::Text(text.into()));
+        assert_eq!(
+            read(&batch),
+            [[Value::Unsigned(1), absent(), absent()], [text("ab"), text(""), Value::Bool(true)]]
+        );
+        assert_eq!(batch.cell(9, 0), Cell::Absent);
+        assert_eq!(batch.cell(0, 9), Cell::Absent);
+    }
+
+    #[test]
+    fn cells_are_written_as_text() {
+        let texts: Vec<String> = values()
+            .iter()
+            .map(|value| {
+                let mut text = String::new();
+                Cell::from(value).append_to(&mut text);
+                text
+            })
+            .collect();
+        let expected = [
+            "",
+            "true",
+            "18446744073709551615",
+            "-0.500000",
+            "-0.000000001",
+            "0.000000007",
+            "10.1.2.3",
+            "fe80::1",
+            "01:02:03:04:05:06",
+            "é\0",
+            "ff00",
+            "a,",
+            "1,2",
+        ];
+        assert_eq!(texts, expected);
+    }
+}

@@ -1,0 +1,141 @@
+//! The results of a worker on their way to the caller: items, and rows, which are kept in a batch for each question.
+
+use crate::item::{Item, Rows};
+use crate::worker_output::Yielded;
+use std::collections::VecDeque;
+use weir_engine::subscriber::Order;
+use weir_packet::{Batch, RowWriter};
+
+/// Results of a worker, in its order.
+#[derive(Debug, Default)]
+pub struct Yields {
+    queue: VecDeque<(Order, Yielded)>,
+    /// By question: the rows that the queue refers to.
+    rows: Vec<Vec<KeptRows>>,
+}
+
+/// Rows of a question, all of one kind.
+#[derive(Debug)]
+struct KeptRows {
+    /// The index of the protocol whose sessions the rows are.
+    protocol: usize,
+    batch: Batch,
+    /// For each row the number of the packet that completed it.
+    packets: Vec<Option<u64>>,
+    /// The first row that the queue still refers to.
+    next: usize,
+}
+
+impl Yields {
+    /// Appends a result.
+    pub fn push(&mut self, order: Order, yielded: Yielded) {
+        self.queue.push_back((order, yielded));
+    }
+
+    /// Appends a row of a question with this number of columns; `protocol` and `packet` as in [`Rows`].
+    pub fn add_row(
+        &mut self,
+        order: Order,
+        question: usize,
+        protocol: usize,
+        packet: Option<u64>,
+        columns: usize,
+    ) -> RowWriter<'_> {
+        self.queue.push_back((order, Yielded::Row(question, protocol)));
+        if self.rows.len() <= question {
+            self.rows.resize_with(question + 1, Vec::new);
+        }
+        let kinds = &mut self.rows[question];
+        let known = kinds.iter().position(|kept| kept.protocol == protocol);
+        let at = known.unwrap_or_else(|| {
+            kinds.push(KeptRows { protocol, batch: Batch::default(), packets: vec![], next: 0 });
+            kinds.len() - 1
+        });
+        let kept = &mut kinds[at];
+        // The question of this number is another one since.
+        if kept.batch.is_empty() && kept.batch.columns() != columns {
+            kept.batch = Batch::new(columns);
+        }
+        kept.packets.push(packet);
+        kept.batch.add()
+    }
+
+    /// Appends the last row of question `from` also for `question`, which has the same columns; `protocol` and `packet` as in
+    /// [`Rows`]. Returns `false` if there is no such row.
+    pub fn add_row_of(
+        &mut self,
+        order: Order,
+        question: usize,
+        from: usize,
+        (protocol, packet): (usize, Option<u64>),
+        columns: usize,
+    ) -> bool {
+        let find = |kept: &&mut KeptRows| kept.protocol == protocol;
+        let Some(kept) = self.rows.get_mut(from).and_then(|kinds| kinds.iter_mut().find(find)) else {
+            return false;
+        };
+        if kept.batch.is_empty() || kept.batch.columns() != columns || from == question {
+            return false;
+        }
+        let batch = std::mem::take(&mut kept.batch);
+        self.add_row(order, question, protocol, packet, columns).extend(batch.row(batch.rows() - 1));
+        if let Some(kept) = self.rows.get_mut(from).and_then(|kinds| kinds.iter_mut().find(find)) {
+            kept.batch = batch;
+        }
+        true
+    }
+
+    /// Number of results.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether there are no results.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The place of the first result in the order of the run.
+    pub fn first(&self) -> Option<Order> {
+        self.queue.front().map(|(order, _)| *order)
+    }
+
+    /// Removes the first result. Consecutive rows of one kind are one result, as long as there are not more than `count`.
+    /// Returns the result, and the number of results removed.
+    pub fn pop(&mut self, count: usize) -> Option<(Popped<'_>, usize)> {
+        let (_, first) = self.queue.pop_front()?;
+        let Yielded::Row(question, protocol) = first else { return Some((Popped::Other(first), 1)) };
+        let is_same =
+            |yielded: &Yielded| matches!(yielded, Yielded::Row(q, p) if (*q, *p) == (question, protocol));
+        let mut rows = 1;
+        while rows < count && self.queue.front().is_some_and(|(_, next)| is_same(next)) {
+            self.queue.pop_front();
+            rows += 1;
+        }
+        let kept = self.rows.get_mut(question)?.iter_mut().find(|kept| kept.protocol == protocol)?;
+        let range = kept.next..kept.next + rows;
+        kept.next = range.end;
+        let rows_of = Rows { protocol, batch: &kept.batch, packets: &kept.packets, range };
+        Some((Popped::Item(question, Item::Rows(rows_of)), rows))
+    }
+
+    /// Forgets the rows of results that were removed, if no results are left; their memory stays for others.
+    pub fn recycle(&mut self) {
+        if self.queue.is_empty() {
+            for kept in self.rows.iter_mut().flatten() {
+                kept.batch.clear();
+                kept.packets.clear();
+                kept.next = 0;
+            }
+        }
+    }
+}
+
+/// A result that was removed.
+#[derive(Debug)]
+pub enum Popped<'a> {
+    /// Rows of a question.
+    Item(usize, Item<'a>),
+    /// Anything else.
+    Other(Yielded),
+}
