@@ -61,8 +61,10 @@ impl Aggregator {
         assert!(record.inputs.len() >= self.plan.input_words(), "words of the inputs");
         self.context.counters.records += 1;
         let time_ns = record.time_ns;
-        let is_current =
-            self.panes.get(self.current).is_some_and(|open| open.range.0 <= time_ns && time_ns < open.range.1);
+        let is_current = self
+            .panes
+            .get(self.current)
+            .is_some_and(|open| open.range.0 <= time_ns && time_ns < open.range.1);
         if is_current || self.open(time_ns) {
             self.panes[self.current].pane.add(&self.plan, record, &mut self.context);
         }
@@ -104,7 +106,8 @@ impl Aggregator {
     /// counted. A watermark behind an earlier one changes nothing. Closed panes are returned in the order of time.
     pub fn advance(&mut self, watermark_ns: i64) -> Vec<Partial> {
         let params = self.plan.params();
-        let Some(first) = params.windows.first_open(watermark_ns.saturating_sub_unsigned(params.lateness_ns)) else {
+        let Some(first) = params.windows.first_open(watermark_ns.saturating_sub_unsigned(params.lateness_ns))
+        else {
             return vec![];
         };
         if self.first_open.is_some_and(|open| first <= open) {
@@ -119,7 +122,8 @@ impl Aggregator {
     /// merger has to [restart](crate::Merger::restart), too.
     pub fn restart(&mut self, watermark_ns: i64) -> Vec<Partial> {
         let params = self.plan.params();
-        let Some(first) = params.windows.first_open(watermark_ns.saturating_sub_unsigned(params.lateness_ns)) else {
+        let Some(first) = params.windows.first_open(watermark_ns.saturating_sub_unsigned(params.lateness_ns))
+        else {
             return vec![];
         };
         let partials = self.close(self.panes.len());

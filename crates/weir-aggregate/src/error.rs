@@ -124,12 +124,20 @@ impl fmt::Display for PlanError {
             Self::KeyWords { words } => {
                 write!(f, "the key has {words} words; at most 32 are possible: group by fewer fields")
             }
-            Self::Inputs { number } => write!(f, "{number} inputs; at most 64 are possible: use fewer fields"),
+            Self::Inputs { number } => {
+                write!(f, "{number} inputs; at most 64 are possible: use fewer fields")
+            }
             Self::InputWords { input } => {
-                write!(f, "input {} has an invalid range of words: one word, or 1 to 32 of an identity", input + 1)
+                write!(
+                    f,
+                    "input {} has an invalid range of words: one word, or 1 to 32 of an identity",
+                    input + 1
+                )
             }
             Self::Measures { number: 0 } => f.write_str("no measure: state one, such as count()"),
-            Self::Measures { number } => write!(f, "{number} measures; at most 64 are possible: ask two questions"),
+            Self::Measures { number } => {
+                write!(f, "{number} measures; at most 64 are possible: ask two questions")
+            }
             Self::NoInput { measure, function } => {
                 write!(f, "measure {}: {function} needs a field, such as {function}(frame.len)", measure + 1)
             }
@@ -140,7 +148,11 @@ impl fmt::Display for PlanError {
                 write!(f, "measure {}: {function} takes no {}: {}", measure + 1, plural(kind), remedy(kind))
             }
             Self::Quantile { measure, q } => {
-                write!(f, "measure {}: the quantile {q} is not in the range 0 to 1: the 95th percentile is 0.95", measure + 1)
+                write!(
+                    f,
+                    "measure {}: the quantile {q} is not in the range 0 to 1: the 95th percentile is 0.95",
+                    measure + 1
+                )
             }
             Self::Bounds { measure } => write!(
                 f,
@@ -148,8 +160,12 @@ impl fmt::Display for PlanError {
                  are possible",
                 measure + 1
             ),
-            Self::ShortWindow => f.write_str("a window is shorter than a microsecond: state a longer one, such as 10s"),
-            Self::LongWindow => f.write_str("a window is longer than 292 years: state a shorter one, or none"),
+            Self::ShortWindow => {
+                f.write_str("a window is shorter than a microsecond: state a longer one, such as 10s")
+            }
+            Self::LongWindow => {
+                f.write_str("a window is longer than 292 years: state a shorter one, or none")
+            }
             Self::Slide { length_ns, slide_ns } => write!(
                 f,
                 "a window of {:?} cannot move by {:?}: the length must be a multiple of the slide",
@@ -163,7 +179,9 @@ impl fmt::Display for PlanError {
                 ns(slide_ns)
             ),
             Self::Limit { what, max } => write!(f, "the bound on {what} must be from 1 to {max}"),
-            Self::Depth => f.write_str("the predicate over groups is nested more than 64 deep: simplify the predicate"),
+            Self::Depth => {
+                f.write_str("the predicate over groups is nested more than 64 deep: simplify the predicate")
+            }
             Self::UnknownMeasure { measure } => write!(f, "measure {} does not exist", measure + 1),
             Self::Unordered { measure } => write!(
                 f,
@@ -171,7 +189,12 @@ impl fmt::Display for PlanError {
                 measure + 1
             ),
             Self::Constant { measure, expected } => {
-                write!(f, "measure {} gives {}: compare with a value of this kind", measure + 1, plural(expected))
+                write!(
+                    f,
+                    "measure {} gives {}: compare with a value of this kind",
+                    measure + 1,
+                    plural(expected)
+                )
             }
             Self::EmptyTop => f.write_str("top 0 reports nothing: state at least 1"),
         }

@@ -185,7 +185,8 @@ fn measured(plan: &Plan, pane: &Pane, measure: usize, row: usize, seconds: f64) 
         }
         CellKind::First | CellKind::Last if state[0] == 0 => exact(None),
         CellKind::First | CellKind::Last => {
-            let value = kind.scalar(state[3]).map_or_else(|| Value::Identity(state[3..].into()), Value::Scalar);
+            let value =
+                kind.scalar(state[3]).map_or_else(|| Value::Identity(state[3..].into()), Value::Scalar);
             Measured { value, mark: Mark::Exact }
         }
         CellKind::Sketch => {
@@ -220,8 +221,7 @@ fn marked(result: Measured, is_exact: bool, link: u64) -> Measured {
 }
 
 fn sum(sum: u128, kind: Kind) -> Measured {
-    let (word, mark) =
-        u64::try_from(sum).map_or((u64::MAX, Mark::Saturated), |word| (word, Mark::Exact));
+    let (word, mark) = u64::try_from(sum).map_or((u64::MAX, Mark::Saturated), |word| (word, Mark::Exact));
     Measured { value: kind.scalar(word).map_or(Value::Absent, Value::Scalar), mark }
 }
 

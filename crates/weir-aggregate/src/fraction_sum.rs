@@ -48,8 +48,11 @@ fn fixed_point(value: f64) -> [u64; 4] {
     }
     let mantissa = bits & ((1 << 52) - 1) | 1 << 52;
     let shift = exponent - 1075 + 128;
-    let (mantissa, shift) =
-        if shift < 0 { (mantissa.checked_shr(shift.unsigned_abs()).unwrap_or(0), 0) } else { (mantissa, shift) };
+    let (mantissa, shift) = if shift < 0 {
+        (mantissa.checked_shr(shift.unsigned_abs()).unwrap_or(0), 0)
+    } else {
+        (mantissa, shift)
+    };
     let (word, bit) = (shift as usize / 64, shift % 64);
     let wide = u128::from(mantissa) << bit;
     let mut words = [0; 4];

@@ -183,7 +183,9 @@ fn check_measure(number: usize, measure: &Measure, inputs: &[Input]) -> Result<(
         return Err(PlanError::Kind { measure: number, function: function.name(), kind: input.kind });
     }
     match function {
-        Function::Quantile(q) if !(0.0..=1.0).contains(q) => Err(PlanError::Quantile { measure: number, q: *q }),
+        Function::Quantile(q) if !(0.0..=1.0).contains(q) => {
+            Err(PlanError::Quantile { measure: number, q: *q })
+        }
         Function::Histogram(Buckets::From(bounds)) => {
             let is_valid = |bound: &Scalar| bound.kind() == input.kind && !is_nan(*bound);
             let ascend = bounds.is_sorted_by(|a, b| a.order(*b).is_lt());
@@ -201,7 +203,8 @@ fn check_having(having: &Having, params: &PlanParams, depth: usize) -> Result<()
     }
     match having {
         Having::Compare { measure, constant, .. } => {
-            let expected = result_kind(params, *measure)?.ok_or(PlanError::Unordered { measure: *measure })?;
+            let expected =
+                result_kind(params, *measure)?.ok_or(PlanError::Unordered { measure: *measure })?;
             if constant.kind() != expected || is_nan(*constant) {
                 return Err(PlanError::Constant { measure: *measure, expected });
             }

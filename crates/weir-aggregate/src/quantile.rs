@@ -182,7 +182,10 @@ mod tests {
         while fraction < 2_f64.powi(64) {
             for value in [fraction, -fraction] {
                 let estimate = fraction_of(fraction_key(value));
-                assert!((estimate - value).abs() <= fraction * QUANTILE_RELATIVE_ERROR, "{value}: {estimate}");
+                assert!(
+                    (estimate - value).abs() <= fraction * QUANTILE_RELATIVE_ERROR,
+                    "{value}: {estimate}"
+                );
             }
             fraction *= 1.003;
         }

@@ -97,7 +97,10 @@ mod tests {
             let mut seen = HashSet::from([hash.hash(&key, 0), hash.hash(&key, 1)]);
             for position in 0..length {
                 key[position] = 8;
-                assert!(seen.insert(hash.hash(&key, 0)), "word {position} of {length} is not part of the hash");
+                assert!(
+                    seen.insert(hash.hash(&key, 0)),
+                    "word {position} of {length} is not part of the hash"
+                );
                 key[position] = 7;
             }
             for seed in [Seed([1, 3]), Seed([2, 2])] {

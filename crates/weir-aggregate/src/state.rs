@@ -56,10 +56,14 @@ pub(crate) fn add(
 
 fn add_large(cell: &Cell, link: &mut u64, words: &[u64], sides: &mut Sides, context: &mut Context) {
     let is_complete = match &cell.kind {
-        CellKind::Sketch => side::state(link, &mut sides.sketches[cell.side], context, |_| Some(Sketch::default()))
-            .is_some_and(|sketch| sketch.insert(cell.input_kind, words[0], &mut context.budget)),
-        CellKind::Distinct => side::state(link, &mut sides.sets[cell.side], context, |_| Some(Distinct::default()))
-            .is_some_and(|set| set.insert(words, context)),
+        CellKind::Sketch => {
+            side::state(link, &mut sides.sketches[cell.side], context, |_| Some(Sketch::default()))
+                .is_some_and(|sketch| sketch.insert(cell.input_kind, words[0], &mut context.budget))
+        }
+        CellKind::Distinct => {
+            side::state(link, &mut sides.sets[cell.side], context, |_| Some(Distinct::default()))
+                .is_some_and(|set| set.insert(words, context))
+        }
         CellKind::Histogram(buckets) => {
             let new = |context: &mut Context| new_counts(buckets.len(), context);
             let counts = side::state(link, &mut sides.histograms[cell.side], context, new);
@@ -125,8 +129,12 @@ fn merge_large(
 ) {
     let number = side::number(from);
     let is_complete = number.is_none_or(|number| match &cell.kind {
-        CellKind::Sketch => side::state(link, &mut sides.sketches[cell.side], context, |_| Some(Sketch::default()))
-            .is_some_and(|sketch| sketch.merge(&from_sides.sketches[cell.side][number], &mut context.budget)),
+        CellKind::Sketch => {
+            side::state(link, &mut sides.sketches[cell.side], context, |_| Some(Sketch::default()))
+                .is_some_and(|sketch| {
+                    sketch.merge(&from_sides.sketches[cell.side][number], &mut context.budget)
+                })
+        }
         CellKind::Distinct => {
             let other = &from_sides.sets[cell.side][number];
             side::state(link, &mut sides.sets[cell.side], context, |_| Some(Distinct::default()))

@@ -97,7 +97,10 @@ mod tests {
         texts.insert([1, 2], b"a.example");
         texts.insert([1, 2], b"a.example");
         texts.insert([1, 3], b"too long");
-        assert_eq!((texts.text([1, 2]), texts.text([1, 3]), texts.refused()), (Some(&b"a.example"[..]), None, 1));
+        assert_eq!(
+            (texts.text([1, 2]), texts.text([1, 3]), texts.refused()),
+            (Some(&b"a.example"[..]), None, 1)
+        );
         texts.insert([2, 2], b"b");
         texts.insert([3, 3], b"");
         assert_eq!((texts.text([2, 2]), texts.text([3, 3]), texts.refused()), (Some(&b"b"[..]), None, 2));

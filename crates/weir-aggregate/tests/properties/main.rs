@@ -50,12 +50,17 @@ fn run(plan: &Arc<Plan>, steps: &[Step], workers: usize, random: &mut Random) ->
     }
     let partials = workers.iter_mut().flat_map(Aggregator::finish).collect();
     merge(&mut merger, partials, random);
-    let last = steps.iter().filter_map(|step| if let Step::Watermark(time) = step { Some(*time) } else { None });
+    let last =
+        steps.iter().filter_map(|step| if let Step::Watermark(time) = step { Some(*time) } else { None });
     windows.extend(last.max().map_or(vec![], |time| merger.advance(time)));
     windows.extend(merger.finish());
     let mut counters = merger.counters();
     workers.iter().for_each(|worker| counters.add(&worker.counters()));
-    assert_eq!(workers.iter().map(Aggregator::bytes).sum::<u64>() + merger.bytes(), 0, "all memory is given back");
+    assert_eq!(
+        workers.iter().map(Aggregator::bytes).sum::<u64>() + merger.bytes(),
+        0,
+        "all memory is given back"
+    );
     (windows, counters)
 }
 
@@ -76,7 +81,8 @@ fn check(seed: u64) -> usize {
     assert_eq!(times(&windows), expected_times, "seed {seed}: {params:#?}");
     for (window, expected) in windows.iter().zip(&expected.windows) {
         let keys: Vec<_> = window.rows.iter().map(|row| (row.key.to_vec(), row.key_present)).collect();
-        let expected_keys: Vec<_> = expected.rows.iter().map(|row| (row.key.clone(), row.key_present)).collect();
+        let expected_keys: Vec<_> =
+            expected.rows.iter().map(|row| (row.key.clone(), row.key_present)).collect();
         assert_eq!(keys, expected_keys, "seed {seed}: {params:#?}");
         for (row, expected) in window.rows.iter().zip(&expected.rows) {
             assert!(!row.is_other);

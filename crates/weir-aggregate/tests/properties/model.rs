@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_aggregate::{
-    Buckets, Comparison, Function, Having, Kind, Measure, PlanParams, QUANTILE_RELATIVE_ERROR, Scalar, Value, Windows,
+    Buckets, Comparison, Function, Having, Kind, Measure, PlanParams, QUANTILE_RELATIVE_ERROR, Scalar, Value,
+    Windows,
 };
 
 use crate::random::{OwnedRecord, Step, inputs};
@@ -24,7 +25,10 @@ pub struct ModelRow {
 /// A result of the model.
 #[derive(Debug, Clone)]
 pub enum Expected {
-    Value { value: Value, is_exact: bool },
+    Value {
+        value: Value,
+        is_exact: bool,
+    },
     /// The exact number of different values, of which the result is an estimate.
     Distinct(u64),
     /// The exact quantile, of which the result is an estimate.
@@ -34,9 +38,10 @@ pub enum Expected {
 impl Expected {
     pub fn agrees(&self, value: &Value, is_exact: bool) -> bool {
         match (self, value) {
-            (Self::Value { value: Value::Scalar(Scalar::Fraction(a)), is_exact: e }, Value::Scalar(Scalar::Fraction(b))) => {
-                (a - b).abs() <= a.abs() * 1e-12 && *e == is_exact
-            }
+            (
+                Self::Value { value: Value::Scalar(Scalar::Fraction(a)), is_exact: e },
+                Value::Scalar(Scalar::Fraction(b)),
+            ) => (a - b).abs() <= a.abs() * 1e-12 && *e == is_exact,
             (Self::Value { value: expected, is_exact: e }, value) => expected == value && *e == is_exact,
             // Six standard deviations, and rounding.
             (Self::Distinct(count), Value::Scalar(Scalar::Number(estimate))) => {
@@ -197,8 +202,10 @@ fn evaluate(measure: &Measure, records: &[&OwnedRecord], seconds: f64, exact_max
         };
     };
     let input = inputs()[number];
-    let words = |record: &OwnedRecord| record.inputs[input.first_word..input.first_word + input.words].to_vec();
-    let is_nan = |record: &OwnedRecord| input.kind == Kind::Fraction && f64::from_bits(record.inputs[3]).is_nan();
+    let words =
+        |record: &OwnedRecord| record.inputs[input.first_word..input.first_word + input.words].to_vec();
+    let is_nan =
+        |record: &OwnedRecord| input.kind == Kind::Fraction && f64::from_bits(record.inputs[3]).is_nan();
     let mut having: Vec<&OwnedRecord> = records.to_vec();
     having.retain(|record| record.inputs_present >> number & 1 == 1 && !is_nan(record));
     having.sort_by_key(|record| (record.time_ns, record.order));
@@ -221,7 +228,8 @@ fn evaluate(measure: &Measure, records: &[&OwnedRecord], seconds: f64, exact_max
         function => {
             let mut values: Vec<Scalar> = having.iter().map(|record| one(record)).collect();
             values.sort_by(|a, b| order(*a, *b));
-            let float_sum: f64 = values.iter().map(|value| if let Scalar::Fraction(f) = value { *f } else { 0.0 }).sum();
+            let float_sum: f64 =
+                values.iter().map(|value| if let Scalar::Fraction(f) = value { *f } else { 0.0 }).sum();
             let sum: i128 = values.iter().map(|value| integer(*value)).sum();
             let count = values.len();
             match function {
@@ -293,7 +301,8 @@ fn histogram(buckets: &Buckets, values: &[Scalar]) -> Vec<weir_aggregate::Bucket
     froms.extend(bounds);
     let bucket = |n: usize| {
         let is_in = |value: &&Scalar| {
-            order(**value, froms[n]).is_ge() && froms.get(n + 1).is_none_or(|next| order(**value, *next).is_lt())
+            order(**value, froms[n]).is_ge()
+                && froms.get(n + 1).is_none_or(|next| order(**value, *next).is_lt())
         };
         weir_aggregate::Bucket { from: froms[n], count: values.iter().filter(is_in).count() as u64 }
     };

@@ -53,7 +53,8 @@ pub enum Step {
 /// The inputs of all plans: one of each kind.
 pub fn inputs() -> Vec<Input> {
     let kinds = [Kind::Number, Kind::Time, Kind::Interval, Kind::Fraction, Kind::Identity];
-    let input = |(first_word, kind)| Input { first_word, words: if kind == Kind::Identity { 2 } else { 1 }, kind };
+    let input =
+        |(first_word, kind)| Input { first_word, words: if kind == Kind::Identity { 2 } else { 1 }, kind };
     kinds.into_iter().enumerate().map(input).collect()
 }
 
@@ -64,7 +65,11 @@ pub fn plan(random: &mut Random) -> PlanParams {
         .filter(|n| {
             !matches!(
                 measures[*n].function,
-                Function::Distinct | Function::Quantile(_) | Function::First | Function::Last | Function::Histogram(_)
+                Function::Distinct
+                    | Function::Quantile(_)
+                    | Function::First
+                    | Function::Last
+                    | Function::Histogram(_)
             )
         })
         .collect();
@@ -87,7 +92,11 @@ pub fn plan(random: &mut Random) -> PlanParams {
         lateness_ns: random.pick(&[0, 500, 3_000]),
         having,
         top,
-        limits: Limits { panes_max: 10, distinct_exact_max: random.pick(&[1, 5, 20, 1_024]), ..Limits::default() },
+        limits: Limits {
+            panes_max: 10,
+            distinct_exact_max: random.pick(&[1, 5, 20, 1_024]),
+            ..Limits::default()
+        },
     }
 }
 
@@ -114,7 +123,9 @@ fn measure(random: &mut Random) -> Measure {
         Function::Rate => &[None, Some(0), Some(2), Some(3)],
         Function::Sum | Function::Quantile(_) => &[Some(0), Some(2), Some(3)],
         Function::Min | Function::Max | Function::Mean => &[Some(0), Some(1), Some(2), Some(3)],
-        Function::Distinct | Function::First | Function::Last => &[Some(0), Some(1), Some(2), Some(3), Some(4)],
+        Function::Distinct | Function::First | Function::Last => {
+            &[Some(0), Some(1), Some(2), Some(3), Some(4)]
+        }
         Function::Histogram(Buckets::PowersOfTwo) => &[Some(0), Some(2)],
         Function::Histogram(Buckets::From(bounds)) if bounds[0].kind() == Kind::Fraction => &[Some(3)],
         Function::Histogram(Buckets::From(_)) => &[Some(0)],
