@@ -25,7 +25,7 @@ pub fn keys(records: usize, groups: u64) -> Vec<[u64; KEY_WORDS]> {
     (0..records)
         .map(|_| {
             let group = next().min(next());
-            [0x2001_0db8 << 32, group, 0x2001_0db8 << 32, group / 7, 443 << 16 | group % 60_000]
+            [0x2001_0db8 << 32, group, 0x2001_0db8 << 32, group / 7, (443 << 16) + group % 60_000]
         })
         .collect()
 }

@@ -30,7 +30,7 @@ pub struct Aggregator {
     panes: Vec<Open>,
     /// The pane of the last record.
     current: usize,
-    /// Panes before this one are closed; none before the first watermark.
+    /// Panes before this one are closed; none before the first capture time.
     first_open: Option<i64>,
     epoch: u64,
 }
@@ -84,7 +84,7 @@ impl Aggregator {
         match self.panes.binary_search_by_key(&number, |open| open.number) {
             Ok(position) => self.current = position,
             Err(position) => {
-                // Before the first watermark, any times are possible. Afterwards, panes of wrong times cannot take the place of
+                // Before the first capture time, any times are possible. Afterwards, panes of wrong times cannot take the place of
                 // others: those that are possible are the next ones after the closed ones.
                 let has_room = match self.first_open {
                     Some(first) => number.saturating_sub(first) < panes_max as i64,
@@ -102,11 +102,15 @@ impl Aggregator {
         true
     }
 
-    /// Closes panes whose end is at or before `watermark_ns` less the allowed lateness. Later records for them are dropped and
-    /// counted. A watermark behind an earlier one changes nothing. Closed panes are returned in the order of time.
-    pub fn advance(&mut self, watermark_ns: i64) -> Vec<Partial> {
+    /// Closes panes whose end is at or before the capture time `capture_ns` less the allowed lateness. Later records for them are
+    /// dropped and counted. A time before an earlier one changes nothing. Closed panes are returned in the order of time.
+    ///
+    /// Called before the first record, the capture time also bounds the panes that wrong times can open
+    /// ([`Limits::panes_max`](crate::Limits::panes_max)). Otherwise, the first panes are open until their time comes, whatever
+    /// their times are, and which records are dropped depends on the number of workers.
+    pub fn advance(&mut self, capture_ns: i64) -> Vec<Partial> {
         let params = self.plan.params();
-        let Some(first) = params.windows.first_open(watermark_ns.saturating_sub_unsigned(params.lateness_ns))
+        let Some(first) = params.windows.first_open(capture_ns.saturating_sub_unsigned(params.lateness_ns))
         else {
             return vec![];
         };
@@ -118,11 +122,11 @@ impl Aggregator {
         self.close(closed)
     }
 
-    /// Time was set back, or forward beyond what the watermark said: all panes are closed, and time goes on at `watermark_ns`. The
+    /// Time was set back, or forward beyond the capture time so far: all panes are closed, and time goes on at `capture_ns`. The
     /// merger has to [restart](crate::Merger::restart), too.
-    pub fn restart(&mut self, watermark_ns: i64) -> Vec<Partial> {
+    pub fn restart(&mut self, capture_ns: i64) -> Vec<Partial> {
         let params = self.plan.params();
-        let Some(first) = params.windows.first_open(watermark_ns.saturating_sub_unsigned(params.lateness_ns))
+        let Some(first) = params.windows.first_open(capture_ns.saturating_sub_unsigned(params.lateness_ns))
         else {
             return vec![];
         };

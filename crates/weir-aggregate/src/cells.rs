@@ -19,7 +19,7 @@ pub(crate) enum CellKind {
     Sum,
     /// The sum of fractions.
     FractionSum,
-    /// The smallest value, as a [word with its order](Kind::to_ordered).
+    /// The smallest value, as a [word with its order](Kind::ordered).
     Min,
     /// The largest value, likewise.
     Max,

@@ -181,7 +181,7 @@ fn measured(plan: &Plan, pane: &Pane, measure: usize, row: usize, seconds: f64) 
             Measured { mark, ..exact(value) }
         }
         CellKind::Min | CellKind::Max => {
-            exact((count > 0).then(|| kind.scalar(kind.from_ordered(state[0]))).flatten())
+            exact((count > 0).then(|| kind.scalar(kind.restored(state[0]))).flatten())
         }
         CellKind::First | CellKind::Last if state[0] == 0 => exact(None),
         CellKind::First | CellKind::Last => {

@@ -5,7 +5,7 @@
 //!
 //! 1. A [`Plan`] is checked once.
 //! 2. Each worker has an [`Aggregator`]: [`Aggregator::record`] adds a record to its group, and [`Aggregator::advance`] closes
-//!    the panes before a watermark.
+//!    the panes before the capture time.
 //! 3. The [`Merger`] takes the closed panes of all workers ([`Partial`]), and gives the rows of each closed [`Window`].
 //!
 //! The results are the same for any number of workers. Everything that grows has a [bound](Limits), and [`Counters`] say what the

@@ -50,20 +50,20 @@ impl Merger {
         }
     }
 
-    /// Closes windows whose end is at or before `watermark_ns` less the allowed lateness, and returns those with records, in the order
-    /// of time. The watermark is the earliest of all workers: each of them has [advanced](crate::Aggregator::advance) to
-    /// this time, and its panes were added. A watermark behind an earlier one changes nothing.
-    pub fn advance(&mut self, watermark_ns: i64) -> Vec<Window> {
+    /// Closes windows whose end is at or before `capture_ns` less the allowed lateness, and returns those with records, in the order
+    /// of time. The time is the earliest capture time of all workers: each of them has [advanced](crate::Aggregator::advance) to
+    /// this time, and its panes were added. A time before an earlier one changes nothing.
+    pub fn advance(&mut self, capture_ns: i64) -> Vec<Window> {
         let params = self.plan.params();
-        let time_ns = watermark_ns.saturating_sub_unsigned(params.lateness_ns);
+        let time_ns = capture_ns.saturating_sub_unsigned(params.lateness_ns);
         params.windows.first_open(time_ns).map_or(vec![], |first| self.close(first))
     }
 
     /// Time was set back, or forward: returns the windows so far, as [`Merger::finish`] does. Each worker has
     /// [restarted](crate::Aggregator::restart), and its panes were added. Windows that come later may have the times of earlier ones.
-    pub fn restart(&mut self, watermark_ns: i64) -> Vec<Window> {
+    pub fn restart(&mut self, capture_ns: i64) -> Vec<Window> {
         let params = self.plan.params();
-        let time_ns = watermark_ns.saturating_sub_unsigned(params.lateness_ns);
+        let time_ns = capture_ns.saturating_sub_unsigned(params.lateness_ns);
         let Some(first) = params.windows.first_open(time_ns) else { return vec![] };
         let windows = self.close_epoch();
         self.epoch += 1;

@@ -23,7 +23,7 @@ pub struct Top {
 pub struct Limits {
     /// Groups of a pane or window; further records belong to the group `other`. At most 2²⁸.
     pub groups_max: usize,
-    /// Bytes of all states of an aggregator. The first eight groups of each open pane have room in any case.
+    /// Bytes of all states of an aggregator. The first seven groups of each open pane have room in any case.
     pub bytes_max: u64,
     /// Bytes of all states of a merger, which holds all panes of a sliding window. The first pane of each time has room in any case.
     pub merged_bytes_max: u64,
@@ -56,7 +56,7 @@ pub struct PlanParams {
     pub measures: Vec<Measure>,
     /// The windows.
     pub windows: Windows,
-    /// A window closes when the watermark is this far behind its end.
+    /// A window closes this long after its end, by the capture time.
     pub lateness_ns: u64,
     /// Which groups are reported.
     pub having: Option<Having>,

@@ -42,9 +42,11 @@ impl Sketch {
 
     /// Adds the values of another sketch. Returns false if there is no memory for all buckets.
     pub(crate) fn merge(&mut self, other: &Self, budget: &mut Budget) -> bool {
-        other.0.iter().fold(true, |is_complete, bucket| {
-            self.add(bucket >> COUNT_BITS, bucket & COUNT_MAX, budget) && is_complete
-        })
+        let mut is_complete = true;
+        for bucket in &other.0 {
+            is_complete &= self.add(bucket >> COUNT_BITS, bucket & COUNT_MAX, budget);
+        }
+        is_complete
     }
 
     fn add(&mut self, key: u64, count: u64, budget: &mut Budget) -> bool {

@@ -21,8 +21,8 @@ pub enum Kind {
 const SIGN: u64 = 1 << 63;
 
 impl Kind {
-    /// Turns a value into a word with the same order. [`Kind::from_ordered`] is the inverse.
-    pub(crate) fn to_ordered(self, word: u64) -> u64 {
+    /// Turns a value into a word with the same order. [`Kind::restored`] is the inverse.
+    pub(crate) fn ordered(self, word: u64) -> u64 {
         match self {
             Self::Time => word ^ SIGN,
             // The order of IEEE 754, 5.10 (totalOrder): negative values are reversed.
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    pub(crate) fn from_ordered(self, word: u64) -> u64 {
+    pub(crate) fn restored(self, word: u64) -> u64 {
         match self {
             Self::Time => word ^ SIGN,
             Self::Fraction if word & SIGN == 0 => !word,
@@ -104,13 +104,13 @@ mod tests {
     #[test]
     fn ordered_words_keep_the_order_of_values() {
         let fractions = [f64::NEG_INFINITY, -2.5, -1e-300, -0.0, 0.0, 1e-300, 2.5, f64::INFINITY];
-        let words = fractions.map(|value| Kind::Fraction.to_ordered(value.to_bits()));
+        let words = fractions.map(|value| Kind::Fraction.ordered(value.to_bits()));
         assert!(words.is_sorted_by(|a, b| a < b), "{words:x?}");
-        assert_eq!(words.map(|word| f64::from_bits(Kind::Fraction.from_ordered(word))), fractions);
+        assert_eq!(words.map(|word| f64::from_bits(Kind::Fraction.restored(word))), fractions);
 
         let times = [i64::MIN, -1, 0, 1, i64::MAX];
-        let words = times.map(|time| Kind::Time.to_ordered(time.cast_unsigned()));
+        let words = times.map(|time| Kind::Time.ordered(time.cast_unsigned()));
         assert!(words.is_sorted_by(|a, b| a < b));
-        assert_eq!(words.map(|word| Kind::Time.from_ordered(word).cast_signed()), times);
+        assert_eq!(words.map(|word| Kind::Time.restored(word).cast_signed()), times);
     }
 }

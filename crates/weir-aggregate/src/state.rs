@@ -38,10 +38,10 @@ pub(crate) fn add(
                 add_sum(state, u128::from(words[0]) | if is_negative { u128::MAX << 64 } else { 0 });
             }
             CellKind::FractionSum => fraction_sum::add(state, f64::from_bits(words[0])),
-            CellKind::Min => state[0] = state[0].min(cell.input_kind.to_ordered(words[0])),
-            CellKind::Max => state[0] = state[0].max(cell.input_kind.to_ordered(words[0])),
+            CellKind::Min => state[0] = state[0].min(cell.input_kind.ordered(words[0])),
+            CellKind::Max => state[0] = state[0].max(cell.input_kind.ordered(words[0])),
             CellKind::First | CellKind::Last => {
-                let time = Kind::Time.to_ordered(record.time_ns.cast_unsigned());
+                let time = Kind::Time.ordered(record.time_ns.cast_unsigned());
                 let is_known = state[0] == 1;
                 let order = (&[time, record.order][..], words).cmp(&(&state[1..3], &state[3..]));
                 if !is_known || order.is_lt() == (cell.kind == CellKind::First) {

@@ -165,3 +165,62 @@ fn link(index: &mut [u64], hash: u64, row: usize) {
 fn is_equal(a: &[u64], b: &[u64]) -> bool {
     a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Function, Measure};
+    use crate::plan::{Limits, Plan, PlanParams};
+    use crate::seed::{KeyedHash, Seed};
+    use crate::windows::Windows;
+
+    fn context() -> Context {
+        let params = PlanParams {
+            key_words: 2,
+            inputs: vec![],
+            measures: vec![Measure { function: Function::Count, input: None }],
+            windows: Windows::None,
+            lateness_ns: 0,
+            having: None,
+            top: None,
+            limits: Limits::default(),
+        };
+        Context::new(&Plan::new(params).expect("a valid plan"), Seed([1, 2]), 1 << 30)
+    }
+
+    fn row(table: &mut Table, key: [u64; 2], present: u64, context: &mut Context) -> usize {
+        match table.find_or_insert(&key, present, &[0], context) {
+            Place::Row(row) => row,
+            Place::NoRoom => panic!("no room for {key:?}"),
+        }
+    }
+
+    /// The keys differ in the second word, which a hash without secrets multiplies by 0, or in the present parts.
+    #[test]
+    fn keys_with_the_same_hash_have_their_own_rows() {
+        let mut context = context();
+        context.hash = KeyedHash::colliding();
+        let mut table = Table::new(2, &[0], &mut context);
+        let keys = (0..100).map(|n| ([0, n / 2], n % 2));
+        let rows: Vec<_> =
+            keys.clone().map(|(key, present)| row(&mut table, key, present, &mut context)).collect();
+        assert_eq!(rows, (1..=100).collect::<Vec<_>>());
+        let again: Vec<_> = keys.map(|(key, present)| row(&mut table, key, present, &mut context)).collect();
+        assert_eq!(again, rows);
+    }
+
+    #[test]
+    fn growth_loses_no_row_and_counts_its_memory() {
+        let mut context = context();
+        let mut table = Table::new(2, &[0], &mut context);
+        for number in 0..10_000 {
+            assert_eq!(row(&mut table, [number, 0], 0, &mut context), number as usize + 1);
+        }
+        for number in 0..10_000 {
+            assert_eq!(row(&mut table, [number, 0], 0, &mut context), number as usize + 1);
+        }
+        assert!(table.index.len() * 3 >= table.len * 4, "at most three quarters of the slots are used");
+        assert_eq!(context.budget.used(), table.bytes());
+        assert_eq!(table.rows.capacity(), table.capacity * table.row_words);
+    }
+}

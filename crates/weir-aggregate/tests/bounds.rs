@@ -70,16 +70,14 @@ fn groups_beyond_the_bound_are_other_in_workers_and_in_the_merger() {
     for key in 0..5 {
         record(&mut aggregators[0], 0, key, 10);
         record(&mut aggregators[1], 0, key + 2, 10);
+        record(&mut aggregators[1], 0, key + 2, 10);
     }
     let (windows, counters) = finish(&plan, aggregators);
-    let rows: Vec<_> = windows[0]
-        .rows
-        .iter()
-        .map(|row| (row.is_other, row.key[0], number(row, 0), number(row, 1)))
-        .collect();
+    let row = |row: &Row| (row.is_other, row.key[0], number(row, 0), number(row, 1));
+    let rows: Vec<_> = windows[0].rows.iter().map(row).collect();
     // The first worker has 0, 1, 2; the second one 2, 3, 4, of which 3 and 4 have no room in the window.
-    assert_eq!(rows, [(false, 0, 1, 10), (false, 1, 1, 10), (false, 2, 2, 20), (true, 0, 6, 60)]);
-    assert_eq!(counters, Counters { records: 10, in_other: 6, ..Counters::default() });
+    assert_eq!(rows, [(false, 0, 1, 10), (false, 1, 1, 10), (false, 2, 3, 30), (true, 0, 10, 100)]);
+    assert_eq!(counters, Counters { records: 15, in_other: 10, ..Counters::default() });
 }
 
 #[test]
@@ -168,15 +166,19 @@ fn steps_of_time_make_no_empty_windows_and_no_panes_without_bound() {
     for time in 0..1_000_i64 {
         record(&mut aggregator, time.wrapping_mul(0x1234_5678_9abc_def1), 0, 0);
     }
-    assert_eq!(aggregator.counters().ahead, 1_000 - 64, "before the first watermark, the first panes stay");
+    assert_eq!(
+        aggregator.counters().ahead,
+        1_000 - 64,
+        "before the first capture time, the first panes stay"
+    );
     let mut merger = Merger::new(plan.clone(), SEED);
     let mut closed = 0;
-    for watermark in [0, 500, i64::MAX] {
-        aggregator.advance(watermark).into_iter().for_each(|partial| merger.add(partial));
-        closed += merger.advance(watermark).len();
+    for capture_ns in [0, 500, i64::MAX] {
+        aggregator.advance(capture_ns).into_iter().for_each(|partial| merger.add(partial));
+        closed += merger.advance(capture_ns).len();
         // Ordinary records have room, whatever the panes before are.
         let before = aggregator.counters();
-        record(&mut aggregator, watermark.saturating_add(700), 0, 0);
+        record(&mut aggregator, capture_ns.saturating_add(700), 0, 0);
         assert_eq!(aggregator.counters(), Counters { records: before.records + 1, ..before });
     }
     // Each pane is in 60 windows.

@@ -38,7 +38,7 @@ fn run(plan: &Arc<Plan>, steps: &[Step], workers: usize, random: &mut Random) ->
                 let worker = random.below(workers.len() as u64) as usize;
                 workers[worker].record(&record(owned));
             }
-            Step::Watermark(time) => {
+            Step::Time(time) => {
                 let partials = workers.iter_mut().flat_map(|worker| worker.advance(*time)).collect();
                 merge(&mut merger, partials, random);
                 // A merger may be later than the workers.
@@ -50,8 +50,7 @@ fn run(plan: &Arc<Plan>, steps: &[Step], workers: usize, random: &mut Random) ->
     }
     let partials = workers.iter_mut().flat_map(Aggregator::finish).collect();
     merge(&mut merger, partials, random);
-    let last =
-        steps.iter().filter_map(|step| if let Step::Watermark(time) = step { Some(*time) } else { None });
+    let last = steps.iter().filter_map(|step| if let Step::Time(time) = step { Some(*time) } else { None });
     windows.extend(last.max().map_or(vec![], |time| merger.advance(time)));
     windows.extend(merger.finish());
     let mut counters = merger.counters();

@@ -91,8 +91,8 @@ pub fn run(params: &PlanParams, steps: &[Step]) -> Outcome {
     let (mut late, mut ahead) = (0, 0);
     for step in steps {
         match step {
-            Step::Watermark(_) if slide == 0 => {}
-            Step::Watermark(time) => {
+            Step::Time(_) if slide == 0 => {}
+            Step::Time(time) => {
                 let time = i128::from(time.saturating_sub_unsigned(params.lateness_ns));
                 closed_ns = closed_ns.max(time.div_euclid(slide) * slide);
             }

@@ -47,7 +47,7 @@ pub struct OwnedRecord {
 #[derive(Debug, Clone)]
 pub enum Step {
     Record(OwnedRecord),
-    Watermark(i64),
+    Time(i64),
 }
 
 /// The inputs of all plans: one of each kind.
@@ -166,10 +166,10 @@ fn having(random: &mut Random, exact: &[usize], measures: &[Measure], depth: u64
     }
 }
 
-/// Records around a clock that goes on, some of them late, some with hostile times, and watermarks.
+/// Records around a clock that goes on, some of them late, some with hostile times, and capture times.
 pub fn steps(random: &mut Random, key_words: usize) -> Vec<Step> {
     let mut clock = random.pick(&[-20_000, 0, 1_700_000_000_000_000_000_i64]);
-    let mut steps = vec![Step::Watermark(clock)];
+    let mut steps = vec![Step::Time(clock)];
     let number = random.below(400);
     let keys = 1 + random.below(12);
     for order in 0..number {
@@ -178,8 +178,8 @@ pub fn steps(random: &mut Random, key_words: usize) -> Vec<Step> {
             clock += 1_000 * random.below(40).cast_signed();
         }
         match random.below(12) {
-            0 => steps.push(Step::Watermark(clock - 1_000 * random.below(3).cast_signed())),
-            1 if random.once_in(400) => steps.push(Step::Watermark(random.pick(&[i64::MAX, i64::MIN]))),
+            0 => steps.push(Step::Time(clock - 1_000 * random.below(3).cast_signed())),
+            1 if random.once_in(400) => steps.push(Step::Time(random.pick(&[i64::MAX, i64::MIN]))),
             _ => steps.push(Step::Record(record(random, clock, order, key_words, keys))),
         }
     }
