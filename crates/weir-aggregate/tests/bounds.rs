@@ -135,6 +135,43 @@ fn memory_stays_within_the_bound_and_every_record_is_counted() {
     assert!(marks.contains(&Mark::Cut) && marks.contains(&Mark::Estimated), "{marks:?}");
 }
 
+/// A quarter of the memory is kept for the states of known groups.
+#[test]
+fn new_groups_use_three_quarters_of_the_memory() {
+    let mut params = params(Windows::None, &[COUNT]);
+    params.limits.bytes_max = 1 << 20;
+    params.limits.groups_max = 1 << 20;
+    let mut aggregator = Aggregator::new(plan(params), SEED);
+    for key in 0..50_000 {
+        record(&mut aggregator, 0, key, 0);
+        assert!(aggregator.bytes() <= (1 << 20) / 4 * 3, "{} bytes, {key} groups", aggregator.bytes());
+    }
+    assert!(aggregator.counters().in_other > 0);
+}
+
+/// What a worker left out is missing in the window.
+#[test]
+fn marks_of_workers_are_marks_of_windows() {
+    let mut params = params(Windows::None, &[(Function::Distinct, Some(0))]);
+    params.limits.bytes_max = 0;
+    let plan = plan(params);
+    let mut aggregators: Vec<_> = (0..2).map(|_| Aggregator::new(plan.clone(), SEED)).collect();
+    record(&mut aggregators[0], 0, 1, 1);
+    record(&mut aggregators[1], 0, 2, 1);
+    let (windows, _) = finish(&plan, aggregators);
+    assert_eq!(windows[0].rows.iter().map(|row| row.values[0].mark).collect::<Vec<_>>(), [Mark::Cut; 2]);
+}
+
+#[test]
+fn a_pane_is_closed_at_its_end() {
+    let plan = plan(params(Windows::Tumbling { length_ns: 1_000 }, &[COUNT]));
+    let mut aggregator = Aggregator::new(plan, SEED);
+    record(&mut aggregator, 1_000, 0, 0);
+    record(&mut aggregator, 2_000, 0, 0);
+    let closed = [1_000, 1_999, 2_000, 2_000, 3_000].map(|time| aggregator.advance(time).len());
+    assert_eq!(closed, [0, 0, 1, 0, 1]);
+}
+
 /// The first groups of a pane have room in any case; their large states do not.
 #[test]
 fn without_memory_counts_are_exact_and_large_states_are_cut() {
