@@ -49,8 +49,6 @@ pub(crate) struct Cell {
     pub at: usize,
     /// The number of the cell's words.
     pub words: usize,
-    /// The place of the cell's large states among those of the same type.
-    pub side: usize,
 }
 
 /// The cells of a plan.
@@ -62,10 +60,6 @@ pub(crate) struct Cells {
     pub of_measures: Vec<(usize, usize)>,
     /// The state of a group without records.
     pub empty: Vec<u64>,
-    /// The numbers of cells with sketches, sets, histograms.
-    pub sketches: usize,
-    pub sets: usize,
-    pub histograms: usize,
 }
 
 impl Cells {
@@ -104,17 +98,7 @@ impl Cells {
         if let Some(known) = self.cells.iter().position(|cell| cell.kind == kind && cell.input == number) {
             return known;
         }
-        let mut side_of = |kind: &CellKind| {
-            let count = match kind {
-                CellKind::Sketch => &mut self.sketches,
-                CellKind::Distinct => &mut self.sets,
-                CellKind::Histogram(_) => &mut self.histograms,
-                _ => return 0,
-            };
-            *count += 1;
-            *count - 1
-        };
-        let (side, at) = (side_of(&kind), self.empty.len());
+        let at = self.empty.len();
         let words = match kind {
             CellKind::Sum => 2,
             CellKind::FractionSum => fraction_sum::WORDS,
@@ -124,7 +108,7 @@ impl Cells {
         let empty = if kind == CellKind::Min { u64::MAX } else { 0 };
         self.empty.resize(at + words, empty);
         let (from, to) = (input.first_word, input.first_word + input.words);
-        self.cells.push(Cell { kind, input: number, from, to, input_kind: input.kind, at, words, side });
+        self.cells.push(Cell { kind, input: number, from, to, input_kind: input.kind, at, words });
         self.cells.len() - 1
     }
 }

@@ -201,3 +201,34 @@ fn exact_bytes(capacity: usize, width: usize) -> u64 {
         _ => block_bytes::<u64>(capacity * width) + block_bytes::<u16>(index_slots(capacity)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_exact_before_and_behind_the_linear_search() {
+        let mut context = Context::with_bytes(1 << 20);
+        for width in [1, 3] {
+            let mut set = Distinct::default();
+            for count in 1..=1_024 {
+                let value = vec![count; width];
+                assert!(set.insert(&value, &mut context) && set.insert(&value, &mut context));
+                assert_eq!(set.count(width), (count, true));
+            }
+            let used = context.budget.used();
+            assert!(set.insert(&vec![0; width], &mut context));
+            assert!(!set.count(width).1 && context.budget.used() < used, "registers are smaller");
+        }
+    }
+
+    #[test]
+    fn without_memory_for_registers_the_set_stays_and_counts() {
+        let mut context = Context::with_bytes(4_000);
+        context.limits.distinct_exact_max = 4;
+        let mut set = Distinct::default();
+        let inserted: Vec<_> = (0..5).map(|value| set.insert(&[value], &mut context)).collect();
+        assert_eq!(inserted, [true, true, true, true, false]);
+        assert_eq!((set.count(1), context.budget.used()), ((4, true), exact_bytes(4, 1)));
+    }
+}

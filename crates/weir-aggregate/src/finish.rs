@@ -190,20 +190,20 @@ fn measured(plan: &Plan, pane: &Pane, measure: usize, row: usize, seconds: f64) 
             Measured { value, mark: Mark::Exact }
         }
         CellKind::Sketch => {
-            let sketch = side::number(state[0]).map(|number| &pane.sides.sketches[cell.side][number]);
+            let sketch = side::number(state[0]).map(|number| &pane.sides.sketches[number]);
             let Function::Quantile(q) = function else { return exact(None) };
             let quantile = sketch.and_then(|sketch| sketch.quantile(kind, *q));
             let is_exact = quantile.is_none_or(|(_, is_exact)| is_exact);
             marked(exact(quantile.map(|(value, _)| value)), is_exact, state[0])
         }
         CellKind::Distinct => {
-            let set = side::number(state[0]).map(|number| &pane.sides.sets[cell.side][number]);
+            let set = side::number(state[0]).map(|number| &pane.sides.sets[number]);
             let (count, is_exact) = set.map_or((0, true), |set| set.count(cell.to - cell.from));
             marked(exact(Some(Scalar::Number(count))), is_exact, state[0])
         }
         CellKind::Histogram(buckets) => {
             let empty = vec![0; buckets.len()];
-            let counts = side::number(state[0]).map_or(&empty[..], |n| &pane.sides.histograms[cell.side][n]);
+            let counts = side::number(state[0]).map_or(&empty[..], |n| &pane.sides.histograms[n]);
             let value = Value::Histogram(buckets.result(kind, counts));
             marked(Measured { value, mark: Mark::Exact }, true, state[0])
         }

@@ -23,8 +23,12 @@ impl Pane {
         let before = context.budget.used();
         let cells = plan.cells();
         let table = Table::new(plan.params().key_words, &cells.empty, context);
-        let sides = Sides::new(cells.sketches, cells.sets, cells.histograms);
-        Self { table, sides, times: (i64::MAX, i64::MIN), bytes: context.budget.used() - before }
+        Self {
+            table,
+            sides: Sides::default(),
+            times: (i64::MAX, i64::MIN),
+            bytes: context.budget.used() - before,
+        }
     }
 
     /// Adds a record to its group.

@@ -10,22 +10,12 @@ use crate::quantile::Sketch;
 /// The bit of a link that says that values were left out.
 const CUT: u64 = 1 << 63;
 
-/// The large states of a pane; for each cell an array.
+/// The large states of a pane.
 #[derive(Debug, Default)]
 pub(crate) struct Sides {
-    pub sketches: Vec<Vec<Sketch>>,
-    pub sets: Vec<Vec<Distinct>>,
-    pub histograms: Vec<Vec<Box<[u64]>>>,
-}
-
-impl Sides {
-    pub(crate) fn new(sketches: usize, sets: usize, histograms: usize) -> Self {
-        let mut sides = Self::default();
-        sides.sketches.resize_with(sketches, Vec::new);
-        sides.sets.resize_with(sets, Vec::new);
-        sides.histograms.resize_with(histograms, Vec::new);
-        sides
-    }
+    pub sketches: Vec<Sketch>,
+    pub sets: Vec<Distinct>,
+    pub histograms: Vec<Box<[u64]>>,
 }
 
 /// The number of the large state of a link.
@@ -60,4 +50,24 @@ pub(crate) fn state<'a, T>(
     states.push(new(context)?);
     *link = *link & CUT | states.len() as u64;
     states.last_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+
+    /// Memory may become free later: the state is made then, and still lacks the values before.
+    #[test]
+    fn a_state_that_was_cut_stays_cut() {
+        let mut context = Context::with_bytes(0);
+        let (mut link, mut states) = (0, vec![]);
+        assert!(state(&mut link, &mut states, &mut context, |_| Some(1)).is_none());
+        cut(&mut link, &mut context);
+        assert_eq!((number(link), is_cut(link)), (None, true));
+        context.budget = Budget::new(1_000);
+        assert_eq!(state(&mut link, &mut states, &mut context, |_| Some(2)), Some(&mut 2));
+        assert_eq!((number(link), is_cut(link)), (Some(0), true));
+        assert_eq!(state(&mut link, &mut states, &mut context, |_| Some(3)), Some(&mut 2));
+    }
 }

@@ -56,17 +56,13 @@ pub(crate) fn add(
 
 fn add_large(cell: &Cell, link: &mut u64, words: &[u64], sides: &mut Sides, context: &mut Context) {
     let is_complete = match &cell.kind {
-        CellKind::Sketch => {
-            side::state(link, &mut sides.sketches[cell.side], context, |_| Some(Sketch::default()))
-                .is_some_and(|sketch| sketch.insert(cell.input_kind, words[0], &mut context.budget))
-        }
-        CellKind::Distinct => {
-            side::state(link, &mut sides.sets[cell.side], context, |_| Some(Distinct::default()))
-                .is_some_and(|set| set.insert(words, context))
-        }
+        CellKind::Sketch => side::state(link, &mut sides.sketches, context, |_| Some(Sketch::default()))
+            .is_some_and(|sketch| sketch.insert(cell.input_kind, words[0], &mut context.budget)),
+        CellKind::Distinct => side::state(link, &mut sides.sets, context, |_| Some(Distinct::default()))
+            .is_some_and(|set| set.insert(words, context)),
         CellKind::Histogram(buckets) => {
             let new = |context: &mut Context| new_counts(buckets.len(), context);
-            let counts = side::state(link, &mut sides.histograms[cell.side], context, new);
+            let counts = side::state(link, &mut sides.histograms, context, new);
             counts.map(|counts| counts[buckets.bucket(cell.input_kind, words[0])] += 1).is_some()
         }
         _ => true,
@@ -129,21 +125,17 @@ fn merge_large(
 ) {
     let number = side::number(from);
     let is_complete = number.is_none_or(|number| match &cell.kind {
-        CellKind::Sketch => {
-            side::state(link, &mut sides.sketches[cell.side], context, |_| Some(Sketch::default()))
-                .is_some_and(|sketch| {
-                    sketch.merge(&from_sides.sketches[cell.side][number], &mut context.budget)
-                })
-        }
+        CellKind::Sketch => side::state(link, &mut sides.sketches, context, |_| Some(Sketch::default()))
+            .is_some_and(|sketch| sketch.merge(&from_sides.sketches[number], &mut context.budget)),
         CellKind::Distinct => {
-            let other = &from_sides.sets[cell.side][number];
-            side::state(link, &mut sides.sets[cell.side], context, |_| Some(Distinct::default()))
+            let other = &from_sides.sets[number];
+            side::state(link, &mut sides.sets, context, |_| Some(Distinct::default()))
                 .is_some_and(|set| set.merge(other, cell.to - cell.from, context))
         }
         CellKind::Histogram(buckets) => {
             let new = |context: &mut Context| new_counts(buckets.len(), context);
-            let counts = side::state(link, &mut sides.histograms[cell.side], context, new);
-            let other = &from_sides.histograms[cell.side][number];
+            let counts = side::state(link, &mut sides.histograms, context, new);
+            let other = &from_sides.histograms[number];
             let add = |counts: &mut Box<[u64]>| counts.iter_mut().zip(other).for_each(|(a, b)| *a += b);
             counts.map(add).is_some()
         }

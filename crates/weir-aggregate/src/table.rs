@@ -8,7 +8,7 @@
 use crate::budget::block_bytes;
 use crate::context::Context;
 
-/// Slots of a new index. At most three quarters of the slots are used.
+/// Slots of a new index. At most half of the slots are used.
 const FIRST_SLOTS: usize = 16;
 const FIRST_ROWS: usize = 8;
 /// The row of groups beyond the bounds.
@@ -134,7 +134,7 @@ impl Table {
             self.capacity *= 2;
         }
         let slots = self.index.len();
-        if self.len * 4 < slots * 3 {
+        if self.len * 2 < slots {
             return true;
         }
         let new = block_bytes::<u64>(slots * 2);
@@ -163,30 +163,13 @@ fn link(index: &mut [u64], hash: u64, row: usize) {
 
 /// Compares keys word by word: for a few words, faster than a call of `memcmp`.
 fn is_equal(a: &[u64], b: &[u64]) -> bool {
-    a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+    a.iter().zip(b).all(|(a, b)| a == b)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Function, Measure};
-    use crate::plan::{Limits, Plan, PlanParams};
-    use crate::seed::{KeyedHash, Seed};
-    use crate::windows::Windows;
-
-    fn context() -> Context {
-        let params = PlanParams {
-            key_words: 2,
-            inputs: vec![],
-            measures: vec![Measure { function: Function::Count, input: None }],
-            windows: Windows::None,
-            lateness_ns: 0,
-            having: None,
-            top: None,
-            limits: Limits::default(),
-        };
-        Context::new(&Plan::new(params).expect("a valid plan"), Seed([1, 2]), 1 << 30)
-    }
+    use crate::seed::KeyedHash;
 
     fn row(table: &mut Table, key: [u64; 2], present: u64, context: &mut Context) -> usize {
         match table.find_or_insert(&key, present, &[0], context) {
@@ -198,7 +181,7 @@ mod tests {
     /// The keys differ in the second word, which a hash without secrets multiplies by 0, or in the present parts.
     #[test]
     fn keys_with_the_same_hash_have_their_own_rows() {
-        let mut context = context();
+        let mut context = Context::with_bytes(1 << 30);
         context.hash = KeyedHash::colliding();
         let mut table = Table::new(2, &[0], &mut context);
         let keys = (0..100).map(|n| ([0, n / 2], n % 2));
@@ -211,7 +194,7 @@ mod tests {
 
     #[test]
     fn growth_loses_no_row_and_counts_its_memory() {
-        let mut context = context();
+        let mut context = Context::with_bytes(1 << 30);
         let mut table = Table::new(2, &[0], &mut context);
         for number in 0..10_000 {
             assert_eq!(row(&mut table, [number, 0], 0, &mut context), number as usize + 1);
@@ -219,7 +202,7 @@ mod tests {
         for number in 0..10_000 {
             assert_eq!(row(&mut table, [number, 0], 0, &mut context), number as usize + 1);
         }
-        assert!(table.index.len() * 3 >= table.len * 4, "at most three quarters of the slots are used");
+        assert!(table.index.len() >= table.len * 2, "at most half of the slots are used");
         assert_eq!(context.budget.used(), table.bytes());
         assert_eq!(table.rows.capacity(), table.capacity * table.row_words);
     }

@@ -139,14 +139,30 @@ fn memory_stays_within_the_bound_and_every_record_is_counted() {
 #[test]
 fn new_groups_use_three_quarters_of_the_memory() {
     let mut params = params(Windows::None, &[COUNT]);
-    params.limits.bytes_max = 1 << 20;
     params.limits.groups_max = 1 << 20;
-    let mut aggregator = Aggregator::new(plan(params), SEED);
-    for key in 0..50_000 {
-        record(&mut aggregator, 0, key, 0);
-        assert!(aggregator.bytes() <= (1 << 20) / 4 * 3, "{} bytes, {key} groups", aggregator.bytes());
+    // Various sizes, so that either of the table's arrays is the one that may not grow.
+    for bytes_max in (1..40).map(|n| n * 5_000) {
+        params.limits.bytes_max = bytes_max;
+        let mut aggregator = Aggregator::new(plan(params.clone()), SEED);
+        for key in 0..8_000 {
+            record(&mut aggregator, 0, key, 0);
+            assert!(aggregator.bytes() <= bytes_max / 4 * 3, "{} of {bytes_max} bytes", aggregator.bytes());
+        }
+        assert!(aggregator.counters().in_other > 0, "{bytes_max}");
     }
-    assert!(aggregator.counters().in_other > 0);
+}
+
+#[test]
+fn memory_moves_from_the_aggregator_to_the_merger() {
+    let plan = plan(params(Windows::Tumbling { length_ns: 1_000 }, &[(Function::Distinct, Some(0))]));
+    let mut aggregator = Aggregator::new(plan.clone(), SEED);
+    (0..100).for_each(|key| record(&mut aggregator, 0, key, key));
+    let (bytes, mut merger) = (aggregator.bytes(), Merger::new(plan, SEED));
+    aggregator.advance(1_000).into_iter().for_each(|partial| merger.add(partial));
+    assert!(bytes > 100 * 8 * 4);
+    assert_eq!((aggregator.bytes(), merger.bytes()), (0, bytes));
+    merger.advance(1_000);
+    assert_eq!(merger.bytes(), 0);
 }
 
 /// What a worker left out is missing in the window.
