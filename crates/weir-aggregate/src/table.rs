@@ -124,6 +124,9 @@ impl Table {
     /// Makes room for another row. While arrays are copied, the old and the new array count.
     fn make_room(&mut self, context: &mut Context) -> bool {
         let budget = &mut context.budget;
+        if self.len >= FIRST_ROWS && !budget.has_room_for_groups(0) {
+            return false;
+        }
         if self.len == self.capacity {
             let new = block_bytes::<u64>(self.capacity * 2 * self.row_words);
             if !budget.has_room_for_groups(new) || !budget.take(new) {

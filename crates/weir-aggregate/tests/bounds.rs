@@ -152,6 +152,25 @@ fn new_groups_use_three_quarters_of_the_memory() {
     }
 }
 
+/// Large states of groups use memory, too: then there are no new groups, whether the table has free rows or not.
+#[test]
+fn large_states_leave_no_room_for_groups() {
+    let histogram = Function::Histogram(weir_aggregate::Buckets::PowersOfTwo);
+    let mut params = params(Windows::None, &[(histogram, Some(0))]);
+    for bytes_max in (1..40).map(|n| 10_000 + n * 3_000) {
+        params.limits.bytes_max = bytes_max;
+        let mut aggregator = Aggregator::new(plan(params.clone()), SEED);
+        for key in 0..1_000 {
+            let (bytes, before) = (aggregator.bytes(), aggregator.counters());
+            record(&mut aggregator, 0, key, 1);
+            if key >= 7 && bytes > bytes_max / 4 * 3 {
+                assert_eq!(aggregator.counters().in_other, before.in_other + 1, "{bytes} of {bytes_max}");
+            }
+        }
+        assert!(aggregator.counters().in_other > 0, "{bytes_max}");
+    }
+}
+
 #[test]
 fn memory_moves_from_the_aggregator_to_the_merger() {
     let plan = plan(params(Windows::Tumbling { length_ns: 1_000 }, &[(Function::Distinct, Some(0))]));
