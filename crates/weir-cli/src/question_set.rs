@@ -195,7 +195,8 @@ impl QuestionSet {
                 let shown = view.and_then(|view| {
                     // Values that nobody sees are not computed.
                     let needed = view.needed(resolved.columns.len());
-                    resolved.questions.iter_mut().for_each(|question| question.show_columns(needed));
+                    let of_records = resolved.questions.iter_mut().filter(|_| resolved.of_records);
+                    of_records.for_each(|question| question.show_columns(needed));
                     let rotation = Rotation::of(spec, form, &view.columns)?;
                     Ok(Shown { view, form, rotation })
                 });

@@ -84,6 +84,12 @@ pub struct QuestionSpec {
     /// For `streams` and `match`: the time after which partial chunks are flushed, in seconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flush: Option<f64>,
+    /// For `aggregate`: what is computed, as in `count() by ip.src every 10s`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub aggregate: Option<String>,
+    /// For `aggregate`: of what: `packets`, `flows`, `events`, or the name of a log of sessions. Default: packets.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub of: Option<String>,
     /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub events: Vec<String>,

@@ -286,6 +286,8 @@ pub struct Resolved {
     pub brief: Vec<Cow<'static, str>>,
     /// Turns items into rows.
     pub rows: Box<dyn Rows>,
+    /// The rows are those of connections, unchanged: columns that are not shown are not computed.
+    pub of_records: bool,
     /// How answers are counted.
     pub counted: Counted,
     /// Makes a sink for the question's own line format.
@@ -321,8 +323,20 @@ impl Resolved {
         let rows = Box::new(rows);
         let (counted, brief) = (Counted::Rows, vec![]);
         let (lines, note) = (None, None);
-        let (lost_bytes, has_own_limit) = (false, false);
-        Self { questions, log, columns, brief, rows, counted, lines, note, lost_bytes, has_own_limit }
+        let (of_records, lost_bytes, has_own_limit) = (false, false, false);
+        Self {
+            questions,
+            log,
+            columns,
+            brief,
+            rows,
+            of_records,
+            counted,
+            lines,
+            note,
+            lost_bytes,
+            has_own_limit,
+        }
     }
 
     /// Sets the columns of a table.

@@ -21,6 +21,13 @@ pub struct Words {
 }
 
 impl Words {
+    /// Removes and returns the first word that names no file, also of those after `-r`.
+    pub fn take_first(&mut self, read: &mut Vec<OsString>) -> Option<String> {
+        let list = if self.words.iter().any(|word| !names_file(word)) { &mut self.words } else { read };
+        let at = list.iter().position(|word| !names_file(word))?;
+        Some(list.remove(at).to_string_lossy().into_owned())
+    }
+
     /// Adds the files to those of `-r`, and returns the filter.
     ///
     /// # Errors

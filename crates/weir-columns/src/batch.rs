@@ -82,10 +82,13 @@ impl Arrays {
         if rows.start < rows.end && batch.columns() != self.columns.len() {
             return Err(no_columns());
         }
-        // Rows of a usual size fill the collection by their number.
+        // A few rows at a time, so that long values exceed the bound by little.
         const TOGETHER: usize = 64;
+        const TOGETHER_BYTES: usize = 1 << 16;
+        let each = batch.bytes() / batch.rows().max(1) + 1;
+        let together = TOGETHER.min(TOGETHER_BYTES / each).max(1);
         while rows.start < rows.end && !self.is_full() {
-            let count = rows.len().min(TOGETHER).min(ROWS_MAX - self.rows);
+            let count = rows.len().min(together).min(ROWS_MAX - self.rows);
             let next = rows.start..rows.start + count;
             for (index, column) in self.columns.iter_mut().enumerate() {
                 for row in next.clone() {

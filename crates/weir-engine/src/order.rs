@@ -6,8 +6,8 @@
 pub struct Order {
     /// Number of the part of a burst, counted over all workers: a part ends where the clock moves to another tick.
     pub burst: u64,
-    /// [`CHUNK`](Self::CHUNK), [`REPORT`](Self::REPORT), [`ENDED`](Self::ENDED), [`PACKET`](Self::PACKET) or
-    /// [`END`](Self::END).
+    /// [`CHUNK`](Self::CHUNK), [`REPORT`](Self::REPORT), [`ENDED`](Self::ENDED), [`TIME`](Self::TIME),
+    /// [`PACKET`](Self::PACKET) or [`END`](Self::END).
     pub phase: u8,
     /// Deadline of the flow (nanoseconds since 1970), or number of the packet; of a report the packet that asked for it.
     pub at: i64,
@@ -22,8 +22,10 @@ impl Order {
     pub const REPORT: u8 = 1;
     /// The phase of flows that ended before the burst.
     pub const ENDED: u8 = 2;
+    /// The phase of what is due at the burst's time, after flows have ended.
+    pub const TIME: u8 = 3;
     /// The phase of the packets of a burst: `at` is the number of the packet.
-    pub const PACKET: u8 = 3;
+    pub const PACKET: u8 = 4;
     /// The phase of the end of the run.
-    pub const END: u8 = 4;
+    pub const END: u8 = 5;
 }

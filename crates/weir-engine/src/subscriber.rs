@@ -198,6 +198,12 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, packet);
     }
 
+    /// The worker's time is now at least `now`, in nanoseconds since 1970; `i64::MAX` at the end of the capture, after everything
+    /// else.
+    fn pass_time(&mut self, order: Order, now: i64) {
+        let _ = (order, now);
+    }
+
     /// An undecided packet. A subscriber that wants it keeps it in a [`HoldQueue`](crate::hold::HoldQueue).
     fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
         let _ = (order, packet);

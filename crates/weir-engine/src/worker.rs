@@ -107,6 +107,7 @@ impl<S: Subscriber> Worker<S> {
         let more = !self.expiring.is_empty();
         if !more {
             self.shed_idle(burst, now);
+            self.delivery.subscriber.pass_time(Order { burst, phase: Order::TIME, at: 0, flow: 0 }, now);
         }
         self.delivery.stages.end(Stage::Expire, ended, began);
         more
@@ -133,7 +134,12 @@ impl<S: Subscriber> Worker<S> {
         }
         self.flows.give_back();
         self.delivery.stages.end(Stage::Expire, ending.len(), began);
-        !self.ending.is_empty()
+        let more = !self.ending.is_empty();
+        if !more {
+            let last = Order { burst, phase: Order::END, at: i64::MAX, flow: u64::MAX };
+            self.delivery.subscriber.pass_time(last, i64::MAX);
+        }
+        more
     }
 
     /// Ends flows that hold memory until no more is used than allowed: those idle for the longest time first.

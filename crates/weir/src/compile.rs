@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use weir_compile::catalog::SAMPLE;
 use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
-use weir_compile::{FieldKey, Lowered, Need, OutValue, Question, StackCatalog, lower};
+use weir_compile::{FieldKey, Lowered, Need, OutValue, PacketValue, Question, StackCatalog, lower};
 use weir_engine::plan::{
     ClassSet, ConnectionValue, Limits, Plan, QuestionPlan, QuestionSet, RemainderSet, Want,
 };
@@ -118,6 +118,8 @@ pub struct Compiled {
     pub(crate) trie: Trie,
     /// The contents of the slots of a packet's record.
     pub(crate) outs: Vec<OutValue>,
+    /// The values of packets that aggregates use.
+    pub(crate) values: Vec<PacketValue>,
     /// The effects of the passes.
     pub(crate) report: weir_ir::passes::Report,
     /// The stack.
@@ -511,7 +513,7 @@ impl Compiler {
             .map_err(|d| Diagnostics { sources: sources_of(&asks[0].filter), list: vec![d] })?;
         let lowered_at = Instant::now();
         warnings.list.extend(parts_left_out(&lowered));
-        let Lowered { mut graph, trie, outs, tables, unconditional, .. } = lowered;
+        let Lowered { mut graph, trie, outs, values, tables, unconditional, .. } = lowered;
         let passes = pass_options(options);
         let report = weir_ir::passes::optimize(&mut graph, &passes);
         let fast_path = make_fast_path(&graph, options, &passes);
@@ -586,6 +588,7 @@ impl Compiler {
             questions,
             trie,
             outs,
+            values,
             report,
             stack: stack.clone(),
             options: options.clone(),
@@ -704,13 +707,14 @@ fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(),
     let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet && !is_of_row(p);
     let is_at_once = match ask.want {
         Want::Streams(params) => params.packets,
+        Want::Packets => ask.need.values.iter().next().is_some(),
         want => want == Want::Events,
     };
     let Some(predicate) = filter.predicates.iter().find(late).filter(|_| is_at_once) else {
         return Ok(());
     };
     let message =
-        "events, packets of streams and packets of handlers are delivered before this field is known";
+        "events, packets of streams, of handlers and of aggregates are delivered before this field is known";
     let help = "select them by fields of packets, such as addresses and ports";
     let list = vec![Diagnostic::error("W0193", message).at(predicate.span).help(help)];
     Err(Diagnostics { sources: sources_of(&ask.filter), list })

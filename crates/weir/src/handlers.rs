@@ -15,7 +15,10 @@ impl Handlers {
             let handler = match worker {
                 QuestionWorker::Stream(handler) => handler.into_handler(),
                 QuestionWorker::Handler(handler) => handler.into_any(),
-                QuestionWorker::Track(_) | QuestionWorker::Behind(_) | QuestionWorker::None => continue,
+                QuestionWorker::Track(_)
+                | QuestionWorker::Aggregate(_)
+                | QuestionWorker::Behind(_)
+                | QuestionWorker::None => continue,
             };
             self.0.push((Subscription::of_question(question), handler));
         }

@@ -1,5 +1,6 @@
 //! The items that a question receives: [`Item`], the data in it, and its [`Shape`].
 
+use crate::aggregate::AggregatePart;
 use crate::connection::Connection;
 use crate::flow_id;
 use crate::format_packet::Path;
@@ -38,6 +39,8 @@ pub enum Item<'a> {
     Connection(Box<Connection>),
     /// A part of a session, with its row, the only one of the batch, and the index of the session's protocol.
     Part(usize, Batch, Box<dyn Session>),
+    /// What a worker has of an aggregate of packets.
+    Aggregated(Box<AggregatePart>),
     /// A session object, and its connection.
     Whole(Box<Flow>, Arc<dyn Session>),
     /// User-defined state of a connection, and the connection's record so far.

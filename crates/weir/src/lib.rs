@@ -7,6 +7,7 @@
 //! * [`explain`] shows every stage of the compilation.
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
 mod balance;
 mod batch_worker;
 #[cfg(test)]

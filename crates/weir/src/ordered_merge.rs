@@ -39,6 +39,8 @@ pub struct Merger<'a> {
     counters: Counters,
     stages: Stages,
     posting: Posting,
+    /// Number of workers.
+    workers: usize,
 }
 
 impl<'a> Merger<'a> {
@@ -53,11 +55,12 @@ impl<'a> Merger<'a> {
         let stages = Stages::new(plan.timed);
         let hold = vec![HoldQueue::new(plan)];
         let posting = Posting::new(watch, Poster::Merger);
-        Self { presenter, hold, changes, matched, counters: Counters::default(), stages, posting }
+        Self { presenter, hold, changes, matched, counters: Counters::default(), stages, posting, workers: 1 }
     }
 
     /// Gives each worker a queue of its own. Called before the first result.
     pub fn separate(&mut self, plan: &Arc<Plan>, workers: usize) {
+        self.workers = workers;
         self.hold.resize_with(workers, || HoldQueue::new(Arc::clone(plan)));
     }
 
@@ -120,6 +123,7 @@ impl<'a> Merger<'a> {
 
     /// Takes the results of one batch from every worker.
     pub fn take_batch(&mut self, mut queues: Vec<Yields>) {
+        self.workers = queues.len();
         let (began, count) = (self.stages.begin(), queues.iter().map(Yields::len).sum());
         while let Some(worker) = first(&queues) {
             let is_last = queues.iter().enumerate().all(|(other, queue)| other == worker || queue.is_empty());
@@ -132,6 +136,7 @@ impl<'a> Merger<'a> {
 
     /// Takes the final results of workers: any number of batches from each. `next` returns a worker's next batch.
     pub fn take_rest(&mut self, workers: usize, next: impl Fn(usize) -> Option<Yields>) {
+        self.workers = workers;
         let mut queues: Vec<Yields> = (0..workers).map(|_| Yields::default()).collect();
         loop {
             // The next item is known once every worker's next item is known, or the worker is done.
@@ -177,6 +182,10 @@ impl<'a> Merger<'a> {
             Yielded::Item(question, item @ Item::Packet { .. }) if !hold.is_empty() => {
                 let bytes = item_bytes(&item);
                 hold.pass(Waiting::Item(Some(item)), bytes, QuestionSet::one(question));
+            }
+            Yielded::Item(question, Item::Aggregated(mut part)) => {
+                (part.worker, part.workers) = (worker, self.workers);
+                return self.changes.item(question, Item::Aggregated(part));
             }
             Yielded::Item(question, item) => return self.changes.item(question, item),
             // Rows were taken with their batch.

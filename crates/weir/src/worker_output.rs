@@ -1,5 +1,6 @@
 //! Collects the results of a worker: items in the form that questions want, each with its [`Order`].
 
+use crate::aggregate::AggregatePart;
 use crate::connection::{Connection, Places};
 use crate::engine::ErasedHandler;
 use crate::events::EventRows;
@@ -11,7 +12,7 @@ use crate::stream_handler::{ErasedStreamHandler, Stream};
 use crate::yields::Yields;
 use crate::{format_packet, session_rows};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use weir_compile::OutValue;
 use weir_engine::FlowRef;
 use weir_engine::counters::Account;
@@ -218,12 +219,28 @@ impl Collector {
 impl Subscriber for Collector {
     fn packet(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) {
         self.matched[question] += 1;
+        if let Some(QuestionWorker::Aggregate(groups)) = self.question_workers.get_mut(question) {
+            return groups.packet(packet.meta, packet.outs);
+        }
         if let Some(handler) = self.handler(question) {
             let frame = packet.frame();
             return handler.packet(&with_frame(packet.meta, &frame), &frame);
         }
         if let Some(item) = self.presenter.packet(question, packet) {
             self.push(order, question, item);
+        }
+    }
+
+    fn pass_time(&mut self, order: Order, now: i64) {
+        for (question, worker) in self.question_workers.iter_mut().enumerate() {
+            let QuestionWorker::Aggregate(groups) = worker else { continue };
+            let partials = if now == i64::MAX { Some(groups.finish()) } else { groups.pass_time(now) };
+            if let Some(partials) = partials {
+                let partials = Mutex::new(partials);
+                let part =
+                    AggregatePart { worker: 0, workers: 1, time: now, partials, counters: groups.counters() };
+                self.yielded.push(order, Yielded::Item(question, Item::Aggregated(Box::new(part))));
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::worker_output::{Collector, Presenter};
 use crate::yields::Yields;
 use std::sync::Arc;
+use weir_compile::PacketValue;
 use weir_engine::plan::Want;
 use weir_engine::stage::{Stage, Stages};
 use weir_engine::worker::Worker;
@@ -22,6 +23,8 @@ pub(crate) struct WorkerParts {
     places: Arc<Vec<Places>>,
     program: Arc<dyn Program>,
     make_workers: Vec<Option<MakeQuestionWorker>>,
+    /// The values of packets in the packet's record.
+    values: Vec<PacketValue>,
 }
 
 impl WorkerParts {
@@ -51,6 +54,7 @@ impl WorkerParts {
             places: Arc::clone(&compiled.places),
             program: Arc::clone(&compiled.plan.program),
             make_workers: compiled.make_workers.clone(),
+            values: compiled.values.clone(),
         }
     }
 
@@ -82,6 +86,9 @@ impl WorkerParts {
                 // The state of a removed question is dropped.
                 (_, None) => *worker = QuestionWorker::None,
                 _ => {}
+            }
+            if let QuestionWorker::Aggregate(groups) = worker {
+                groups.find(&self.values);
             }
         }
     }

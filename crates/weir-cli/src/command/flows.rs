@@ -57,5 +57,5 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let own: Vec<_> = own.collect();
     let mut resolved = Resolved::new(vec![question], "conn", columns, made_rows).with_brief(BRIEF);
     resolved.brief.extend(own);
-    Ok(Resolved { counted: Counted::Matched, ..resolved })
+    Ok(Resolved { counted: Counted::Matched, of_records: true, ..resolved })
 }

@@ -1,5 +1,6 @@
 //! One file per subcommand; this table lists them in the order of the help.
 
+mod aggregate;
 mod check;
 mod completions;
 mod ctl;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Subcommand> {
     all.extend([
         sessions::command(),
         packets::command(),
+        aggregate::command(),
         follow::command(),
         match_::command(),
         streams::command(),

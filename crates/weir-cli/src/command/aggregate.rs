@@ -1,0 +1,176 @@
+//! `weir aggregate`: counts, sums and other functions of packets or rows, by keys and in windows of time.
+
+use crate::args::Ask;
+use crate::ask;
+use crate::failure::Failure;
+use crate::form::Form;
+use crate::rows::{Rows, WriteRows};
+use crate::spec::QuestionSpec;
+use crate::subcommand::{Context, Group, QuestionKind, Resolved, Subcommand};
+use clap::Args as ClapArgs;
+use std::io;
+use std::process::ExitCode;
+use weir::aggregate::{AggregateRows, Aggregation, Groups};
+use weir::packet::{Batch, Column};
+use weir::{ColumnMask, EventRows, Item, Log, Need, Question, RunEnd, Shape, Want, connection_columns};
+
+/// Arguments of `aggregate`.
+#[derive(ClapArgs)]
+struct Args {
+    /// What the aggregate is computed of: packets, flows (connections), events, or the sessions of a protocol (tls, dns, http …)
+    #[arg(long, value_name = "ROWS", default_value = PACKETS)]
+    of: String,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+const PACKETS: &str = "packets";
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    (
+        "aggregate 'count(), sum(frame.len) by ip.src, ip.dst' capture.pcap",
+        "packets and bytes of each pair of hosts",
+    ),
+    (
+        "aggregate 'count() by ip.dst every 1s top 5' -i eth0 'tcp.flags.syn == 1'",
+        "the most asked hosts of each second",
+    ),
+    ("aggregate 'count(), distinct(tls.sni) by id.orig_h' --of tls capture.pcap", "of sessions"),
+    ("aggregate 'sum(frame.len) as bytes by 5tuple having bytes > 1000000' capture.pcap", "large flows"),
+    ("aggregate 'quantile(duration, 0.99), count() by service' --of flows capture.pcap", "of connections"),
+];
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about =
+        "Counts, sums, quantiles and other functions of packets or rows: by keys, and in windows of time";
+    let kind = QuestionKind { options: &["aggregate", "of"], ..QuestionKind::new(resolve) };
+    Subcommand::new("aggregate", about, run)
+        .with_question(kind)
+        .in_group(Group::Everyday)
+        .with_examples(EXAMPLES)
+        .with_after_help(GRAMMAR.to_string())
+}
+
+/// The language, for the help.
+const GRAMMAR: &str =
+    "The first word that names no file is the aggregate: functions of fields, then clauses in any order.
+  functions  count() sum(F) min(F) max(F) mean(F) rate() rate(F) median(F) quantile(F, 0.95)
+             distinct(F) first(F) last(F) histogram(F) histogram(F, 64, 512, 1500)
+             each may have a name: sum(frame.len) as bytes
+  by         keys: fields, with a prefix of addresses (ip.src/24); 5tuple; src, dst, sport, dport, proto
+  every      windows of time: every 10s; sliding ones: over 1m every 10s
+  having     a condition on groups: having count() > 100 and bytes >= 1000000
+  top        the largest groups: top 20, top 20 by bytes
+docs/aggregates.md explains all of them.";
+
+fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let Args { of, ask: mut args } = args;
+    let aggregate = args.words.take_first(&mut args.input.read).ok_or_else(|| {
+        Failure::new("state an aggregate first, as in `weir aggregate 'count() by ip.src' FILE` (weir aggregate --help)")
+    })?;
+    let spec = QuestionSpec { aggregate: Some(aggregate), of: Some(of), ..args.spec("aggregate")? };
+    ask::answer_one(&args.input, &spec, args.output.stats, all)
+}
+
+fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    let text = spec.aggregate.as_deref().ok_or_else(|| {
+        Failure::new("`aggregate` is missing: what is computed, as in aggregate = \"count() by ip.src\"")
+    })?;
+    let (compiler, of) = (context.compiler, spec.of.as_deref().unwrap_or(PACKETS));
+    let need = Need::default();
+    let asked = |want, need| weir::Ask { filter: spec.filter.clone(), need, want };
+    let (mut question, columns): (Question, Option<Vec<Column>>) = match of {
+        PACKETS => {
+            let made = Aggregation::of(compiler, text, Groups::Packets)?;
+            return Ok(resolved(made.question(&spec.filter).map_err(Failure::new)?, made, None, context));
+        }
+        "flows" => {
+            let shape = Shape { record_rows: Some(ColumnMask::ALL), ..Shape::default() };
+            let ask = asked(Want::Connections, Need { service: true, ..need });
+            (Question::new(ask, shape), Some(connection_columns(compiler.stack())))
+        }
+        "events" => {
+            let events = EventRows::of(compiler.stack(), &spec.events).map_err(|name| {
+                Failure::new(format!("the stack `{}` has no event `{name}`", compiler.stack().name))
+            })?;
+            let ask = asked(Want::Events, Need { events: events.asked, ..need });
+            (Question::new(ask, Shape::default()), Some(events.columns))
+        }
+        name => {
+            let log = Log::of(compiler.sessions(), name).ok_or_else(|| unknown(name, context))?;
+            (Question::new(asked(Want::Sessions(log.asked()), need), log.shape()), Some(log.columns()))
+        }
+    };
+    let all = columns.unwrap_or_default();
+    let made = Aggregation::of(compiler, text, Groups::Rows(of, &all))?;
+    question.show_columns(made.row_columns());
+    Ok(resolved(question, made, Some(&all), context))
+}
+
+fn unknown(name: &str, context: &Context<'_>) -> Failure {
+    let registry = context.compiler.sessions();
+    let logs = Log::all(registry).into_iter().chain(Log::of_parts(registry)).map(|log| log.ask);
+    let known: Vec<&str> = [PACKETS, "flows", "events"].into_iter().chain(logs).collect();
+    let near = weir::lang::diag::suggest(name, known.iter().copied());
+    let help =
+        near.map_or_else(|| format!("there are {}", known.join(", ")), |near| format!("is `{near}` meant?"));
+    Failure::new(format!("--of {name}: there are no such rows: {help}"))
+}
+
+fn resolved(
+    question: Question,
+    made: Aggregation,
+    columns: Option<&[Column]>,
+    context: &Context<'_>,
+) -> Resolved {
+    let rows = AggregateRows::new(&made, context.compiler.stack(), columns);
+    let shown = made.columns().to_vec();
+    // A table shows whether results are exact only where a person asks for all columns.
+    let brief: Vec<_> =
+        shown.iter().map(|column| column.name.clone()).filter(|name| !HIDDEN.contains(&&**name)).collect();
+    let note = (*context.form != Form::Count).then_some(());
+    let resolved =
+        Resolved::new(vec![question], "aggregate", shown, Aggregated { rows, is_told: note.is_some() });
+    Resolved { brief, ..resolved }
+}
+
+/// Columns that a table leaves out.
+const HIDDEN: &[&str] = &["te", "inexact"];
+
+/// The rows of an aggregate.
+struct Aggregated {
+    rows: AggregateRows,
+    /// Whether what bounds discarded is reported.
+    is_told: bool,
+}
+
+impl Rows for Aggregated {
+    fn item(&mut self, item: &Item<'_>, rows: WriteRows<'_>) -> io::Result<()> {
+        let mut write = |batch: &Batch| if batch.is_empty() { Ok(()) } else { rows(batch, 0..batch.rows()) };
+        match item {
+            Item::Aggregated(part) => write(self.rows.take_part(part)),
+            Item::Rows(made) => made.iter().try_for_each(|row| write(self.rows.take_row(row))),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self, _: Option<&RunEnd<'_>>, rows: WriteRows<'_>) -> io::Result<()> {
+        let batch = self.rows.finish();
+        rows(batch, 0..batch.rows())?;
+        if self.is_told {
+            let counters = self.rows.counters();
+            let told = [
+                (counters.late, "records came after the end of their window"),
+                (counters.ahead, "records were too far in the future for a window"),
+                (counters.in_other, "records are in the group `other`, because there are too many groups"),
+                (counters.values_cut, "values were left out, because memory was short"),
+            ];
+            for (count, what) in told.into_iter().filter(|(count, _)| *count > 0) {
+                note!("weir: {count} {what}");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,426 @@
+//! The plan of an aggregate: from its text to words of keys and inputs, and to columns of rows.
+
+use crate::aggregate::PacketAggregator;
+use crate::compile::{Ask, Compiler};
+use crate::item::Shape;
+use crate::question::Question;
+use crate::question_worker::QuestionWorker;
+use crate::record::ColumnMask;
+use std::sync::Arc;
+use weir_aggregate::{
+    Buckets, Comparison, Function, Having, Input, Kind, Limits, Measure, Plan, PlanParams, Scalar, Seed, Top,
+    Windows,
+};
+use weir_compile::{FieldKey, Need, TuplePart, ValueList, ValueOf};
+use weir_engine::plan::Want;
+use weir_lang::aggregate::{self as text, Condition, Shorthand};
+use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
+use weir_lang::filter::{Catalog, FieldInfo, Stage};
+use weir_packet::{Column, ValueType};
+
+/// Records of rows may come this much later than others: 60 s. Sessions are rows at their end, with the time of their beginning.
+const ROWS_LATENESS_NS: u64 = 60_000_000_000;
+
+/// An aggregate of packets, or of rows with these columns.
+#[derive(Debug, Clone)]
+pub struct Aggregation {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) seed: Seed,
+    /// The parts of the key.
+    pub(crate) keys: Vec<Part>,
+    /// The inputs of the measures.
+    pub(crate) inputs: Vec<Part>,
+    /// The measures with columns.
+    pub(crate) shown: Vec<ShownMeasure>,
+    pub(crate) window: Option<text::Window>,
+    /// The columns of rows with their times.
+    times: Vec<usize>,
+    columns: Vec<Column>,
+}
+
+/// A value of records.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub source: Source,
+    pub value_type: ValueType,
+    /// The first of its words.
+    pub word: usize,
+    pub words: usize,
+    /// Number of leading bits of an address.
+    pub prefix: Option<u8>,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Packet(ValueOf),
+    /// The column with this index.
+    Row(usize),
+}
+
+/// A measure with a column.
+#[derive(Debug, Clone)]
+pub(crate) struct ShownMeasure {
+    pub index: usize,
+    pub name: String,
+    /// The type of its input, of which the result may be a value.
+    pub input: Option<ValueType>,
+    /// Values are those of buckets.
+    pub is_histogram: bool,
+}
+
+/// What an aggregate is computed of.
+#[derive(Debug, Clone, Copy)]
+pub enum Groups<'a> {
+    /// Packets.
+    Packets,
+    /// Rows with these columns, the log's name first.
+    Rows(&'a str, &'a [Column]),
+}
+
+impl Groups<'_> {
+    /// The columns that say when a row ends.
+    fn times(&self) -> Vec<usize> {
+        let Groups::Rows(_, columns) = self else { return vec![] };
+        let is_time = |column: &&Column| matches!(&*column.name, "ts" | "duration");
+        columns.iter().enumerate().filter(|(_, column)| is_time(column)).map(|(at, _)| at).collect()
+    }
+}
+
+/// The parts of a packet's tuple as fields.
+const TUPLE: &[(&str, TuplePart, ValueType, &str)] = &[
+    ("src", TuplePart::Source, ValueType::Address, "address of the sender, IPv4 or IPv6"),
+    ("sport", TuplePart::SourcePort, ValueType::Unsigned, "port of the sender"),
+    ("dst", TuplePart::Destination, ValueType::Address, "address of the receiver, IPv4 or IPv6"),
+    ("dport", TuplePart::DestinationPort, ValueType::Unsigned, "port of the receiver"),
+    ("proto", TuplePart::Layer, ValueType::Text, "transport protocol"),
+];
+
+/// Words that stand for several keys.
+const OF_PACKETS: &[Shorthand<'_>] =
+    &[("5tuple", &["src", "sport", "dst", "dport", "proto"]), ("pair", &["src", "dst"])];
+const OF_ROWS: &[Shorthand<'_>] = &[
+    ("5tuple", &["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto"]),
+    ("pair", &["id.orig_h", "id.resp_h"]),
+];
+
+/// The names that an aggregate may use.
+struct Names {
+    fields: Vec<FieldInfo>,
+    sources: Vec<Source>,
+}
+
+impl Catalog for Names {
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+}
+
+fn field(name: &str, aliases: Vec<String>, value_type: ValueType, doc: &str) -> FieldInfo {
+    let name = name.to_string();
+    let (stage, doc) = (Stage::Packet, doc.to_string());
+    FieldInfo { name, aliases, value_type, bits: 0, stage, doc, is_protocol: false, is_frame: false, key: 0 }
+}
+
+impl Names {
+    /// The fields of packets with one value, and the parts of the tuple.
+    fn of_packets(compiler: &Compiler) -> Self {
+        let catalog = compiler.catalog();
+        let is_number = |value_type| {
+            !matches!(value_type, ValueType::Text | ValueType::Bytes | ValueType::Texts | ValueType::Numbers)
+        };
+        let is_value = |index: usize| {
+            let is_one =
+                matches!(catalog.key(index), FieldKey::Field(..) | FieldKey::Let(..) | FieldKey::Meta(_));
+            is_one && is_number(catalog.fields()[index].value_type)
+        };
+        let of_packets =
+            (0..catalog.fields().len().min(usize::from(u16::MAX))).filter(|&index| is_value(index));
+        let mut all: Vec<(FieldInfo, Source)> = of_packets
+            .map(|index| (catalog.fields()[index].clone(), Source::Packet(ValueOf::Field(index as u16))))
+            .collect();
+        let tuple = TUPLE.iter().map(|(name, part, value_type, doc)| {
+            (field(name, vec![], *value_type, doc), Source::Packet(ValueOf::Tuple(*part)))
+        });
+        all.extend(tuple);
+        let (fields, sources) = all.into_iter().unzip();
+        Self { fields, sources }
+    }
+
+    /// The columns of a log: with their names, those of the log's fields, and the connection's as `conn.…`.
+    fn of_rows(log: &str, columns: &[Column], compiler: &Compiler) -> Self {
+        let catalog = compiler.catalog();
+        let of_column = |(at, column): (usize, &Column)| {
+            let mut aliases = vec![format!("{log}.{}", column.name)];
+            // A field of sessions may have another name than its column.
+            let is_of_column = |known: &&FieldInfo| {
+                known.doc == *column.doc
+                    && known.name.strip_prefix(log).is_some_and(|rest| rest.starts_with('.'))
+            };
+            for known in catalog.fields().iter().filter(is_of_column) {
+                aliases.push(known.name.clone());
+                aliases.extend(known.aliases.iter().cloned());
+            }
+            (field(&column.name, aliases, column.value_type, &column.doc), Source::Row(at))
+        };
+        let (fields, sources) = columns.iter().enumerate().map(of_column).unzip();
+        Self { fields, sources }
+    }
+}
+
+impl Aggregation {
+    /// The aggregate with this text.
+    ///
+    /// # Errors
+    /// All mistakes in the text.
+    pub fn of(compiler: &Compiler, text: &str, groups: Groups<'_>) -> Result<Self, Diagnostics> {
+        let (names, shorthands, lateness_ns) = match groups {
+            Groups::Packets => (Names::of_packets(compiler), OF_PACKETS, 0),
+            Groups::Rows(log, columns) => (Names::of_rows(log, columns, compiler), OF_ROWS, ROWS_LATENESS_NS),
+        };
+        let wrong = |list| {
+            let mut sources = Sources::new();
+            sources.add("aggregate", text);
+            Diagnostics { sources, list }
+        };
+        let made = text::compile(text, &names, shorthands).map_err(wrong)?;
+        let mut keys: Vec<Part> = vec![];
+        for key in &made.keys {
+            let part = part_of(&names, key.field, words_of(&keys));
+            keys.push(Part { prefix: key.prefix, ..part });
+        }
+        let mut inputs: Vec<(usize, Part)> = vec![];
+        let mut measures = vec![];
+        for measure in &made.measures {
+            let input = measure.field.map(|field| {
+                let known = inputs.iter().position(|(of, _)| *of == field);
+                known.unwrap_or_else(|| {
+                    let word = inputs.iter().map(|(_, part)| part.words).sum();
+                    inputs.push((field, part_of(&names, field, word)));
+                    inputs.len() - 1
+                })
+            });
+            let kind = input.map(|input| kind_of(inputs[input].1.value_type));
+            measures.push(Measure { function: function_of(&measure.function, kind), input });
+        }
+        let inputs: Vec<Part> = inputs.into_iter().map(|(_, part)| part).collect();
+        let type_of = |field: Option<usize>| field.map(|field| names.fields[field].value_type);
+        let result_types: Vec<ValueType> =
+            made.measures.iter().map(|one| result_type(&one.function, type_of(one.field))).collect();
+        let params = PlanParams {
+            key_words: words_of(&keys),
+            inputs: inputs.iter().map(input_of).collect(),
+            measures,
+            windows: made.window.map_or(Windows::None, windows_of),
+            lateness_ns,
+            having: made.having.as_ref().map(|condition| having_of(condition, &result_types)),
+            top: made.top.map(|top| Top { rows: top.count, by: top.measure }),
+            limits: Limits::default(),
+        };
+        let plan = Plan::new(params).map_err(|error| {
+            wrong(vec![Diagnostic::error(text::WINDOW, error.to_string()).at(whole_span(text))])
+        })?;
+        let shown = made.measures.iter().enumerate().filter(|(_, measure)| !measure.is_hidden);
+        let shown: Vec<ShownMeasure> = shown
+            .map(|(index, measure)| ShownMeasure {
+                index,
+                name: measure.name.clone(),
+                input: type_of(measure.field),
+                is_histogram: matches!(measure.function, text::Function::Histogram(_)),
+            })
+            .collect();
+        let columns = columns_of(&made, &names, &shown, &result_types);
+        Ok(Self {
+            plan: Arc::new(plan),
+            seed: Seed::random(),
+            keys,
+            inputs,
+            shown,
+            window: made.window,
+            times: groups.times(),
+            columns,
+        })
+    }
+
+    /// The columns of its rows.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The columns of rows that the aggregate uses, with those of the rows' times.
+    pub fn row_columns(&self) -> ColumnMask {
+        let of_part = |part: &Part| match part.source {
+            Source::Row(column) => Some(column),
+            Source::Packet(_) => None,
+        };
+        let times = self.times.iter().copied();
+        self.keys.iter().chain(&self.inputs).filter_map(of_part).chain(times).collect()
+    }
+
+    /// The question for an aggregate of the packets that match a filter.
+    ///
+    /// # Errors
+    /// If the aggregate uses more values of packets than a program has room for.
+    pub fn question(&self, filter: &str) -> Result<Question, String> {
+        let mut values = ValueList::default();
+        for part in self.keys.iter().chain(&self.inputs) {
+            if let Source::Packet(of) = part.source
+                && !values.add(of)
+            {
+                return Err(format!("an aggregate uses at most {} fields of packets", ValueList::MAX));
+            }
+        }
+        let need = Need { packets: true, values, ..Need::default() };
+        let ask = Ask { filter: filter.to_string(), need, want: Want::Packets };
+        let shared = Arc::new(self.clone());
+        let make = move || QuestionWorker::Aggregate(Box::new(PacketAggregator::new(Arc::clone(&shared))));
+        Ok(Question { make: Some(Arc::new(make)), ..Question::new(ask, Shape::default()) })
+    }
+}
+
+fn whole_span(text: &str) -> weir_lang::diag::Span {
+    weir_lang::diag::Span { source: 0, start: 0, end: text.len() as u32 }
+}
+
+fn words_of(parts: &[Part]) -> usize {
+    parts.iter().map(|part| part.words).sum()
+}
+
+fn part_of(names: &Names, field: usize, word: usize) -> Part {
+    let (source, value_type) = (names.sources[field], names.fields[field].value_type);
+    let is_layer = source == Source::Packet(ValueOf::Tuple(TuplePart::Layer));
+    let words = match value_type {
+        // The number of a layer stands for its name.
+        _ if is_layer => 1,
+        ValueType::Ipv6 | ValueType::Address | ValueType::Text | ValueType::Bytes => 2,
+        _ => 1,
+    };
+    Part { source, value_type, word, words, prefix: None }
+}
+
+fn kind_of(value_type: ValueType) -> Kind {
+    match value_type {
+        ValueType::Unsigned | ValueType::Bool => Kind::Number,
+        ValueType::Fraction => Kind::Fraction,
+        ValueType::Time => Kind::Time,
+        ValueType::Interval => Kind::Interval,
+        _ => Kind::Identity,
+    }
+}
+
+fn input_of(part: &Part) -> Input {
+    Input { first_word: part.word, words: part.words, kind: kind_of(part.value_type) }
+}
+
+fn function_of(function: &text::Function, kind: Option<Kind>) -> Function {
+    match function {
+        text::Function::Count => Function::Count,
+        text::Function::Sum => Function::Sum,
+        text::Function::Min => Function::Min,
+        text::Function::Max => Function::Max,
+        text::Function::Mean => Function::Mean,
+        text::Function::Rate => Function::Rate,
+        text::Function::Quantile(share) => Function::Quantile(*share),
+        text::Function::Distinct => Function::Distinct,
+        text::Function::First => Function::First,
+        text::Function::Last => Function::Last,
+        text::Function::Histogram(bounds) if bounds.is_empty() => Function::Histogram(Buckets::PowersOfTwo),
+        text::Function::Histogram(bounds) => {
+            let bounds = bounds.iter().map(|bound| scalar(*bound as f64, kind.unwrap_or(Kind::Number)));
+            Function::Histogram(Buckets::From(bounds.collect()))
+        }
+    }
+}
+
+fn scalar(number: f64, kind: Kind) -> Scalar {
+    match kind {
+        Kind::Fraction => Scalar::Fraction(number),
+        Kind::Time => Scalar::Time(number as i64),
+        Kind::Interval => Scalar::Interval(number as u64),
+        Kind::Number | Kind::Identity => Scalar::Number(number as u64),
+    }
+}
+
+fn windows_of(window: text::Window) -> Windows {
+    match window.length_ns == window.step_ns {
+        true => Windows::Tumbling { length_ns: window.length_ns },
+        false => Windows::Sliding { length_ns: window.length_ns, slide_ns: window.step_ns },
+    }
+}
+
+/// The type of a measure's results, by the function and the type of its input.
+fn result_type(function: &text::Function, input: Option<ValueType>) -> ValueType {
+    match (function, input) {
+        (text::Function::Count | text::Function::Distinct, _) => ValueType::Unsigned,
+        (text::Function::Rate, _) => ValueType::Fraction,
+        (text::Function::Mean, Some(ValueType::Unsigned | ValueType::Bool)) => ValueType::Fraction,
+        (text::Function::Histogram(_), _) => ValueType::Numbers,
+        (_, Some(input)) => input,
+        (_, None) => ValueType::Unsigned,
+    }
+}
+
+fn having_of(condition: &Condition, types: &[ValueType]) -> Having {
+    let all = |parts: &[Condition]| parts.iter().map(|part| having_of(part, types)).collect();
+    match condition {
+        Condition::All(parts) => Having::And(all(parts)),
+        Condition::Any(parts) => Having::Or(all(parts)),
+        Condition::Not(part) => Having::Not(Box::new(having_of(part, types))),
+        Condition::Is(measure, comparison, number) => {
+            compared(*measure, *comparison, *number, types[*measure])
+        }
+    }
+}
+
+/// A comparison with a number that the results of the measure may not be able to have: `count() > 1.5`.
+fn compared(measure: usize, comparison: text::Comparison, number: f64, value_type: ValueType) -> Having {
+    let is_whole = number.fract() == 0.0 || value_type == ValueType::Fraction;
+    let (comparison, number) = match comparison {
+        text::Comparison::Equal if !is_whole => return Having::Or(vec![]),
+        text::Comparison::Unequal if !is_whole => return Having::And(vec![]),
+        text::Comparison::Equal => (Comparison::Equal, number),
+        text::Comparison::Unequal => (Comparison::NotEqual, number),
+        text::Comparison::Less if is_whole => (Comparison::Less, number),
+        text::Comparison::AtLeast if is_whole => (Comparison::AtLeast, number),
+        text::Comparison::Less | text::Comparison::AtMost => (Comparison::AtMost, number),
+        text::Comparison::AtLeast | text::Comparison::Greater => (Comparison::Greater, number),
+    };
+    let number = if value_type == ValueType::Fraction { number } else { number.floor() };
+    Having::Compare { measure, comparison, constant: scalar(number, kind_of(value_type)) }
+}
+
+fn columns_of(
+    made: &text::Aggregate,
+    names: &Names,
+    shown: &[ShownMeasure],
+    result_types: &[ValueType],
+) -> Vec<Column> {
+    let column =
+        |name: String, value_type, doc: String| Column { name: name.into(), value_type, doc: doc.into() };
+    let mut columns = vec![];
+    if made.window.is_some() {
+        columns.push(Column::new("ts", ValueType::Time, "beginning of the window"));
+        columns.push(Column::new("te", ValueType::Time, "end of the window, which is no part of it"));
+    }
+    for key in &made.keys {
+        let field = &names.fields[key.field];
+        let value_type = if key.prefix.is_some() { ValueType::Text } else { field.value_type };
+        columns.push(column(key.name.clone(), value_type, field.doc.clone()));
+    }
+    for measure in shown {
+        let doc = format!("{} of the group", measure.name);
+        columns.push(column(measure.name.clone(), result_types[measure.index], doc));
+        if measure.is_histogram {
+            let doc = format!("where the buckets of {} begin", measure.name);
+            columns.push(column(format!("{}_from", measure.name), ValueType::Numbers, doc));
+        }
+    }
+    columns.push(Column::new(
+        "other",
+        ValueType::Bool,
+        "whether the row stands for all groups that had no room",
+    ));
+    let doc = "results that are not exact, and why: estimated, cut (memory was short), saturated";
+    columns.push(Column::new("inexact", ValueType::Texts, doc));
+    columns
+}

@@ -1,0 +1,228 @@
+//! The rows of an aggregate.
+
+use super::AggregatePart;
+use super::plan::{Aggregation, Part, ShownMeasure, Source};
+use super::rows::RowReader;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, PoisonError};
+use weir_aggregate::{Aggregator, Counters, Mark, Measured, Merger, Scalar, Value, Window};
+use weir_compile::{TuplePart, ValueOf};
+use weir_lang::model::Stack;
+use weir_packet::{Batch, Cell, Column, Row, RowWriter, Texts, Timestamp, ValueType};
+
+/// Receives what an aggregate is computed of, and makes its rows.
+pub struct AggregateRows {
+    shared: Arc<Aggregation>,
+    merger: Merger,
+    /// By worker: the time that the worker has reached, and its counters.
+    workers: Vec<(i64, Counters)>,
+    /// For an aggregate of rows.
+    reader: Option<(RowReader, Aggregator)>,
+    /// By number of a layer: its name.
+    layers: Vec<String>,
+    rows: Batch,
+}
+
+impl std::fmt::Debug for AggregateRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AggregateRows").finish_non_exhaustive()
+    }
+}
+
+impl AggregateRows {
+    /// The rows of an aggregate of packets over a stack, or of rows with these columns.
+    pub fn new(shared: &Aggregation, stack: &Stack, columns: Option<&[Column]>) -> Self {
+        let shared = Arc::new(shared.clone());
+        let aggregator = || Aggregator::new(Arc::clone(&shared.plan), shared.seed);
+        let name = |layer: &weir_lang::model::Layer| layer.protocol.filter_name.clone();
+        Self {
+            merger: Merger::new(Arc::clone(&shared.plan), shared.seed),
+            workers: vec![],
+            reader: columns.map(|columns| (RowReader::new(&shared, columns), aggregator())),
+            layers: stack.layers.iter().map(name).collect(),
+            rows: Batch::new(shared.columns().len()),
+            shared,
+        }
+    }
+
+    /// Takes what a worker has. Returns the rows of the windows that are closed.
+    pub fn take_part(&mut self, part: &AggregatePart) -> &Batch {
+        self.workers.resize(part.workers.max(self.workers.len()), (i64::MIN, Counters::default()));
+        self.workers[part.worker] = (part.time, part.counters);
+        let partials = std::mem::take(&mut *part.partials.lock().unwrap_or_else(PoisonError::into_inner));
+        partials.into_iter().for_each(|partial| self.merger.add(partial));
+        let reached = self.workers.iter().map(|(time, _)| *time).min().unwrap_or(i64::MIN);
+        let windows = self.merger.advance(reached);
+        self.write(&windows)
+    }
+
+    /// Takes a row. Returns the rows of the windows that are closed.
+    pub fn take_row(&mut self, row: Row<'_>) -> &Batch {
+        let Self { reader: Some((reader, aggregator)), shared, merger, .. } = self else {
+            return self.write(&[]);
+        };
+        let record = reader.record(shared, row);
+        let time = record.time_ns;
+        aggregator.record(&record);
+        let partials = aggregator.advance(time);
+        if partials.is_empty() {
+            return self.write(&[]);
+        }
+        partials.into_iter().for_each(|partial| merger.add(partial));
+        let windows = merger.advance(time);
+        self.write(&windows)
+    }
+
+    /// The rows of the last windows, at the end of the run.
+    pub fn finish(&mut self) -> &Batch {
+        if let Some((_, aggregator)) = &mut self.reader {
+            aggregator.finish().into_iter().for_each(|partial| self.merger.add(partial));
+        }
+        let windows = self.merger.finish();
+        self.write(&windows)
+    }
+
+    /// What the bounds of the aggregate discarded so far.
+    pub fn counters(&self) -> Counters {
+        let mut all = self.merger.counters();
+        self.workers.iter().for_each(|(_, counters)| all.add(counters));
+        if let Some((_, aggregator)) = &self.reader {
+            all.add(&aggregator.counters());
+        }
+        all
+    }
+
+    fn write(&mut self, windows: &[Window]) -> &Batch {
+        self.rows.clear();
+        let mut rows = std::mem::take(&mut self.rows);
+        for window in windows {
+            for row in &window.rows {
+                self.write_row(window, row, &mut rows.add());
+            }
+        }
+        self.rows = rows;
+        &self.rows
+    }
+
+    fn write_row(&self, window: &Window, row: &weir_aggregate::Row, to: &mut RowWriter<'_>) {
+        if self.shared.window.is_some() {
+            to.push(Cell::Time(Timestamp(window.start_ns)));
+            to.push(Cell::Time(Timestamp(window.end_ns)));
+        }
+        for (number, part) in self.shared.keys.iter().enumerate() {
+            match row.key_present >> number & 1 != 0 && !row.is_other {
+                true => self.write_key(part, &row.key[part.word..part.word + part.words], to),
+                false => to.push(Cell::Absent),
+            }
+        }
+        let mut inexact = vec![];
+        for shown in &self.shared.shown {
+            let measured = &row.values[shown.index];
+            self.write_measured(shown, measured, to);
+            if let Some(why) = why_inexact(shown, measured, &self.shared) {
+                inexact.push(format!("{} {why}", shown.name));
+            }
+        }
+        to.push(if row.is_other { Cell::Bool(true) } else { Cell::Absent });
+        to.push(if inexact.is_empty() { Cell::Absent } else { Cell::Texts(Texts::Whole(&inexact)) });
+    }
+
+    fn write_key(&self, part: &Part, words: &[u64], to: &mut RowWriter<'_>) {
+        match (part.prefix, self.cell_of(part, words)) {
+            (Some(bits), Cell::Address(address)) => {
+                let bits = if address.is_ipv4() { bits.min(32) } else { bits };
+                to.text_with(|text| text.push_str(&format!("{address}/{bits}")));
+            }
+            (_, cell) => to.push(cell),
+        }
+    }
+
+    /// The value that words of a record stand for.
+    fn cell_of<'a>(&'a self, part: &Part, words: &[u64]) -> Cell<'a> {
+        let low = words.last().copied().unwrap_or(0);
+        if part.source == Source::Packet(ValueOf::Tuple(TuplePart::Layer)) {
+            return self.layers.get(low as usize).map_or(Cell::Absent, |name| Cell::Text(name));
+        }
+        match part.value_type {
+            ValueType::Bool => Cell::Bool(low != 0),
+            ValueType::Fraction => Cell::Fraction(f64::from_bits(low)),
+            ValueType::Time => Cell::Time(Timestamp(low as i64)),
+            ValueType::Interval => Cell::Interval(low),
+            ValueType::Ipv4 => Cell::Address(std::net::Ipv4Addr::from_bits(low as u32).into()),
+            ValueType::Ipv6 | ValueType::Address => {
+                let address = Ipv6Addr::from_bits(u128::from(words[0]) << 64 | u128::from(low));
+                Cell::Address(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4))
+            }
+            ValueType::Mac => {
+                let [_, _, mac @ ..] = low.to_be_bytes();
+                Cell::Mac(mac)
+            }
+            ValueType::Text | ValueType::Bytes => {
+                let texts = self.reader.as_ref().map(|(reader, _)| &reader.texts);
+                let bytes = texts.and_then(|texts| texts.text([words[0], low]));
+                match (bytes, part.value_type) {
+                    (None, _) => Cell::Text("(forgotten: memory was short)"),
+                    (Some(bytes), ValueType::Bytes) => Cell::Bytes(bytes),
+                    (Some(bytes), _) => std::str::from_utf8(bytes).map_or(Cell::Bytes(bytes), Cell::Text),
+                }
+            }
+            ValueType::Unsigned | ValueType::Texts | ValueType::Numbers => Cell::Unsigned(low),
+        }
+    }
+
+    fn write_measured(&self, shown: &ShownMeasure, measured: &Measured, to: &mut RowWriter<'_>) {
+        match &measured.value {
+            Value::Absent => {
+                to.push(Cell::Absent);
+                if shown.is_histogram {
+                    to.push(Cell::Absent);
+                }
+            }
+            Value::Scalar(scalar) => to.push(match (*scalar, shown.input) {
+                (Scalar::Number(number), Some(ValueType::Bool)) if self.is_value(shown) => {
+                    Cell::Bool(number != 0)
+                }
+                (Scalar::Number(number), _) => Cell::Unsigned(number),
+                (Scalar::Time(time), _) => Cell::Time(Timestamp(time)),
+                (Scalar::Interval(ns), _) => Cell::Interval(ns),
+                (Scalar::Fraction(fraction), _) => Cell::Fraction(fraction),
+            }),
+            Value::Identity(words) => {
+                let input = self.shared.plan.params().measures[shown.index].input;
+                to.push(input.map_or(Cell::Absent, |input| self.cell_of(&self.shared.inputs[input], words)));
+            }
+            Value::Histogram(buckets) => {
+                let counts: Vec<u64> = buckets.iter().map(|bucket| bucket.count).collect();
+                let from: Vec<u64> = buckets.iter().map(|bucket| whole(bucket.from)).collect();
+                to.push(Cell::Numbers(&counts));
+                to.push(Cell::Numbers(&from));
+            }
+        }
+    }
+
+    /// Whether the result of a measure is a value of its input.
+    fn is_value(&self, shown: &ShownMeasure) -> bool {
+        use weir_aggregate::Function;
+        matches!(self.shared.plan.params().measures[shown.index].function, Function::First | Function::Last)
+    }
+}
+
+fn whole(scalar: Scalar) -> u64 {
+    match scalar {
+        Scalar::Number(number) | Scalar::Interval(number) => number,
+        Scalar::Time(time) => time.max(0) as u64,
+        Scalar::Fraction(fraction) => fraction.max(0.0) as u64,
+    }
+}
+
+/// Why a result is not exact. Quantiles are estimates by their nature.
+fn why_inexact(shown: &ShownMeasure, measured: &Measured, shared: &Aggregation) -> Option<&'static str> {
+    let function = &shared.plan.params().measures[shown.index].function;
+    match measured.mark {
+        Mark::Exact => None,
+        Mark::Estimated if matches!(function, weir_aggregate::Function::Quantile(_)) => None,
+        Mark::Estimated => Some("estimated"),
+        Mark::Saturated => Some("saturated"),
+        Mark::Cut => Some("cut"),
+    }
+}

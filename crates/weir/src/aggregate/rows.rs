@@ -1,0 +1,114 @@
+//! Groups rows: of connections, sessions and events.
+
+use super::plan::{Aggregation, Part, Source};
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use weir_aggregate::{Record, Texts};
+use weir_packet::{Cell, Column, Row, Timestamp, ValueType};
+
+/// Bounds of the dictionary of texts: entries and bytes.
+const TEXTS_MAX: (usize, u64) = (1 << 18, 64 << 20);
+
+/// Makes records of rows.
+pub(super) struct RowReader {
+    /// Indexes of the columns with the time, and with the time until the row's end.
+    time: Option<usize>,
+    duration: Option<usize>,
+    hashes: [RandomState; 2],
+    pub texts: Texts,
+    key: Vec<u64>,
+    input: Vec<u64>,
+    number: u64,
+    now: Timestamp,
+}
+
+impl RowReader {
+    /// A reader of rows with these columns.
+    pub fn new(shared: &Aggregation, columns: &[Column]) -> Self {
+        let at = |name: &str| columns.iter().position(|column| column.name == name);
+        let words = |parts: &[Part]| vec![0; parts.iter().map(|part| part.words).sum()];
+        Self {
+            time: at("ts").filter(|&at| columns[at].value_type == ValueType::Time),
+            duration: at("duration").filter(|&at| columns[at].value_type == ValueType::Interval),
+            hashes: [RandomState::new(), RandomState::new()],
+            texts: Texts::new(TEXTS_MAX.0, TEXTS_MAX.1),
+            key: words(&shared.keys),
+            input: words(&shared.inputs),
+            number: 0,
+            now: Timestamp(0),
+        }
+    }
+
+    /// The record of a row. Its time is that of the row's end.
+    pub fn record(&mut self, shared: &Aggregation, row: Row<'_>) -> Record<'_> {
+        if let Some(Cell::Time(time)) = self.time.map(|at| row.cell(at)) {
+            let duration = match self.duration.map(|at| row.cell(at)) {
+                Some(Cell::Interval(ns)) => ns,
+                _ => 0,
+            };
+            self.now = Timestamp(time.0.saturating_add_unsigned(duration));
+        }
+        self.number += 1;
+        let Self { hashes, texts, key, input, .. } = self;
+        let key_present = fill(&shared.keys, key, row, (hashes, texts));
+        let inputs_present = fill(&shared.inputs, input, row, (hashes, texts));
+        Record {
+            time_ns: self.now.0,
+            order: self.number,
+            key: &self.key,
+            key_present,
+            inputs: &self.input,
+            inputs_present,
+        }
+    }
+}
+
+/// Writes the words of all parts. Returns a bit for each part that the row has.
+fn fill(
+    parts: &[Part],
+    words: &mut [u64],
+    row: Row<'_>,
+    (hashes, texts): (&[RandomState; 2], &mut Texts),
+) -> u64 {
+    let mut present = 0;
+    for (number, part) in parts.iter().enumerate() {
+        let Source::Row(column) = part.source else { continue };
+        let [high, low] = match row.cell(column) {
+            Cell::Absent | Cell::Texts(_) | Cell::Numbers(_) => {
+                words[part.word..part.word + part.words].fill(0);
+                continue;
+            }
+            Cell::Bool(v) => [0, u64::from(v)],
+            Cell::Unsigned(v) | Cell::Interval(v) => [0, v],
+            Cell::Fraction(v) => [0, v.to_bits()],
+            Cell::Time(v) => [0, v.0 as u64],
+            Cell::Mac([a, b, c, d, e, f]) => [0, u64::from_be_bytes([0, 0, a, b, c, d, e, f])],
+            Cell::Address(address) => masked(address, part.prefix),
+            Cell::Text(text) => hash_of(text.as_bytes(), hashes, texts),
+            Cell::Bytes(bytes) => hash_of(bytes, hashes, texts),
+        };
+        match part.words {
+            1 => words[part.word] = low,
+            _ => words[part.word..part.word + 2].copy_from_slice(&[high, low]),
+        }
+        present |= 1 << number;
+    }
+    present
+}
+
+fn hash_of(bytes: &[u8], hashes: &[RandomState; 2], texts: &mut Texts) -> [u64; 2] {
+    let hash = [hashes[0].hash_one(bytes), hashes[1].hash_one(bytes)];
+    texts.insert(hash, bytes);
+    hash
+}
+
+/// The words of an address in the form of keys, with this many leading bits of the address.
+fn masked(address: IpAddr, prefix: Option<u8>) -> [u64; 2] {
+    let (bits, width) = match address {
+        IpAddr::V4(v4) => (u128::from(v4.to_ipv6_mapped().to_bits()), 32),
+        IpAddr::V6(v6) => (v6.to_bits(), 128),
+    };
+    let cut = prefix.map_or(0, |prefix| width - u32::from(prefix).min(width));
+    let bits = bits.checked_shr(cut).unwrap_or(0).checked_shl(cut).unwrap_or(0);
+    [(bits >> 64) as u64, bits as u64]
+}
