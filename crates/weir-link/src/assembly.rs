@@ -11,14 +11,20 @@ pub(crate) const LOOKUP: i32 = 1;
 pub(crate) const UPDATE: i32 = 2;
 /// `bpf_ktime_get_ns`: the time since the start of the machine.
 pub(crate) const TIME: i32 = 5;
+/// `bpf_redirect`.
+pub(crate) const REDIRECT_TO: i32 = 23;
 /// `bpf_skb_load_bytes`.
 pub(crate) const LOAD_BYTES: i32 = 26;
 /// `bpf_redirect_map`.
 pub(crate) const REDIRECT: i32 = 51;
 /// `bpf_xdp_adjust_meta`.
 pub(crate) const MAKE_META: i32 = 54;
+/// `bpf_xdp_adjust_tail`.
+pub(crate) const ADJUST_TAIL: i32 = 65;
 /// `bpf_xdp_get_buff_len`.
 pub(crate) const FRAME_LENGTH: i32 = 188;
+/// `bpf_xdp_store_bytes`.
+pub(crate) const STORE_BYTES: i32 = 190;
 
 /// Conditions of jumps.
 pub(crate) const EQUAL: u8 = 0x10;
@@ -29,6 +35,7 @@ pub(crate) const LESS: u8 = 0xa0;
 
 /// Operations of arithmetic.
 pub(crate) const ADD: u8 = 0x00;
+pub(crate) const SUBTRACT: u8 = 0x10;
 pub(crate) const MULTIPLY: u8 = 0x20;
 pub(crate) const OR: u8 = 0x40;
 pub(crate) const AND: u8 = 0x50;
@@ -50,7 +57,11 @@ const MOVE_WORD: u8 = 0xb4;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Label(usize);
 
-/// A program that is being written. Jumps go forward.
+/// A place behind which the program goes on again: see [`Assembly::repeat_if`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Here(usize);
+
+/// A program that is being written. Jumps to labels go forward.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     all: Vec<BpfInstruction>,
@@ -174,6 +185,17 @@ impl Assembly {
         for jump in std::mem::take(&mut self.jumps[label.0]) {
             self.all[jump].offset = (self.all.len() - jump - 1) as i16;
         }
+    }
+
+    /// The place of the next instruction.
+    pub fn here(&self) -> Here {
+        Here(self.all.len())
+    }
+
+    /// Jumps back if the register compares so with a number. The kernel's verifier has to see that the loop ends.
+    pub fn repeat_if(&mut self, condition: u8, register: u8, number: i32, from: Here) {
+        let distance = self.all.len() + 1 - from.0;
+        self.push(JUMP | condition, register, 0, -(distance as i16), number);
     }
 
     pub fn filter(&mut self, filter: &[BpfInstruction]) {

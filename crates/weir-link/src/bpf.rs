@@ -31,6 +31,9 @@ const ATTACH_XDP: u32 = 37;
 /// The program accepts packets in several pieces.
 const HAS_FRAGMENTS: u32 = 1 << 5;
 
+/// A run of a program makes packets, which go where the program sends them (Linux 5.18).
+const LIVE_FRAMES: u32 = 1 << 1;
+
 /// An entry is added only if there is none.
 const IF_NEW: u64 = 1;
 /// Entries get memory when they are added.
@@ -414,6 +417,20 @@ impl Program {
         };
         call(PROG_TEST_RUN, &mut attributes)?;
         Ok((attributes.result, attributes.nanoseconds))
+    }
+
+    /// Runs the program on packets that the kernel makes as copies of a frame, in batches: what the program decides becomes of them.
+    pub fn run_live(&self, frame: &[u8], packets: u32, batch: u32) -> io::Result<()> {
+        let mut attributes = ProgramRun {
+            program: self.number() as u32,
+            bytes_in: frame.len() as u32,
+            data_in: frame.as_ptr().addr() as u64,
+            repeat: packets,
+            flags: LIVE_FRAMES,
+            batch,
+            ..ProgramRun::default()
+        };
+        call(PROG_TEST_RUN, &mut attributes).map(drop)
     }
 
     /// The number by which sockets name the program.

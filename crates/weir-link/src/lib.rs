@@ -17,7 +17,7 @@
 //! * `fanout`: the number of a packet's pair of hosts; `fanout_program`: selects the worker by this number; `placement`: loads that
 //!   program, and has its tables.  `balance`: moves new pairs away from workers that fall behind; `places`: which ones.
 //! * `packet_socket`: a socket of the family AF_PACKET with a ring of version TPACKET_V3; `ring`: the ring's memory.
-//! * [`Sender`]: sends frames.
+//! * [`Sender`]: sends frames.  [`live_frames`]: sends more of them than programs receive, for benchmarks.
 //! * [`interfaces`]: the interfaces of the machine, and what a process lacks to capture on them.
 //! * `system`: the system calls.
 //!
@@ -41,6 +41,7 @@ mod interface_states;
 pub mod interfaces;
 mod link_socket;
 mod links;
+pub mod live_frames;
 mod names;
 mod options;
 mod packet_socket;

@@ -70,12 +70,16 @@ pub struct Options {
     /// Packets of a connection that nobody needs, before the kernel gets the connection, on links. `None`: 8, because giving and
     /// taking back cost as much as some packets.
     pub quiet_packets: Option<u8>,
+    /// Connections that a worker gives to the kernel at a time, at most, on links. `None`: 16 384.
+    pub kernel_flows_max: Option<usize>,
     /// Shows the counters of the run while it goes on.
     pub watch: Option<Watch>,
 }
 
 /// The default of [`Options::quiet_packets`].
 const QUIET_PACKETS: u8 = 8;
+/// The default of [`Options::kernel_flows_max`].
+const KERNEL_FLOWS_MAX: usize = 1 << 14;
 
 /// One question: a filter, and the data that is wanted of matching traffic.
 #[derive(Debug, Clone)]
@@ -574,6 +578,7 @@ impl Compiler {
             passes: passes.clone(),
             kernel: Arc::default(),
             quiet_packets: options.quiet_packets.unwrap_or(QUIET_PACKETS),
+            flows_max: options.kernel_flows_max.unwrap_or(KERNEL_FLOWS_MAX),
             made: OnceLock::new(),
         });
         plan.kernel = kernel_filters.as_ref().map(|filters| Arc::clone(&filters.kernel));

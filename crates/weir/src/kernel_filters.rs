@@ -22,8 +22,6 @@ const TURNS: [u32; 4] = [3, 4, 6, 8];
 
 /// Connections that the kernel has at most. With a key and an entry of some hundred bytes each, they take tens of megabytes.
 const FLOWS_MAX: usize = 1 << 16;
-/// Connections that a worker gives to the kernel at most.
-const FLOWS_OF_WORKER_MAX: usize = 1 << 14;
 
 /// Makes the filters of compiled questions.
 pub(crate) struct QuestionFilters {
@@ -40,6 +38,8 @@ pub(crate) struct QuestionFilters {
     pub kernel: Arc<OnceLock<KernelPlan>>,
     /// [`KernelPlan::quiet_packets`]
     pub quiet_packets: u8,
+    /// [`KernelPlan::flows_max`]
+    pub flows_max: usize,
     /// Made when the first filter is asked for.
     pub made: OnceLock<Option<Made>>,
 }
@@ -161,7 +161,7 @@ impl KernelFilters for QuestionFilters {
     fn take_over(&self, flows: Arc<dyn KernelFlows>) {
         let Some(layout) = self.layout() else { return };
         let layers = self.tables.iter().map(|layer| u64::from(layer.0)).collect();
-        let (layout, flows_max) = (layout.clone(), FLOWS_OF_WORKER_MAX);
+        let (layout, flows_max) = (layout.clone(), self.flows_max);
         // Further interfaces have the same table.
         let quiet_packets = self.quiet_packets;
         let _ = self.kernel.set(KernelPlan { flows, layout, layers, flows_max, quiet_packets });

@@ -1,4 +1,4 @@
-//! Filters that run in the kernel.
+//! Filters that run in the kernel, and frames that the kernel sends.
 
 use crate::{
     Capturing, FIRST_LIGHT, assert_exact, counter, datagrams, frames_of, inside, make_pair, scratch, send,
@@ -7,6 +7,7 @@ use crate::{
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use weir::link::live_frames::LiveFrames;
 use weir_testing::frames;
 
 /// The message that the filter is in place.
@@ -127,4 +128,33 @@ fn filters_change_with_the_questions() {
         assert_eq!(std::fs::read_to_string(&others).expect("rows").lines().count(), 1);
         sh(&format!("rm -f {} {}", flows.display(), others.display()));
     }
+}
+
+/// The frames that the kernel sends are those of the list, in order and with their lengths, and their number is exact.
+#[test]
+fn live_frames_are_those_of_the_list() {
+    if !inside("kernel::live_frames_are_those_of_the_list") {
+        return;
+    }
+    make_pair(0);
+    // Frames that a program of XDP redirects to an interface need NAPI on the other side.
+    sh("ethtool -K in0 gro on");
+    let mut frames = datagrams(40, None);
+    (0..).zip(&mut frames).for_each(|(number, frame)| frame.resize(60 + 37 * number, 0));
+    let file = scratch("live.pcap");
+    let capturing = Capturing::start(&["packets", "-i", "in0", "-w", file.to_str().expect("text")]);
+    let sender = LiveFrames::new("out0", &frames).expect("the interface is up");
+    let mut sent = 0;
+    for rate in [10_000.0, 50_000.0] {
+        sent += sender.send(Some(rate), Duration::from_millis(100)).expect("root may").0;
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    capturing.end();
+    let got = frames_of(&file);
+    assert_eq!(got.len() as u64, sent);
+    assert!(sent > 2000, "{sent}");
+    let wrong = got.iter().zip(frames.iter().cycle()).position(|(got, expected)| got != expected);
+    assert_eq!(wrong, None);
+    let too_long = LiveFrames::new("out0", &[vec![0; 1515]]).expect_err("frames are shorter");
+    assert!(too_long.to_string().contains("1515 bytes: frames have 14 to 1514"), "{too_long}");
 }

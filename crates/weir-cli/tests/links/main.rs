@@ -1,8 +1,9 @@
 //! Capture on real interfaces: pairs of virtual Ethernet in network namespaces that the tests make. The tests need root and
-//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `balance`: workers that fall behind. `dpdk`: devices of DPDK. `servers`: real servers.
+//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `balance`: workers that fall behind. `dpdk`: devices of DPDK. `servers`: real servers. `downloads`: downloads that the kernel counts.
 //! `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
 
 mod balance;
+mod downloads;
 mod dpdk;
 mod kernel;
 

@@ -21,10 +21,10 @@ use weir::link::{LinkOptions, Links, Method, Sender};
 use weir::packet::{Burst, Poll, Source};
 
 const LOGS: [&str; 4] = ["flows", "tls", "http", "dns"];
-const SERVER: &str = "10.7.0.2";
+pub const SERVER: &str = "10.7.0.2";
 
 /// Whether these programs (with their packages) are installed; else a message names the missing ones.
-fn has(test: &str, programs: &[(&str, &str)]) -> bool {
+pub fn has(test: &str, programs: &[(&str, &str)]) -> bool {
     let is_missing = |(program, _): &&(&str, &str)| {
         !["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
             .iter()
@@ -43,8 +43,8 @@ fn has(test: &str, programs: &[(&str, &str)]) -> bool {
 }
 
 /// The interfaces, and what runs on them.
-struct Network {
-    folder: PathBuf,
+pub struct Network {
+    pub folder: PathBuf,
     servers: Vec<Child>,
 }
 
@@ -60,7 +60,7 @@ impl Drop for Network {
 
 /// How client and server are connected.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Link {
+pub enum Link {
     /// By `in0` and `out0`.
     Plain,
     /// In addition, the kernel passes segments of up to 64 KiB, without checksums.
@@ -73,7 +73,7 @@ enum Link {
 const VLAN: u16 = 7;
 
 impl Network {
-    fn new(name: &str, link: Link) -> Self {
+    pub fn new(name: &str, link: Link) -> Self {
         let folder = scratch(name);
         empty(&folder);
         // Names of namespaces are files, which only this test shall see.
@@ -108,7 +108,7 @@ impl Network {
     }
 
     /// A path in the network's folder.
-    fn at(&self, name: &str) -> String {
+    pub fn at(&self, name: &str) -> String {
         self.folder.join(name).to_str().expect("text").to_string()
     }
 
@@ -222,20 +222,27 @@ fn relay(from: (&str, Method), to: &str, change: impl Fn(&[u8]) -> Vec<u8> + Sen
     });
 }
 
-fn weir(args: &[&str]) -> Output {
+pub fn weir(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().expect("it runs")
+}
+
+/// The command of a client, on the processor of the servers.
+pub fn client_command(line: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0"]).args(line.split(' '));
+    command
 }
 
 /// Runs a client, which must succeed. Returns what it printed.
 fn client(line: &str) -> String {
-    let output = Command::new("taskset").args(["-c", "0"]).args(line.split(' ')).output().expect("it runs");
+    let output = client_command(line).output().expect("it runs");
     assert!(output.status.success(), "{line}: {}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
 }
 
 /// A row, and the times in it apart: each capture has its own.
 #[derive(Debug, PartialEq, PartialOrd)]
-struct Row {
+pub struct Row {
     text: String,
     times: Vec<f64>,
 }
@@ -265,7 +272,7 @@ const TIMES: [&str; 3] = ["ts", "duration", "rtt"];
 /// The most by which the times of two captures of a packet differ, seconds.
 const DIFFERENCE_S: f64 = 0.1;
 
-fn same(what: &str, got: &[Row], expected: &[Row]) {
+pub fn same(what: &str, got: &[Row], expected: &[Row]) {
     let only = |these: &[Row], those: &[Row]| -> Vec<String> {
         let has = |row: &Row| those.iter().any(|other| other.text == row.text);
         these.iter().filter(|row| !has(row)).take(3).map(|row| row.text.clone()).collect()
@@ -288,7 +295,7 @@ fn same(what: &str, got: &[Row], expected: &[Row]) {
 const BOTH: [&str; 2] = ["af_packet", "af_xdp"];
 
 /// A server for HTTP (80), HTTP/2 without TLS (81), and HTTP/2 and HTTP/1.1 with TLS (443), with a file of 100 KB.
-fn nginx(network: &mut Network) {
+pub fn nginx(network: &mut Network) {
     let at = |name: &str| network.at(name);
     fs::create_dir_all(at("www")).expect("a temporary folder");
     fs::write(at("www/file"), vec![b'x'; 100_000]).expect("a temporary file");
@@ -367,6 +374,19 @@ fn without_repeats(row: Row) -> Row {
     Row { text: serde_json::to_string(&columns).expect("it is text"), ..row }
 }
 
+/// The rows of the connections in a folder, without repeats.
+pub fn counted_rows(folder: &Path) -> Vec<Row> {
+    rows(folder, "flows").into_iter().map(without_repeats).collect()
+}
+
+/// Records the headers of all packets. Returns the recorder and its file.
+pub fn record_with_tcpdump(network: &Network) -> (Capturing, String) {
+    let file = network.at("tcpdump.pcap");
+    let mut tcpdump = Command::new("tcpdump");
+    tcpdump.args("-i in0 -n -s 100 -B 65536 --immediate-mode -Z root -w".split(' ')).arg(&file);
+    (Capturing::run(&mut tcpdump, "listening on"), file)
+}
+
 /// Once a download goes on, the kernel counts its packets; the record is that of all packets.
 #[test]
 fn downloads_are_counted_by_the_kernel() {
@@ -378,10 +398,7 @@ fn downloads_are_counted_by_the_kernel() {
     let mut network = Network::new("counted", Link::Plain);
     nginx(&mut network);
     fs::write(network.at("www/large"), vec![b'x'; 30_000_000]).expect("a temporary file");
-    let file = network.at("tcpdump.pcap");
-    let mut tcpdump = Command::new("tcpdump");
-    tcpdump.args("-i in0 -n -s 100 -B 65536 --immediate-mode -Z root -w".split(' ')).arg(&file);
-    let tcpdump = Capturing::run(&mut tcpdump, "listening on");
+    let (tcpdump, file) = record_with_tcpdump(&network);
     let captures = ["tls", "flows"].map(|ask| {
         let folder = network.folder.join(ask);
         empty(&folder);
@@ -415,9 +432,7 @@ fn downloads_are_counted_by_the_kernel() {
         assert!(counted > times * packets, "{said}");
         match ask {
             "flows" => {
-                let counted =
-                    |folder: &Path| rows(folder, "flows").into_iter().map(without_repeats).collect();
-                let [got, expected]: [Vec<Row>; 2] = [&of_link, &folder].map(|folder| counted(folder));
+                let [got, expected] = [&of_link, &folder].map(|folder| counted_rows(folder));
                 same("flows", &got, &expected);
             }
             _ => assert_eq!(rows(&of_link, "tls").len(), 1),

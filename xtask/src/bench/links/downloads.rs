@@ -26,6 +26,7 @@ pub fn table(weir: &Path, scratch: &Path, options: &Options) -> Result<String> {
     servers::objects(&[("object.bin", OBJECT_BYTES)])?;
     let _nginx = servers::nginx(100, 1, &[])?;
     watched::mirror()?;
+    watched::silence()?;
     let mut text = format!(
         "\n### {TITLE}\n\n{DOWNLOADS} downloads of {} MB from nginx by curl, one after the other, in a single run for each line, watched on a router between them. \
          AF_XDP takes copies of the packets (`tc … mirred`). `to Weir`: packets of the interface that reach the program; `in the kernel`: all other \

@@ -1,11 +1,10 @@
 //! Tables about captures on links: pairs of virtual Ethernet in a network namespace of the bench's own, as root. They take
 //! minutes, and are measured only if they are named: `cargo xtask bench "Rates on links"`.
 //!
-//! `live_frames.rs` sends, `receivers.rs` has the programs that receive. The tables: `rates.rs`, `narrow.rs`, `downloads.rs`,
+//! [`weir_link::live_frames`] sends, `receivers.rs` has the programs that receive. The tables: `rates.rs`, `narrow.rs`, `downloads.rs`,
 //! `soak.rs`.
 
 mod downloads;
-mod live_frames;
 mod narrow;
 mod pair;
 mod rates;

@@ -7,8 +7,9 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::live_frames::{LiveFrames, claim_processor};
-use crate::bench::child::run_time_ns;
+use weir_link::live_frames::LiveFrames;
+
+use crate::bench::child::{claim_processor, run_time_ns};
 use crate::shell::{Result, said, sh};
 
 pub const RECEIVING: usize = 0;
@@ -55,7 +56,8 @@ echo 1 > /sys/class/net/in0/threaded")?;
             .stdin(Stdio::null())
             .spawn()
             .map_err(said("chrt"))?;
-        Ok(Self { sender: LiveFrames::new("out0", frames)?, kernel, spinner })
+        let sender = LiveFrames::new("out0", frames).map_err(said("the sender on out0"))?;
+        Ok(Self { sender, kernel, spinner })
     }
 
     /// Sends for a time from the other processor. Returns the packets that arrived, without those that the queue of the
@@ -65,7 +67,7 @@ echo 1 > /sys/class/net/in0/threaded")?;
         let (sent, time) = std::thread::scope(|scope| {
             let sending = scope.spawn(|| {
                 claim_processor(SENDING)?;
-                self.sender.send(rate, time)
+                self.sender.send(rate, time).map_err(said("the sender on out0"))
             });
             sending.join().map_err(|_| "the sender panicked".to_string())?
         })?;

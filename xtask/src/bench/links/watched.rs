@@ -21,6 +21,22 @@ pub fn mirror() -> Result {
     output(&mut inside("router", &script)).map(drop)
 }
 
+/// Leaves only packets of IPv4 on `net0`, from clients and servers: no reports of multicast groups and no resolution of addresses, which
+/// the interface counts, and which have no record, or are captured while nothing is counted.
+pub fn silence() -> Result {
+    // The lab's addresses: `lab::WIRING`.
+    for (namespace, address, link) in
+        [("client", "192.0.2.1", "02:00:00:00:00:01"), ("router", "192.0.2.10", "02:00:00:00:00:0c")]
+    {
+        let script = format!(
+            "sysctl -qw net.ipv6.conf.all.disable_ipv6=1
+             ip neigh replace {address} lladdr {link} dev net0 nud permanent"
+        );
+        output(&mut inside(namespace, &script))?;
+    }
+    Ok(())
+}
+
 /// Packets and bytes of an interface of the router so far, in both directions.
 pub fn interface(name: &str) -> Result<[u64; 2]> {
     let script = format!("cd /sys/class/net/{name}/statistics; cat rx_packets tx_packets rx_bytes tx_bytes");
