@@ -239,6 +239,7 @@ impl QuestionSet {
             outlets: &self.outlets,
         };
         let losses = questions.iter().map(Question::losses).collect();
+        resolved.series.iter().for_each(|series| self.totals.add_series(series));
         let answers = Answers::new(spec, resolved, shown, losses, &run);
         let answers = match naming {
             Some((question, columns)) => answers.with_naming(question, columns),

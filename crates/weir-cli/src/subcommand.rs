@@ -5,6 +5,7 @@ use crate::args::formats;
 use crate::extraction::Extraction;
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::metrics::Series;
 use crate::outlets::Outlets;
 use crate::output::FileId;
 use crate::rows::Rows;
@@ -288,6 +289,8 @@ pub struct Resolved {
     pub rows: Box<dyn Rows>,
     /// The rows are those of connections, unchanged: columns that are not shown are not computed.
     pub of_records: bool,
+    /// The rows as metrics.
+    pub series: Option<Arc<Series>>,
     /// How answers are counted.
     pub counted: Counted,
     /// Makes a sink for the question's own line format.
@@ -322,7 +325,7 @@ impl Resolved {
     ) -> Self {
         let rows = Box::new(rows);
         let (counted, brief) = (Counted::Rows, vec![]);
-        let (lines, note) = (None, None);
+        let (lines, note, series) = (None, None, None);
         let (of_records, lost_bytes, has_own_limit) = (false, false, false);
         Self {
             questions,
@@ -331,6 +334,7 @@ impl Resolved {
             brief,
             rows,
             of_records,
+            series,
             counted,
             lines,
             note,

@@ -1,9 +1,10 @@
 //! Faults, losses and counts that all questions of a run share.
 
 use crate::failure::Failure;
+use crate::metrics::Series;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use weir::io::ClientLoss;
 use weir::{LossCounts, QuestionLosses};
 
@@ -23,6 +24,8 @@ struct Shared {
     /// Number of answers to all questions so far.
     answers: AtomicU64,
     questions: Mutex<Questions>,
+    /// The metrics of aggregates.
+    series: Mutex<Vec<Weak<Series>>>,
 }
 
 /// Limit of the names of ended questions whose counts are kept apart.
@@ -178,6 +181,18 @@ impl RunTotals {
         questions.settle();
         questions.running.push((name, Arc::clone(&counters)));
         counters
+    }
+
+    /// Adds the metrics of an aggregate, which are shown as long as they are kept.
+    pub fn add_series(&self, series: &Arc<Series>) {
+        let mut all = lock(&self.shared.series);
+        all.retain(|known| known.strong_count() > 0);
+        all.push(Arc::downgrade(series));
+    }
+
+    /// The metrics of all aggregates that run.
+    pub fn series(&self) -> Vec<Arc<Series>> {
+        lock(&self.shared.series).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The counts of the questions that run.

@@ -321,7 +321,34 @@ impl Cells {
             self.words.extend_from_slice(&from.words[rows]);
             return;
         }
-        rows.for_each(|row| self.push(from.get(row)));
+        let is_text = from.data.is_empty() && from.texts.is_empty() && from.numbers.is_empty();
+        if !is_text || !self.extend_texts(from, rows.clone()) {
+            rows.for_each(|row| self.push(from.get(row)));
+        }
+    }
+
+    /// Copies rows of a column without other buffers than the text: the texts of consecutive rows follow each other. Returns
+    /// `false`, and copies nothing, if there is no room.
+    fn extend_texts(&mut self, from: &Cells, rows: Range<usize>) -> bool {
+        let (kinds, words) = (&from.kinds[rows.clone()], &from.words[rows]);
+        let mut places =
+            kinds.iter().zip(words).filter(|(kind, _)| **kind == Kind::Text).map(|(_, word)| *word);
+        let (first, last) = (places.next(), places.next_back());
+        let start = first.map_or(0, |word| (word >> 32) as usize);
+        let end = last.or(first).map_or(0, |word| (word >> 32) as usize + (word & 0xffff_ffff) as usize);
+        let (Some(text), true) = (from.text.get(start..end), u32::try_from(self.text.len() + end).is_ok())
+        else {
+            return false;
+        };
+        let moved = (self.text.len() as u64).wrapping_sub(start as u64) << 32;
+        self.text.push_str(text);
+        self.kinds.extend_from_slice(kinds);
+        let moved_word = |(kind, word): (&Kind, &u64)| match kind {
+            Kind::Text => word.wrapping_add(moved),
+            _ => *word,
+        };
+        self.words.extend(kinds.iter().zip(words).map(moved_word));
+        true
     }
 
     #[inline]
@@ -450,6 +477,24 @@ mod tests {
         let mut all = Batch::default();
         all.extend(&from, 0..2, None);
         assert_eq!(read(&all), [values(), values()]);
+    }
+
+    #[test]
+    fn consecutive_texts_are_copied_together() {
+        let mut from = Batch::new(1);
+        for text in [None, Some("ab"), Some(""), None, Some("c"), Some("def"), None] {
+            from.add().push(text.map_or(Cell::Absent, Cell::Text));
+        }
+        for start in 0..from.rows() {
+            for end in start..=from.rows() {
+                let (mut to, mut one) = (Batch::new(1), Batch::new(1));
+                to.add().push(Cell::Text("xyz"));
+                one.add().push(Cell::Text("xyz"));
+                to.extend(&from, start..end, None);
+                (start..end).for_each(|row| one.add().push(from.cell(row, 0)));
+                assert_eq!(read(&to), read(&one), "{start} to {end}");
+            }
+        }
     }
 
     #[test]

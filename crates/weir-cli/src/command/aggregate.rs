@@ -4,12 +4,15 @@ use crate::args::Ask;
 use crate::ask;
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::metrics::Series;
 use crate::rows::{Rows, WriteRows};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Group, QuestionKind, Resolved, Subcommand};
 use clap::Args as ClapArgs;
+use std::borrow::Cow;
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 use weir::aggregate::{AggregateRows, Aggregation, Groups};
 use weir::packet::{Batch, Column};
 use weir::{ColumnMask, EventRows, Item, Log, Need, Question, RunEnd, Shape, Want, connection_columns};
@@ -80,11 +83,18 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     })?;
     let (compiler, of) = (context.compiler, spec.of.as_deref().unwrap_or(PACKETS));
     let need = Need::default();
+    let name = if spec.name.is_empty() { "aggregate" } else { &spec.name };
     let asked = |want, need| weir::Ask { filter: spec.filter.clone(), need, want };
     let (mut question, columns): (Question, Option<Vec<Column>>) = match of {
         PACKETS => {
             let made = Aggregation::of(compiler, text, Groups::Packets)?;
-            return Ok(resolved(made.question(&spec.filter).map_err(Failure::new)?, made, None, context));
+            return Ok(resolved(
+                name,
+                made.question(&spec.filter).map_err(Failure::new)?,
+                &made,
+                None,
+                context,
+            ));
         }
         "flows" => {
             let shape = Shape { record_rows: Some(ColumnMask::ALL), ..Shape::default() };
@@ -106,7 +116,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let all = columns.unwrap_or_default();
     let made = Aggregation::of(compiler, text, Groups::Rows(of, &all))?;
     question.show_columns(made.row_columns());
-    Ok(resolved(question, made, Some(&all), context))
+    Ok(resolved(name, question, &made, Some(&all), context))
 }
 
 fn unknown(name: &str, context: &Context<'_>) -> Failure {
@@ -120,20 +130,23 @@ fn unknown(name: &str, context: &Context<'_>) -> Failure {
 }
 
 fn resolved(
+    name: &str,
     question: Question,
-    made: Aggregation,
+    made: &Aggregation,
     columns: Option<&[Column]>,
     context: &Context<'_>,
 ) -> Resolved {
-    let rows = AggregateRows::new(&made, context.compiler.stack(), columns);
     let shown = made.columns().to_vec();
     // A table shows whether results are exact only where a person asks for all columns.
-    let brief: Vec<_> =
-        shown.iter().map(|column| column.name.clone()).filter(|name| !HIDDEN.contains(&&**name)).collect();
-    let note = (*context.form != Form::Count).then_some(());
-    let resolved =
-        Resolved::new(vec![question], "aggregate", shown, Aggregated { rows, is_told: note.is_some() });
-    Resolved { brief, ..resolved }
+    let is_brief = |name: &Cow<'static, str>| !HIDDEN.contains(&&**name);
+    let brief: Vec<_> = shown.iter().map(|column| column.name.clone()).filter(is_brief).collect();
+    let series = Arc::new(Series::new(name, made));
+    let rows = Aggregated {
+        rows: AggregateRows::new(made, context.compiler.stack(), columns),
+        series: Arc::clone(&series),
+        is_told: *context.form != Form::Count,
+    };
+    Resolved { brief, series: Some(series), ..Resolved::new(vec![question], "aggregate", shown, rows) }
 }
 
 /// Columns that a table leaves out.
@@ -142,13 +155,21 @@ const HIDDEN: &[&str] = &["te", "inexact"];
 /// The rows of an aggregate.
 struct Aggregated {
     rows: AggregateRows,
+    series: Arc<Series>,
     /// Whether what bounds discarded is reported.
     is_told: bool,
 }
 
 impl Rows for Aggregated {
     fn item(&mut self, item: &Item<'_>, rows: WriteRows<'_>) -> io::Result<()> {
-        let mut write = |batch: &Batch| if batch.is_empty() { Ok(()) } else { rows(batch, 0..batch.rows()) };
+        let series = &self.series;
+        let mut write = |batch: &Batch| {
+            if batch.is_empty() {
+                return Ok(());
+            }
+            series.take(batch);
+            rows(batch, 0..batch.rows())
+        };
         match item {
             Item::Aggregated(part) => write(self.rows.take_part(part)),
             Item::Rows(made) => made.iter().try_for_each(|row| write(self.rows.take_row(row))),
@@ -158,6 +179,7 @@ impl Rows for Aggregated {
 
     fn end(&mut self, _: Option<&RunEnd<'_>>, rows: WriteRows<'_>) -> io::Result<()> {
         let batch = self.rows.finish();
+        self.series.take(batch);
         rows(batch, 0..batch.rows())?;
         if self.is_told {
             let counters = self.rows.counters();

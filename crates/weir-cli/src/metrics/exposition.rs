@@ -37,9 +37,34 @@ pub enum Kind {
     Gauge,
     /// Facts, as labels of a sample whose name ends in `_info`.
     Info,
+    /// Numbers of values up to bounds: samples that end in `_bucket` and `_count`.
+    Histogram,
 }
 
-/// Metrics of one name, which differ in a label.
+/// A sample of a family.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The ending of its name, before that of its family.
+    pub ending: &'static str,
+    /// Labels and their values.
+    pub labels: Vec<(Cow<'static, str>, String)>,
+    /// The number.
+    pub value: f64,
+}
+
+impl Sample {
+    /// A sample without labels.
+    pub fn of(value: f64) -> Self {
+        Self { ending: "", labels: vec![], value }
+    }
+
+    /// A sample with one label.
+    pub fn with(label: &'static str, of: String, value: f64) -> Self {
+        Self { labels: vec![(label.into(), of)], ..Self::of(value) }
+    }
+}
+
+/// Metrics of one name, which differ in labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
     /// The name, without the ending that the type requires.
@@ -48,8 +73,8 @@ pub struct Family {
     pub kind: Kind,
     /// The meaning.
     pub help: Cow<'static, str>,
-    /// The label and its value, if there is one, and the number.
-    pub samples: Vec<(Option<(&'static str, String)>, f64)>,
+    /// The samples.
+    pub samples: Vec<Sample>,
 }
 
 /// Units that names of metrics end with.
@@ -72,7 +97,7 @@ fn write_family(text: &mut String, family: &Family, format: Exposition) -> std::
     let Family { name, kind, help, samples } = family;
     let ending = match kind {
         Kind::Counter => "_total",
-        Kind::Gauge => "",
+        Kind::Gauge | Kind::Histogram => "",
         Kind::Info => "_info",
     };
     let is_open = format == Exposition::OpenMetrics;
@@ -80,6 +105,7 @@ fn write_family(text: &mut String, family: &Family, format: Exposition) -> std::
     let kind = match kind {
         Kind::Counter => "counter",
         Kind::Info if is_open => "info",
+        Kind::Histogram => "histogram",
         Kind::Gauge | Kind::Info => "gauge",
     };
     writeln!(text, "# HELP {name}{of_family} {}", escaped(help, is_open))?;
@@ -88,13 +114,12 @@ fn write_family(text: &mut String, family: &Family, format: Exposition) -> std::
     if let Some(unit) = unit.filter(|_| is_open) {
         writeln!(text, "# UNIT {name} {unit}")?;
     }
-    for (label, value) in samples {
-        match label {
-            Some((label, of)) => {
-                writeln!(text, "{name}{ending}{{{label}=\"{}\"}} {value}", escaped(of, true))?
-            }
-            None => writeln!(text, "{name}{ending} {value}")?,
+    for Sample { ending: own, labels, value } in samples {
+        write!(text, "{name}{own}{ending}")?;
+        for (index, (label, of)) in labels.iter().enumerate() {
+            write!(text, "{}{label}=\"{}\"", if index == 0 { "{" } else { "," }, escaped(of, true))?;
         }
+        writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" })?;
     }
     Ok(())
 }
@@ -124,11 +149,11 @@ mod tests {
             help: "What \"it\" is.".into(),
             samples,
         };
-        let hostile = Some(("question", "a\"b\\c\nd".to_string()));
+        let hostile = Sample::with("question", "a\"b\\c\nd".to_string(), 2.0);
         [
-            of("weir_bytes", Kind::Counter, vec![(None, 3e9)]),
-            of("weir_flows_active", Kind::Gauge, vec![(hostile, 2.0)]),
-            of("weir_build", Kind::Info, vec![(Some(("version", "1".to_string())), 1.0)]),
+            of("weir_bytes", Kind::Counter, vec![Sample::of(3e9)]),
+            of("weir_flows_active", Kind::Gauge, vec![hostile]),
+            of("weir_build", Kind::Info, vec![Sample::with("version", "1".to_string(), 1.0)]),
         ]
     }
 

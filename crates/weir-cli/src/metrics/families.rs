@@ -1,7 +1,8 @@
 //! The metrics of a run. Names and meanings come from the tables of counters, so a new counter is a new metric. Nothing of the
-//! traffic is a label: addresses and names of servers would make as many series as an attacker likes.
+//! traffic is a label, except of aggregates, whose label sets are bounded (`series.rs`): addresses and names of servers would make as
+//! many series as an attacker likes.
 
-use super::exposition::{Family, Kind};
+use super::exposition::{Family, Kind, Sample};
 use crate::totals::QuestionTotals;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -40,7 +41,7 @@ pub fn of(
 }
 
 fn one(name: impl Into<Cow<'static, str>>, kind: Kind, help: &'static str, value: f64) -> Family {
-    Family { name: name.into(), kind, help: help.into(), samples: vec![(None, value)] }
+    Family { name: name.into(), kind, help: help.into(), samples: vec![Sample::of(value)] }
 }
 
 fn labelled(
@@ -49,7 +50,7 @@ fn labelled(
     help: &'static str,
     samples: impl IntoIterator<Item = (&'static str, String, f64)>,
 ) -> Family {
-    let samples = samples.into_iter().map(|(label, of, value)| (Some((label, of)), value)).collect();
+    let samples = samples.into_iter().map(|(label, of, value)| Sample::with(label, of, value)).collect();
     Family { name: name.into(), kind, help: help.into(), samples }
 }
 

@@ -1,12 +1,16 @@
 //! `--metrics`: the counters of a run for Prometheus, over HTTP, while the run goes on.
 //!
 //! - `families.rs`: which metrics there are
+//! - `series.rs`: those of aggregates
 //! - `exposition.rs`: their text, in two formats
 //! - `server.rs`: the HTTP server
 
 mod exposition;
 mod families;
+mod series;
 mod server;
+
+pub use series::Series;
 
 use crate::failure::Failure;
 use crate::totals::RunTotals;
@@ -21,7 +25,9 @@ pub fn serve(address: &str, watch: Watch, totals: RunTotals) -> Result<(), Failu
     let begun = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let bound = server::listen(address, move |format| {
         let questions = totals.questions();
-        exposition::text(&families::of((&watch.glance(), &watch.workers()), &questions, begun), format)
+        let mut families = families::of((&watch.glance(), &watch.workers()), &questions, begun);
+        families.extend(totals.series().iter().flat_map(|series| series.families()));
+        exposition::text(&families, format)
     })?;
     note!("weir: metrics are at http://{bound}/metrics");
     Ok(())

@@ -236,7 +236,13 @@ fn prometheus_reads_the_metrics() {
     let output = folder.join("rows.json");
     let question = format!("[[question]]\nname = \"se\\\"en\"\nask = \"tcp\"\noutput = {output:?}\n");
     let question = question.replace("\"tcp\"", "\"packets\"\nformat = \"json\"");
-    fs::write(&questions, format!("metrics = \":{PORT}\"\n{question}")).expect("a temporary file");
+    let sizes = "count() as packets, sum(frame.len) as bytes, histogram(frame.len, 100, 1000) as sizes, max(frame.len) \
+                 by proto, src/24 every 1s";
+    let aggregate = format!(
+        "[[question]]\nname = \"traffic\"\nask = \"aggregate\"\naggregate = \"{sizes}\"\noutput = {:?}\n",
+        folder.join("traffic.json")
+    );
+    fs::write(&questions, format!("metrics = \":{PORT}\"\n{question}{aggregate}")).expect("a temporary file");
     let capturing = Capturing::start(&["run", questions.to_str().unwrap(), "-i", "in0"]);
     let sent = send("out0", &mixed()) as u64;
 
@@ -265,6 +271,10 @@ fn prometheus_reads_the_metrics() {
          - sum(weir_packets_counted_total) - sum(weir_drops_total)"
     );
     assert_eq!(value(query(&balance)), Some(0.0));
+    let packets = "sum(weir_traffic_packets_total)";
+    eventually("the last window is over", || (value(query(packets)) == Some(sent as f64)).then_some(()));
+    assert_eq!(value(query("sum(weir_traffic_sizes_bucket{le=\"+Inf\"})")), Some(sent as f64));
+    assert_eq!(value(query("sum(weir_traffic_bytes_total) - sum(weir_bytes_total)")), Some(0.0));
     assert!(query("weir_build_info").contains("version=\""), "{}", query("weir_build_info"));
     let failures = fs::read_to_string(folder.join("log")).unwrap_or_default();
     assert!(!failures.contains("Append failed") && !failures.contains("invalid"), "{failures}");

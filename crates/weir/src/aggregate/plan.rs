@@ -69,6 +69,20 @@ pub(crate) struct ShownMeasure {
     pub is_histogram: bool,
 }
 
+/// What the results of a measure are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeasureKind {
+    /// An amount: the sum of the results of two windows is that of both.
+    Amount,
+    /// Numbers of values in buckets; the next column says where these begin.
+    Buckets {
+        /// Values are intervals, in nanoseconds.
+        seconds: bool,
+    },
+    /// Anything else.
+    Level,
+}
+
 /// What an aggregate is computed of.
 #[derive(Debug, Clone, Copy)]
 pub enum Groups<'a> {
@@ -245,6 +259,34 @@ impl Aggregation {
     /// The columns of its rows.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// The names of the key's columns.
+    pub fn key_names(&self) -> impl Iterator<Item = &str> {
+        let first = if self.window.is_some() { 2 } else { 0 };
+        self.columns[first..].iter().take(self.keys.len()).map(|column| &*column.name)
+    }
+
+    /// The columns of measures, by name.
+    pub fn measures(&self) -> impl Iterator<Item = (&str, MeasureKind)> {
+        let kind = |shown: &ShownMeasure| match self.plan.params().measures[shown.index].function {
+            Function::Count | Function::Sum => MeasureKind::Amount,
+            Function::Histogram(_) => {
+                MeasureKind::Buckets { seconds: shown.input == Some(ValueType::Interval) }
+            }
+            _ => MeasureKind::Level,
+        };
+        self.shown.iter().map(move |shown| (shown.name.as_str(), kind(shown)))
+    }
+
+    /// Whether rows are those of windows of time.
+    pub fn has_windows(&self) -> bool {
+        self.window.is_some()
+    }
+
+    /// Whether windows overlap.
+    pub fn is_sliding(&self) -> bool {
+        self.window.is_some_and(|window| window.length_ns != window.step_ns)
     }
 
     /// The columns of rows that the aggregate uses, with those of the rows' times.

@@ -1,0 +1,243 @@
+//! The results of an aggregate as metrics: the parts of the key are labels.
+//!
+//! Counts and sums are counters, which add up the windows; histograms likewise. All other results are gauges with the values of
+//! the last window. Of sliding windows, which overlap, everything is a gauge. The number of label sets is bounded: results of
+//! further groups are added to one series whose labels are all `other`.
+
+use super::exposition::{Family, Kind, Sample};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+use weir::aggregate::{Aggregation, MeasureKind};
+use weir::packet::{Batch, Cell, Row};
+
+/// Maximum number of label sets of a question.
+const SETS_MAX: usize = 1_000;
+/// The value of all labels of groups beyond that.
+const OTHER: &str = "other";
+/// Nanoseconds per second.
+const SECOND_NS: f64 = 1e9;
+
+/// The series of a question.
+#[derive(Debug)]
+pub struct Series {
+    /// The name of the question, as part of names of metrics.
+    name: String,
+    /// Names of labels, with the indexes of their columns.
+    labels: Vec<(String, usize)>,
+    measures: Vec<Exported>,
+    /// Windows have a time, and overlap.
+    has_time: bool,
+    is_sliding: bool,
+    state: Mutex<State>,
+}
+
+/// A measure with its metric.
+#[derive(Debug)]
+struct Exported {
+    name: String,
+    column: usize,
+    kind: MeasureKind,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By values of labels: the results, by measure.
+    sets: BTreeMap<Vec<String>, Vec<Shown>>,
+    /// Beginning of the last window.
+    window: Option<i64>,
+    /// Results that were added to the series of others.
+    beyond: u64,
+}
+
+/// The value of a series.
+#[derive(Debug, Clone, PartialEq)]
+enum Shown {
+    /// There is none in the last window.
+    Absent,
+    Number(f64),
+    /// By upper bound: values up to it, not cumulated. The last bound is infinite.
+    Buckets(Vec<(f64, u64)>),
+}
+
+impl Series {
+    /// Series of an aggregate; `question` is the name of its question.
+    pub fn new(question: &str, made: &Aggregation) -> Self {
+        let columns = made.columns();
+        let at = |name: &str| columns.iter().position(|column| column.name == name);
+        let labels = made.key_names().filter_map(|name| Some((label(name), at(name)?))).collect();
+        let measures = made
+            .measures()
+            .filter_map(|(name, kind)| Some(Exported { name: label(name), column: at(name)?, kind }));
+        Self {
+            name: label(question),
+            labels,
+            measures: measures.collect(),
+            has_time: made.has_windows(),
+            is_sliding: made.is_sliding(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes the rows of windows, which come in the order of time.
+    pub fn take(&self, rows: &Batch) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for row in rows.iter() {
+            let begins = match row.cell(0) {
+                Cell::Time(time) if self.has_time => Some(time.0),
+                _ => None,
+            };
+            if begins.is_none() || begins != state.window {
+                state.window = begins;
+                self.forget_gauges(&mut state);
+            }
+            self.take_row(&mut state, row);
+        }
+    }
+
+    /// Gauges have the values of one window.
+    fn forget_gauges(&self, state: &mut State) {
+        for shown in state.sets.values_mut() {
+            let results = shown.iter_mut().zip(&self.measures);
+            results.filter(|(_, of)| !self.adds_up(of)).for_each(|(shown, _)| *shown = Shown::Absent);
+        }
+        state.sets.retain(|_, shown| shown.iter().any(|one| *one != Shown::Absent));
+    }
+
+    fn adds_up(&self, of: &Exported) -> bool {
+        of.kind != MeasureKind::Level && !self.is_sliding
+    }
+
+    fn take_row(&self, state: &mut State, row: Row<'_>) {
+        let mut key: Vec<String> = self.labels.iter().map(|(_, column)| text(row.cell(*column))).collect();
+        let is_other = matches!(row.cell(row.len().saturating_sub(2)), Cell::Bool(true));
+        if is_other || state.sets.len() >= SETS_MAX && !state.sets.contains_key(&key) {
+            state.beyond += 1;
+            key.iter_mut().for_each(|value| *value = OTHER.to_string());
+        }
+        let shown = state.sets.entry(key).or_insert_with(|| vec![Shown::Absent; self.measures.len()]);
+        for (shown, measure) in shown.iter_mut().zip(&self.measures) {
+            let now = match (measure.kind, row.cell(measure.column)) {
+                (MeasureKind::Buckets { seconds }, Cell::Numbers(counts)) => {
+                    let Cell::Numbers(from) = row.cell(measure.column + 1) else { continue };
+                    Shown::Buckets(buckets(counts, from, seconds))
+                }
+                (_, cell) => number(cell).map_or(Shown::Absent, Shown::Number),
+            };
+            shown.take(now, self.adds_up(measure));
+        }
+    }
+
+    /// The metrics as they are now.
+    pub fn families(&self) -> Vec<Family> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut families = vec![];
+        for (index, measure) in self.measures.iter().enumerate() {
+            let is_counter = self.adds_up(measure);
+            let kind = match measure.kind {
+                MeasureKind::Buckets { .. } => Kind::Histogram,
+                _ if is_counter => Kind::Counter,
+                _ => Kind::Gauge,
+            };
+            let mut samples = vec![];
+            for (values, shown) in &state.sets {
+                let names = self.labels.iter().map(|(name, _)| name.clone().into());
+                let labels: Vec<_> = names.zip(values.iter().cloned()).collect();
+                shown[index].push_samples(&labels, &mut samples);
+            }
+            families.push(Family {
+                name: format!("weir_{}_{}", self.name, measure.name).into(),
+                kind,
+                help: format!("{} of the aggregate {}.", measure.name, self.name).into(),
+                samples,
+            });
+        }
+        families.push(Family {
+            name: format!("weir_{}_results_beyond", self.name).into(),
+            kind: Kind::Counter,
+            help: "Results of groups beyond the bound on label sets, which are in the series `other`.".into(),
+            samples: vec![Sample::of(state.beyond as f64)],
+        });
+        families
+    }
+}
+
+impl Shown {
+    fn take(&mut self, now: Shown, adds_up: bool) {
+        match (&mut *self, now) {
+            (Shown::Number(sum), Shown::Number(number)) if adds_up => *sum += number,
+            (Shown::Buckets(sums), Shown::Buckets(counts)) if adds_up => {
+                for (bound, count) in counts {
+                    match sums.iter_mut().find(|(known, _)| *known == bound) {
+                        Some((_, sum)) => *sum += count,
+                        None => sums.push((bound, count)),
+                    }
+                }
+                sums.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+            }
+            (_, Shown::Absent) if adds_up => {}
+            (_, now) => *self = now,
+        }
+    }
+
+    fn push_samples(&self, labels: &[(std::borrow::Cow<'static, str>, String)], samples: &mut Vec<Sample>) {
+        match self {
+            Shown::Absent => {}
+            Shown::Number(value) => {
+                samples.push(Sample { ending: "", labels: labels.to_vec(), value: *value })
+            }
+            Shown::Buckets(buckets) => {
+                let mut sum = 0;
+                for (bound, count) in buckets {
+                    sum += count;
+                    let le = if bound.is_infinite() { "+Inf".to_string() } else { bound.to_string() };
+                    let labels = labels.iter().cloned().chain([("le".into(), le)]).collect();
+                    samples.push(Sample { ending: "_bucket", labels, value: sum as f64 });
+                }
+                samples.push(Sample { ending: "_count", labels: labels.to_vec(), value: sum as f64 });
+            }
+        }
+    }
+}
+
+/// Buckets by their upper bounds, of buckets that begin at `from`.
+fn buckets(counts: &[u64], from: &[u64], seconds: bool) -> Vec<(f64, u64)> {
+    let ends = from.iter().skip(1).map(|&next| match seconds {
+        true => next as f64 / SECOND_NS,
+        // Whole numbers below the next bucket.
+        false => next.saturating_sub(1) as f64,
+    });
+    ends.chain([f64::INFINITY]).zip(counts.iter().copied()).collect()
+}
+
+/// A name as part of the name of a metric, or as that of a label.
+fn label(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut label: String = name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
+    if label.starts_with(|first: char| first.is_ascii_digit()) {
+        label.insert(0, '_');
+    }
+    label
+}
+
+fn text(cell: Cell<'_>) -> String {
+    let mut text = String::new();
+    match cell {
+        Cell::Interval(ns) => {
+            let _ = write!(text, "{}", ns as f64 / SECOND_NS);
+        }
+        cell => cell.append_to(&mut text),
+    }
+    text
+}
+
+fn number(cell: Cell<'_>) -> Option<f64> {
+    match cell {
+        Cell::Unsigned(number) => Some(number as f64),
+        Cell::Fraction(number) => Some(number),
+        Cell::Interval(ns) => Some(ns as f64 / SECOND_NS),
+        Cell::Time(time) => Some(time.0 as f64 / SECOND_NS),
+        Cell::Bool(truth) => Some(u8::from(truth).into()),
+        _ => None,
+    }
+}
