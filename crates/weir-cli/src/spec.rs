@@ -90,6 +90,24 @@ pub struct QuestionSpec {
     /// For `aggregate`: of what: `packets`, `flows`, `events`, or the name of a log of sessions. Default: packets.
     #[serde(default, skip_serializing_if = "is_default")]
     pub of: Option<String>,
+    /// For `records`: the key, as fields separated by commas, `flow` or `5tuple`. Default: flow.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub key: Option<String>,
+    /// For `records`: features of packets, separated by commas. Default: iat,len, and dir with the key flow.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub features: Option<String>,
+    /// For `records`: the number of packets at which a record is complete. Default: 1024.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub packets: Option<u64>,
+    /// For `records`: only this number of packets of each group, instead of `packets`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub first: Option<u64>,
+    /// For `records`: seconds after its first packet at which a record is complete. Default: 60.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub age: Option<f64>,
+    /// For `records`: seconds after its last packet at which a group ends. Default: 15.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub idle: Option<f64>,
     /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub events: Vec<String>,

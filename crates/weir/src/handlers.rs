@@ -17,6 +17,7 @@ impl Handlers {
                 QuestionWorker::Handler(handler) => handler.into_any(),
                 QuestionWorker::Track(_)
                 | QuestionWorker::Aggregate(_)
+                | QuestionWorker::Records(_)
                 | QuestionWorker::Behind(_)
                 | QuestionWorker::None => continue,
             };

@@ -2,6 +2,7 @@
 
 use crate::aggregate::PacketAggregator;
 use crate::engine::{ErasedHandler, TrackStore};
+use crate::records::RecordGrouper;
 use crate::stream_handler::ErasedStreamHandler;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub(crate) enum QuestionWorker {
     Track(Box<dyn TrackStore>),
     /// The groups of an aggregate of packets.
     Aggregate(Box<PacketAggregator>),
+    /// The packet vectors of groups.
+    Records(Box<RecordGrouper>),
     /// A handler of packets, sessions and connections.
     Handler(Box<dyn ErasedHandler>),
     /// As for the question this many places before, which has the same handler.

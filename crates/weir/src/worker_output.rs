@@ -219,8 +219,12 @@ impl Collector {
 impl Subscriber for Collector {
     fn packet(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) {
         self.matched[question] += 1;
-        if let Some(QuestionWorker::Aggregate(groups)) = self.question_workers.get_mut(question) {
-            return groups.packet(packet.meta, packet.outs);
+        match self.question_workers.get_mut(question) {
+            Some(QuestionWorker::Aggregate(groups)) => return groups.packet(packet.meta, packet.outs),
+            Some(QuestionWorker::Records(groups)) => {
+                return groups.packet((order, question), packet.meta, packet.outs, &mut self.yielded);
+            }
+            _ => {}
         }
         if let Some(handler) = self.handler(question) {
             let frame = packet.frame();
@@ -233,7 +237,14 @@ impl Subscriber for Collector {
 
     fn pass_time(&mut self, order: Order, now: i64) {
         for (question, worker) in self.question_workers.iter_mut().enumerate() {
-            let QuestionWorker::Aggregate(groups) = worker else { continue };
+            let groups = match worker {
+                QuestionWorker::Aggregate(groups) => groups,
+                QuestionWorker::Records(groups) => {
+                    groups.pass_time((order, question), now, &mut self.yielded);
+                    continue;
+                }
+                _ => continue,
+            };
             let partials = if now == i64::MAX { Some(groups.finish()) } else { groups.pass_time(now) };
             if let Some(partials) = partials {
                 let partials = Mutex::new(partials);

@@ -87,8 +87,10 @@ impl WorkerParts {
                 (_, None) => *worker = QuestionWorker::None,
                 _ => {}
             }
-            if let QuestionWorker::Aggregate(groups) = worker {
-                groups.find(&self.values);
+            match worker {
+                QuestionWorker::Aggregate(groups) => groups.find(&self.values),
+                QuestionWorker::Records(groups) => groups.find(&self.values),
+                _ => {}
             }
         }
     }

@@ -16,6 +16,7 @@ mod man;
 mod match_;
 mod overview;
 mod packets;
+mod records;
 mod run;
 mod sessions;
 mod stacks;
@@ -34,6 +35,7 @@ pub fn all() -> Vec<Subcommand> {
         sessions::command(),
         packets::command(),
         aggregate::command(),
+        records::command(),
         follow::command(),
         match_::command(),
         streams::command(),

@@ -1,10 +1,11 @@
 //! Groups the packets of a worker.
 
-use super::plan::{Aggregation, Part, Source};
+use super::plan::Aggregation;
+use crate::values::{Part, Place, fill};
 use std::sync::Arc;
 use weir_aggregate::{Aggregator, Counters, Partial, Record};
 use weir_compile::PacketValue;
-use weir_packet::{PacketMeta, ValueType};
+use weir_packet::PacketMeta;
 
 /// The aggregate of a question, on one worker.
 pub(crate) struct PacketAggregator {
@@ -16,18 +17,6 @@ pub(crate) struct PacketAggregator {
     input: Vec<u64>,
     /// The step of the windows in which the worker's time was.
     step: Option<i64>,
-}
-
-/// The place of a part in the packet's record.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    slot: usize,
-    known: usize,
-    bit: u8,
-    word: usize,
-    /// The bits of the value: of the high word, if the value has two words, and of the low word.
-    masks: [u64; 2],
-    is_wide: bool,
 }
 
 impl PacketAggregator {
@@ -77,52 +66,4 @@ impl PacketAggregator {
     pub fn counters(&self) -> Counters {
         self.aggregator.counters()
     }
-}
-
-impl Place {
-    fn of(part: &Part, values: &[PacketValue]) -> Self {
-        let Source::Packet(of) = part.source else { unreachable!("an aggregate of rows has no packets") };
-        let value = values.iter().find(|value| value.of == of);
-        let bits = u32::from(part.prefix.unwrap_or(128));
-        let masks = match part.value_type {
-            // Of an address of IPv4, all bits before the address are those of the mapping.
-            ValueType::Ipv4 => [0, leading(bits + 32) & 0xffff_ffff],
-            ValueType::Ipv6 | ValueType::Address => [leading(bits), leading(bits.saturating_sub(64))],
-            _ => [0, u64::MAX],
-        };
-        // A program without the value: no packet has it.
-        let (slot, known, bit) = value.map_or((0, usize::MAX, 0), |value| {
-            (usize::from(value.slot), usize::from(value.known), value.bit)
-        });
-        Self { slot, known, bit, word: part.word, masks, is_wide: part.words == 2 }
-    }
-}
-
-/// A word whose first bits are set.
-fn leading(bits: u32) -> u64 {
-    match bits {
-        0 => 0,
-        1..64 => u64::MAX << (64 - bits),
-        _ => u64::MAX,
-    }
-}
-
-/// Writes the words of all parts. Returns a bit for each part that the packet has.
-#[inline]
-fn fill(places: &[Place], words: &mut [u64], outs: &[u64]) -> u64 {
-    let mut present = 0;
-    for (number, place) in places.iter().enumerate() {
-        let is_known = outs.get(place.known).is_some_and(|known| known >> place.bit & 1 != 0);
-        let mask = if is_known { u64::MAX } else { 0 };
-        let (low, high) = (outs[place.slot], outs[place.slot + 1]);
-        match place.is_wide {
-            true => {
-                words[place.word] = high & place.masks[0] & mask;
-                words[place.word + 1] = low & place.masks[1] & mask;
-            }
-            false => words[place.word] = low & place.masks[1] & mask,
-        }
-        present |= u64::from(is_known) << number;
-    }
-    present
 }

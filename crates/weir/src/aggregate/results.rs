@@ -1,12 +1,11 @@
 //! The rows of an aggregate.
 
 use super::AggregatePart;
-use super::plan::{Aggregation, Part, ShownMeasure, Source};
+use super::plan::{Aggregation, ShownMeasure};
 use super::rows::RowReader;
-use std::net::{IpAddr, Ipv6Addr};
+use crate::values::Part;
 use std::sync::{Arc, PoisonError};
 use weir_aggregate::{Aggregator, Counters, Mark, Measured, Merger, Scalar, Value, Window};
-use weir_compile::{TuplePart, ValueOf};
 use weir_lang::model::Stack;
 use weir_packet::{Batch, Cell, Column, Row, RowWriter, Texts, Timestamp, ValueType};
 
@@ -139,34 +138,15 @@ impl AggregateRows {
 
     /// The value that words of a record stand for.
     fn cell_of<'a>(&'a self, part: &Part, words: &[u64]) -> Cell<'a> {
-        let low = words.last().copied().unwrap_or(0);
-        if part.source == Source::Packet(ValueOf::Tuple(TuplePart::Layer)) {
-            return self.layers.get(low as usize).map_or(Cell::Absent, |name| Cell::Text(name));
+        if !matches!(part.value_type, ValueType::Text | ValueType::Bytes) || part.words == 1 {
+            return part.cell(words, &self.layers);
         }
-        match part.value_type {
-            ValueType::Bool => Cell::Bool(low != 0),
-            ValueType::Fraction => Cell::Fraction(f64::from_bits(low)),
-            ValueType::Time => Cell::Time(Timestamp(low as i64)),
-            ValueType::Interval => Cell::Interval(low),
-            ValueType::Ipv4 => Cell::Address(std::net::Ipv4Addr::from_bits(low as u32).into()),
-            ValueType::Ipv6 | ValueType::Address => {
-                let address = Ipv6Addr::from_bits(u128::from(words[0]) << 64 | u128::from(low));
-                Cell::Address(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4))
-            }
-            ValueType::Mac => {
-                let [_, _, mac @ ..] = low.to_be_bytes();
-                Cell::Mac(mac)
-            }
-            ValueType::Text | ValueType::Bytes => {
-                let texts = self.reader.as_ref().map(|(reader, _)| &reader.texts);
-                let bytes = texts.and_then(|texts| texts.text([words[0], low]));
-                match (bytes, part.value_type) {
-                    (None, _) => Cell::Text("(forgotten: memory was short)"),
-                    (Some(bytes), ValueType::Bytes) => Cell::Bytes(bytes),
-                    (Some(bytes), _) => std::str::from_utf8(bytes).map_or(Cell::Bytes(bytes), Cell::Text),
-                }
-            }
-            ValueType::Unsigned | ValueType::Texts | ValueType::Numbers => Cell::Unsigned(low),
+        let texts = self.reader.as_ref().map(|(reader, _)| &reader.texts);
+        let bytes = texts.and_then(|texts| texts.text([words[0], words[1]]));
+        match (bytes, part.value_type) {
+            (None, _) => Cell::Text("(forgotten: memory was short)"),
+            (Some(bytes), ValueType::Bytes) => Cell::Bytes(bytes),
+            (Some(bytes), _) => std::str::from_utf8(bytes).map_or(Cell::Bytes(bytes), Cell::Text),
         }
     }
 

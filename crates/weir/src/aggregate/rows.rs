@@ -1,6 +1,7 @@
 //! Groups rows: of connections, sessions and events.
 
-use super::plan::{Aggregation, Part, Source};
+use super::plan::Aggregation;
+use crate::values::{Part, Source};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use weir_aggregate::{Record, Texts};
