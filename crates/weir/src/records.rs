@@ -69,8 +69,13 @@ const FEATURES: &[(&str, &str)] = &[
     ("iat", "times since the packet before, nanoseconds; 0 for the first one"),
     ("dir", "0 for packets in the direction of the first one, 1 for others; needs the key flow"),
 ];
-const OTHER_NAMES: &[(&str, &str)] =
-    &[("len", "frame.len"), ("flags", "tcp.flags"), ("seq", "tcp.seq"), ("ack", "tcp.ack"), ("ttl", "ip.ttl")];
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("len", "frame.len"),
+    ("flags", "tcp.flags"),
+    ("seq", "tcp.seq"),
+    ("ack", "tcp.ack"),
+    ("ttl", "ip.ttl"),
+];
 
 /// The word for keys of both directions of a connection.
 const FLOW: &str = "flow";
@@ -84,6 +89,8 @@ pub struct PacketRecords {
     inputs: Vec<Part>,
     features: Vec<Feature>,
     limits: RecordLimits,
+    /// The key is the tuple: packets without one are in no group.
+    of_tuple: bool,
     /// Both directions are one group: the key is the tuple.
     is_flow: bool,
     columns: Vec<Column>,
@@ -98,7 +105,8 @@ impl PacketRecords {
     /// A name that is no field of packets with one value, or too many of them.
     pub fn of(compiler: &Compiler, key: &str, features: &str, limits: RecordLimits) -> Result<Self, String> {
         let names = Names::of_packets(compiler);
-        let list = |text: &str| -> Vec<String> { text.split(',').map(|name| name.trim().to_string()).collect() };
+        let list =
+            |text: &str| -> Vec<String> { text.split(',').map(|name| name.trim().to_string()).collect() };
         let is_flow = key.trim() == FLOW;
         let key_names: Vec<String> = match key.trim() {
             FLOW | "5tuple" => TUPLE.iter().map(|name| (*name).to_string()).collect(),
@@ -115,13 +123,18 @@ impl PacketRecords {
             layers: layer_names(compiler.stack()),
             keys,
             limits,
+            of_tuple: matches!(key.trim(), FLOW | "5tuple"),
             is_flow,
         };
         for name in list(features) {
             made.add_feature(&names, &name)?;
         }
         let reason = "why the record is complete: count, age, idle, end, memory (there were too many groups or numbers)";
-        made.columns.push(Column::new("missing", ValueType::Unsigned, "values that packets do not have; they are 0 in lists"));
+        made.columns.push(Column::new(
+            "missing",
+            ValueType::Unsigned,
+            "values that packets do not have; they are 0 in lists",
+        ));
         made.columns.push(Column::new("reason", ValueType::Text, reason));
         Ok(made)
     }
@@ -133,7 +146,8 @@ impl PacketRecords {
             "dir" if self.is_flow => Feature::Direction,
             "dir" => return Err(format!("the feature `dir` needs the key `{FLOW}`")),
             name => {
-                let field = OTHER_NAMES.iter().find(|(other, _)| *other == name).map_or(name, |(_, field)| field);
+                let field =
+                    OTHER_NAMES.iter().find(|(other, _)| *other == name).map_or(name, |(_, field)| field);
                 let at = find(names, field, "feature")?;
                 let part = part_of(names, at, words_of(&self.inputs));
                 if part.words > 1 {
@@ -146,7 +160,13 @@ impl PacketRecords {
         let known = FEATURES.iter().find(|(known, _)| *known == name).map(|(_, doc)| (*doc).to_string());
         let doc = known.unwrap_or_else(|| format!("{name} of each packet"));
         self.features.push(feature);
-        self.columns.push(Column { name: name.to_string().into(), value_type: ValueType::Numbers, doc: doc.into() });
+        // The record has a time of its own.
+        let name = if name == "ts" { "times" } else { name };
+        self.columns.push(Column {
+            name: name.to_string().into(),
+            value_type: ValueType::Numbers,
+            doc: doc.into(),
+        });
         Ok(())
     }
 
@@ -207,7 +227,11 @@ fn columns_before(names: &Names, keys: &[String], is_flow: bool) -> Result<Vec<C
     for (at, key) in keys.iter().enumerate() {
         let field = &names.fields()[find(names, key, "key")?];
         let name = OF_FLOW.get(at).filter(|_| is_flow).map_or(key.clone(), |name| (*name).to_string());
-        columns.push(Column { name: name.into(), value_type: field.value_type, doc: field.doc.clone().into() });
+        columns.push(Column {
+            name: name.into(),
+            value_type: field.value_type,
+            doc: field.doc.clone().into(),
+        });
     }
     columns.push(Column::new("packets", ValueType::Unsigned, "number of packets in the lists"));
     Ok(columns)
@@ -266,6 +290,9 @@ impl RecordGrouper {
         let present = fill(&self.keys, &mut self.key, outs);
         let known = fill(&self.inputs, &mut self.input, outs);
         let shared = Arc::clone(&self.shared);
+        if shared.of_tuple && present == 0 {
+            return;
+        }
         let is_swapped = shared.is_flow && order_ends(&shared, &mut self.key);
         let (time, limits) = (meta.time.0, shared.limits);
         if !self.groups.contains_key(&self.key[..]) {
@@ -402,7 +429,14 @@ fn order_ends(shared: &PacketRecords, key: &mut [u64]) -> bool {
     is_swapped
 }
 
-fn write(shared: &PacketRecords, key: &[u64], group: &Group, reason: &str, at: (Order, usize), yields: &mut Yields) {
+fn write(
+    shared: &PacketRecords,
+    key: &[u64],
+    group: &Group,
+    reason: &str,
+    at: (Order, usize),
+    yields: &mut Yields,
+) {
     let (order, question) = at;
     let mut row = yields.add_row(order, question, 0, None, shared.columns.len());
     row.push(Cell::Time(Timestamp(group.first)));

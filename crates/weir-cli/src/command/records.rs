@@ -45,17 +45,27 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
-    ("records capture.pcap --first 32 -o splt.parquet", "lengths, times and directions of the first packets, for classifiers"),
-    ("records capture.pcap --key 5tuple --features ts,len,tcp.seq,ip.id 'tcp'", "all packets of each direction, in rows of up to 1024"),
+    (
+        "records capture.pcap --first 32 -o splt.parquet",
+        "lengths, times and directions of the first packets, for classifiers",
+    ),
+    (
+        "records capture.pcap --key 5tuple --features ts,len,tcp.seq,ip.id 'tcp'",
+        "all packets of each direction, in rows of up to 1024",
+    ),
     ("records -i eth0 --key ip.src --features len --age 10", "lengths of the packets of each sender"),
 ];
 
 /// The subcommand.
 pub fn command() -> Subcommand {
-    let about = "Features of packets as lists, grouped by connection or by any fields: for classifiers and notebooks";
+    let about =
+        "Features of packets as lists, grouped by connection or by any fields: for classifiers and notebooks";
     let options = &["key", "features", "packets", "first", "age", "idle"];
     let kind = QuestionKind { options, ..QuestionKind::new(resolve) };
-    Subcommand::new("records", about, run).with_question(kind).in_group(Group::Everyday).with_examples(EXAMPLES)
+    Subcommand::new("records", about, run)
+        .with_question(kind)
+        .in_group(Group::Everyday)
+        .with_examples(EXAMPLES)
 }
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
@@ -68,7 +78,10 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let usual = RecordLimits::default();
     let ns = |seconds: Option<f64>, usual: u64| seconds.map_or(usual, |seconds| (seconds * 1e9) as u64);
     let limits = RecordLimits {
-        packets_max: spec.first.or(spec.packets).map_or(usual.packets_max, |count| count.try_into().unwrap_or(usize::MAX)),
+        packets_max: spec
+            .first
+            .or(spec.packets)
+            .map_or(usual.packets_max, |count| count.try_into().unwrap_or(usize::MAX)),
         first_only: spec.first.is_some(),
         age_ns: ns(spec.age, usual.age_ns),
         idle_ns: ns(spec.idle, usual.idle_ns),

@@ -12,6 +12,7 @@ mod formats;
 mod killed;
 mod outputs;
 mod questions;
+mod records;
 mod rotation;
 mod screen;
 mod streams;

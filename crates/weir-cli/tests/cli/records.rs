@@ -1,0 +1,95 @@
+//! `weir records`: lists of features hold every packet once, in its group.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
+
+fn rows(args: &[&str]) -> Vec<Value> {
+    let output = crate::weir(args);
+    assert!(output.status.success(), "{}", crate::text(&output.stderr));
+    crate::text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn numbers(row: &Value, column: &str) -> Vec<u64> {
+    row[column].as_array().expect(column).iter().map(|number| number.as_u64().expect("a number")).collect()
+}
+
+#[test]
+fn lists_have_the_packets_that_an_aggregate_counts() {
+    let aggregate =
+        rows(&["aggregate", "count(), sum(frame.len) as bytes, max(ip.ttl) by 5tuple", FIRST_LIGHT]);
+    let key = |row: &Value| {
+        format!("{} {} {} {} {}", row["src"], row["sport"], row["dst"], row["dport"], row["proto"])
+    };
+    let mut expected: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for row in aggregate.iter().filter(|row| !row["proto"].is_null()) {
+        expected.insert(key(row), (row["count"].as_u64().unwrap(), row["bytes"].as_u64().unwrap()));
+    }
+    for packets in ["3", "100000"] {
+        let args = [
+            "records",
+            FIRST_LIGHT,
+            "--key",
+            "5tuple",
+            "--features",
+            "len,ts",
+            "--packets",
+            packets,
+            "-j",
+            "2",
+        ];
+        let mut found: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for row in rows(&args) {
+            let (lengths, times) = (numbers(&row, "len"), numbers(&row, "times"));
+            assert!(
+                lengths.len() <= packets.parse().unwrap()
+                    && lengths.len() == times.len()
+                    && times.is_sorted()
+            );
+            assert_eq!(row["packets"].as_u64(), Some(lengths.len() as u64));
+            let sums = found.entry(key(&row)).or_default();
+            *sums = (sums.0 + lengths.len() as u64, sums.1 + lengths.iter().sum::<u64>());
+        }
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn both_directions_of_a_flow_are_one_record() {
+    let of_flows = rows(&["flows", FIRST_LIGHT, "tcp"]);
+    let records = rows(&["records", FIRST_LIGHT, "--first", "4", "--features", "len,dir,iat", "tcp"]);
+    assert_eq!(records.len(), of_flows.len());
+    let ends =
+        |row: &Value| ["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"].map(|name| row[name].to_string());
+    for record in &records {
+        let connection = of_flows.iter().find(|row| ends(row) == ends(record)).expect("the connection");
+        let all = connection["orig_pkts"].as_u64().unwrap() + connection["resp_pkts"].as_u64().unwrap();
+        let directions = numbers(record, "dir");
+        assert_eq!(directions.len() as u64, all.min(4), "{record}");
+        assert_eq!((directions[0], numbers(record, "iat")[0]), (0, 0));
+    }
+    let (alone, together) = (&["records", FIRST_LIGHT][..], &["records", FIRST_LIGHT, "-j", "3"][..]);
+    let sorted = |args| {
+        let mut rows: Vec<String> = rows(args).iter().map(Value::to_string).collect();
+        rows.sort();
+        rows
+    };
+    assert_eq!(sorted(alone), sorted(together));
+}
+
+#[test]
+fn mistakes_say_what_to_write() {
+    for (args, said) in [
+        (&["--features", "ln"][..], "is `len` meant?"),
+        (&["--key", "5tuple", "--features", "dir"], "needs the key `flow`"),
+        (&["--key", "ip.scr"], "is `ip.src` meant?"),
+        (&["--first", "0"], "invalid value '0'"),
+    ] {
+        let output = crate::weir(&[&["records", FIRST_LIGHT], args].concat());
+        let text = crate::text(&output.stderr);
+        assert!(!output.status.success() && text.contains(said), "{args:?}: {text}");
+    }
+    let output = crate::weir(&["records", FIRST_LIGHT, "--features", "ipv6.src"]);
+    assert!(crate::text(&output.stderr).contains("is no number"), "{}", crate::text(&output.stderr));
+}
