@@ -19,6 +19,7 @@ mod kernel_filter;
 mod link;
 mod readable;
 mod record;
+mod sink;
 mod source;
 mod time;
 
@@ -35,6 +36,7 @@ pub use header_rules::{HeaderClass, HeaderPattern, HeaderRules, IpVersion, Maske
 pub use kernel_filter::{KernelFilter, KernelFilters, KernelFlows, flow_entry};
 pub use link::LinkType;
 pub use readable::{is_hidden, printable, readable};
-pub use record::{Column, RowSink, Value, ValueType};
+pub use record::{Column, Value, ValueType};
+pub use sink::RowSink;
 pub use source::{Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats};
 pub use time::Timestamp;

@@ -1,11 +1,12 @@
 //! Compiles questions to a program: checks filters, lowers one graph, runs passes, generates code.
 
-use crate::connection::{self, Places};
+use crate::connection;
 use crate::deferred_predicate::{alternative_plan, deferred_predicates};
 use crate::end_places::EndPlaces;
 use crate::events::never_told;
 use crate::kernel_filters::QuestionFilters;
 use crate::ordering::Ordering;
+use crate::places::Places;
 use crate::processors::Processors;
 use crate::program::{Executor, make_program};
 use crate::question_worker::MakeQuestionWorker;

@@ -134,7 +134,7 @@ impl Flow {
         let (orig, resp) = flow.endpoints();
         Self {
             uid: flow_id::uid(flow.graph, flow.table, flow.header),
-            proto: crate::connection::proto_name(flow.table_name()),
+            proto: crate::places::proto_name(flow.table_name()),
             orig: (orig.address, orig.port),
             resp: (resp.address, resp.port),
             ts: flow.first_time(),

@@ -13,6 +13,7 @@ mod batch_worker;
 #[cfg(test)]
 mod clock_step_tests;
 mod compile;
+mod conn_state;
 mod connection;
 mod contradiction;
 mod decode_as;
@@ -29,9 +30,11 @@ mod isolation;
 mod item;
 mod kernel_filters;
 mod locality;
+mod names;
 mod ordered_merge;
 mod ordering;
 mod outcome;
+mod places;
 mod processors;
 mod program;
 mod question;
@@ -60,6 +63,7 @@ mod worker_loop;
 mod worker_output;
 mod worker_parts;
 mod workers;
+mod yielded;
 mod yields;
 
 // The expansion of `subscribe` names this crate `weir`, also inside of it.

@@ -1,11 +1,13 @@
 //! A view of a connection's record, from which objects ([`Connection`](crate::Connection)) and rows are made. A row has only the
 //! values that its question shows: identifiers, for example, are costly.
 
-use crate::connection::{COLUMNS, Places, conn_state, icmp_code};
+use crate::conn_state::{conn_state, icmp_code};
 use crate::flow_id;
 use crate::locality::is_local;
+use crate::places::Places;
 use std::borrow::Cow;
 use std::net::IpAddr;
+use weir_compile::CONNECTION_COLUMNS as COLUMNS;
 use weir_engine::end_event::EndValue;
 use weir_engine::flow::{Endpoint, FlowView, NumberPlace};
 use weir_ir::key::Hosts;

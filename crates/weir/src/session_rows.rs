@@ -2,10 +2,10 @@
 //! with Zeek's names (<https://docs.zeek.org/en/master/logs/>). The columns follow from the registries of protocols
 //! and of parts.
 
-use crate::connection::proto_name;
 use crate::flow_id;
 use crate::item::Shape;
 use crate::locality::is_local;
+use crate::places::proto_name;
 use std::sync::{Mutex, PoisonError};
 use weir_compile::PartFields;
 use weir_engine::flow::FlowView;

@@ -1,8 +1,9 @@
 //! Handlers of streams, and a handler's view of a stream during a call.
 
-use crate::connection::{Connection, Places};
+use crate::connection::Connection;
 use crate::flow_id;
 use crate::isolation::Isolation;
+use crate::places::Places;
 use crate::yields::Yields;
 use std::any::Any;
 use std::net::IpAddr;

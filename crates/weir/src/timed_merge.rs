@@ -125,7 +125,7 @@ impl TimedMerge {
 mod tests {
     use super::*;
     use crate::item::Item;
-    use crate::worker_output::Yielded;
+    use crate::yielded::Yielded;
     use crate::yields::Popped;
     use weir_engine::subscriber::Order;
 

@@ -1,7 +1,9 @@
 //! Warns of filters on columns and fields with a small set of values that name a value outside this set, which is
 //! probably a mistake.
 
-use crate::connection::{COLUMNS, CONN_STATES, proto_name};
+use crate::conn_state::CONN_STATES;
+use crate::connection::COLUMNS;
+use crate::places::proto_name;
 use weir_compile::{FieldKey, StackCatalog};
 use weir_lang::diag::{Diagnostic, suggest};
 use weir_lang::filter::{Catalog, Filter, Literal, Op};

@@ -1,21 +1,22 @@
 //! Collects the results of a worker: items in the form that questions want, each with its [`Order`].
 
 use crate::aggregate::AggregatePart;
-use crate::connection::{Connection, Places};
+use crate::connection::Connection;
 use crate::engine::ErasedHandler;
 use crate::events::EventRows;
 use crate::format_packet::Path;
 use crate::item::{Flow, Item, Shape};
+use crate::places::Places;
 use crate::question_worker::QuestionWorker;
 use crate::record::Record;
 use crate::stream_handler::{ErasedStreamHandler, Stream};
+use crate::yielded::{HeldPacket, KeptPacket, Yielded};
 use crate::yields::Yields;
 use crate::{format_packet, session_rows};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use weir_compile::OutValue;
 use weir_engine::FlowRef;
-use weir_engine::counters::Account;
 use weir_engine::flow::{EndReason, FlowView};
 use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
 use weir_engine::subscriber::{
@@ -26,46 +27,6 @@ use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{Batch, PacketMeta};
 use weir_sessions::{Field, ProtocolSet, Session, SessionRegistry};
-
-/// A result of a worker.
-#[derive(Debug)]
-pub enum Yielded {
-    /// An item for a question.
-    Item(usize, Item<'static>),
-    /// The next row of a question, of sessions of this protocol.
-    Row(usize, usize),
-    /// A packet that waits for a verdict.
-    Held(Box<HeldPacket>),
-    /// A new verdict on a flow with waiting packets.
-    VerdictUpdate(VerdictUpdate),
-    /// A datagram with waiting fragments is complete, or has ended incomplete (`None`).
-    Datagram(FlowRef, Option<Box<PacketVerdict>>),
-}
-
-/// A waiting packet.
-#[derive(Debug)]
-pub struct HeldPacket {
-    pub verdict: PacketVerdict,
-    pub packet: KeptPacket,
-}
-
-/// A copy of a packet: only the parts that its possible questions need.
-#[derive(Debug)]
-pub struct KeptPacket {
-    pub meta: PacketMeta,
-    /// How the packet is counted if no question receives it.
-    pub otherwise: Account,
-    pub frame: Box<[u8]>,
-    pub options: Box<[u8]>,
-    pub outs: Box<[u64]>,
-}
-
-impl KeptPacket {
-    /// Bytes that the copy refers to, besides its own size.
-    pub fn bytes(&self) -> usize {
-        self.frame.len() + self.options.len() + size_of_val(&*self.outs)
-    }
-}
 
 /// Makes items of packets, in the questions' shapes.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! The parts that each worker is built from, and the results of a worker at the end of a run.
 
 use crate::compile::Compiled;
-use crate::connection::Places;
 use crate::events::EventRows;
 use crate::item::Shape;
 use crate::outcome::Outcome;
+use crate::places::Places;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::worker_output::{Collector, Presenter};
 use crate::yields::Yields;

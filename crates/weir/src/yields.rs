@@ -1,7 +1,7 @@
 //! The results of a worker on their way to the caller: items, and rows, which are kept in a batch for each question.
 
 use crate::item::{Item, Rows};
-use crate::worker_output::Yielded;
+use crate::yielded::Yielded;
 use std::collections::VecDeque;
 use weir_engine::subscriber::Order;
 use weir_packet::{Batch, RowWriter};

@@ -15,6 +15,7 @@
 
 mod parse;
 mod resolve;
+mod tree;
 
 use crate::diag::Diagnostic;
 use crate::filter::Catalog;

@@ -1,5 +1,6 @@
 //! Parses an aggregate into a tree of names and numbers. After a mistake, parsing continues at the next comma or clause.
 
+use super::tree::{ConditionText, Meant, MeasureText, Tree, Word, name_of};
 use super::{CLAUSE, Comparison};
 use crate::diag::{Span, suggest};
 use crate::filter::lexer::{Kind, Token, display_keyword, lex};
@@ -7,52 +8,6 @@ use crate::filter::{Report, codes};
 
 /// Maximum nesting of a condition.
 const NESTING_MAX: usize = 50;
-
-/// A word and its place.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Word {
-    pub text: String,
-    pub span: Span,
-}
-
-/// A measure as it is written.
-#[derive(Debug, Clone)]
-pub struct MeasureText {
-    pub function: Word,
-    pub arguments: Vec<Word>,
-    pub name: Option<Word>,
-    /// The whole call, without its name.
-    pub span: Span,
-}
-
-/// A measure that is named, or written in full.
-#[derive(Debug, Clone)]
-pub enum Meant {
-    Named(Word),
-    Call(MeasureText),
-}
-
-/// A condition as it is written.
-#[derive(Debug, Clone)]
-pub enum ConditionText {
-    Is(Meant, Comparison, Word),
-    All(Vec<ConditionText>),
-    Any(Vec<ConditionText>),
-    Not(Box<ConditionText>),
-    Wrong,
-}
-
-/// An aggregate as it is written.
-#[derive(Debug, Default)]
-pub struct Tree {
-    pub measures: Vec<MeasureText>,
-    /// Fields, with the names of their columns.
-    pub keys: Vec<(Word, Option<Word>)>,
-    pub over: Option<Word>,
-    pub every: Option<Word>,
-    pub having: Option<ConditionText>,
-    pub top: Option<(Word, Option<Meant>)>,
-}
 
 /// The words with which clauses begin.
 const CLAUSES: &[&str] = &["by", "over", "every", "having", "top"];
@@ -297,7 +252,7 @@ impl Parser<'_, '_> {
     fn is_named_by(&self, tree: &Tree) -> bool {
         let Some([next, after]) = self.tokens.get(self.at + 1..self.at + 3) else { return false };
         let text = &self.text[next.span.start as usize..next.span.end as usize];
-        let is_name = tree.measures.iter().any(|measure| super::resolve::name_of(measure) == text);
+        let is_name = tree.measures.iter().any(|measure| name_of(measure) == text);
         next.kind == Kind::Word && (after.kind == Kind::LeftParen || is_name)
     }
 

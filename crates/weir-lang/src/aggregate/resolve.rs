@@ -1,6 +1,6 @@
 //! The meaning of an aggregate's names and numbers.
 
-use super::parse::{ConditionText, Meant, MeasureText, Tree, Word};
+use super::tree::{ConditionText, Meant, MeasureText, Tree, Word, name_of};
 use super::{
     ARGUMENTS, Aggregate, CLAUSE, Condition, Function, KEY, Key, Measure, NAME, Shorthand, Top,
     UNKNOWN_FUNCTION, WINDOW, Window,
@@ -46,18 +46,6 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("p50", "median"),
     ("n", "count"),
 ];
-
-/// The name of a measure's column: as stated, or made of its function and its field.
-pub fn name_of(measure: &MeasureText) -> String {
-    if let Some(name) = &measure.name {
-        return name.text.clone();
-    }
-    let words = [&measure.function].into_iter().chain(&measure.arguments);
-    let words: Vec<String> = words.map(|word| word.text.replace(['.', ':', '/', '-'], "_")).collect();
-    // Bounds of histograms are in the column.
-    let count = if measure.function.text.eq_ignore_ascii_case("histogram") { 2 } else { words.len() };
-    words[..count.min(words.len())].join("_")
-}
 
 pub fn resolve(
     tree: &Tree,

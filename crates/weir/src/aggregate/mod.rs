@@ -6,12 +6,15 @@
 
 mod packets;
 mod plan;
+mod question;
 mod results;
 mod rows;
+mod shared;
 
 pub(crate) use packets::PacketAggregator;
-pub use plan::{Aggregation, Groups, MeasureKind};
+pub use plan::Groups;
 pub use results::AggregateRows;
+pub use shared::{Aggregation, MeasureKind};
 use std::sync::Mutex;
 
 /// What workers have of an aggregate of packets.

@@ -1,6 +1,6 @@
 //! Groups the packets of a worker.
 
-use super::plan::Aggregation;
+use super::shared::Aggregation;
 use crate::values::{Part, Place, fill};
 use std::sync::Arc;
 use weir_aggregate::{Aggregator, Counters, Partial, Record};

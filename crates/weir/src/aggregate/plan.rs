@@ -1,67 +1,20 @@
 //! The plan of an aggregate: from its text to words of keys and inputs, and to columns of rows.
 
-use crate::aggregate::PacketAggregator;
-use crate::compile::{Ask, Compiler};
-use crate::item::Shape;
-use crate::question::Question;
-use crate::question_worker::QuestionWorker;
-use crate::record::ColumnMask;
-use crate::values::{Names, Part, Source, part_of, words_of};
+use super::shared::{Aggregation, ShownMeasure};
+use crate::compile::Compiler;
+use crate::names::{Names, part_of};
+use crate::values::{Part, words_of};
 use std::sync::Arc;
 use weir_aggregate::{
     Buckets, Comparison, Function, Having, Input, Kind, Limits, Measure, Plan, PlanParams, Scalar, Seed, Top,
     Windows,
 };
-use weir_compile::{Need, ValueList};
-use weir_engine::plan::Want;
 use weir_lang::aggregate::{self as text, Condition, Shorthand};
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::{Column, ValueType};
 
 /// Records of rows may come this much later than others: 60 s. Sessions are rows at their end, with the time of their beginning.
 const ROWS_LATENESS_NS: u64 = 60_000_000_000;
-
-/// An aggregate of packets, or of rows with these columns.
-#[derive(Debug, Clone)]
-pub struct Aggregation {
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) seed: Seed,
-    /// The parts of the key.
-    pub(crate) keys: Vec<Part>,
-    /// The inputs of the measures.
-    pub(crate) inputs: Vec<Part>,
-    /// The measures with columns.
-    pub(crate) shown: Vec<ShownMeasure>,
-    pub(crate) window: Option<text::Window>,
-    /// The columns of rows with their times.
-    times: Vec<usize>,
-    columns: Vec<Column>,
-}
-
-/// A measure with a column.
-#[derive(Debug, Clone)]
-pub(crate) struct ShownMeasure {
-    pub index: usize,
-    pub name: String,
-    /// The type of its input, of which the result may be a value.
-    pub input: Option<ValueType>,
-    /// Values are those of buckets.
-    pub is_histogram: bool,
-}
-
-/// What the results of a measure are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MeasureKind {
-    /// An amount: the sum of the results of two windows is that of both.
-    Amount,
-    /// Numbers of values in buckets; the next column says where these begin.
-    Buckets {
-        /// Values are intervals, in nanoseconds.
-        seconds: bool,
-    },
-    /// Anything else.
-    Level,
-}
 
 /// What an aggregate is computed of.
 #[derive(Debug, Clone, Copy)]
@@ -161,69 +114,6 @@ impl Aggregation {
             times: groups.times(),
             columns,
         })
-    }
-
-    /// The columns of its rows.
-    pub fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    /// The names of the key's columns.
-    pub fn key_names(&self) -> impl Iterator<Item = &str> {
-        let first = if self.window.is_some() { 2 } else { 0 };
-        self.columns[first..].iter().take(self.keys.len()).map(|column| &*column.name)
-    }
-
-    /// The columns of measures, by name.
-    pub fn measures(&self) -> impl Iterator<Item = (&str, MeasureKind)> {
-        let kind = |shown: &ShownMeasure| match self.plan.params().measures[shown.index].function {
-            Function::Count | Function::Sum => MeasureKind::Amount,
-            Function::Histogram(_) => {
-                MeasureKind::Buckets { seconds: shown.input == Some(ValueType::Interval) }
-            }
-            _ => MeasureKind::Level,
-        };
-        self.shown.iter().map(move |shown| (shown.name.as_str(), kind(shown)))
-    }
-
-    /// Whether rows are those of windows of time.
-    pub fn has_windows(&self) -> bool {
-        self.window.is_some()
-    }
-
-    /// Whether windows overlap.
-    pub fn is_sliding(&self) -> bool {
-        self.window.is_some_and(|window| window.length_ns != window.step_ns)
-    }
-
-    /// The columns of rows that the aggregate uses, with those of the rows' times.
-    pub fn row_columns(&self) -> ColumnMask {
-        let of_part = |part: &Part| match part.source {
-            Source::Row(column) => Some(column),
-            Source::Packet(_) => None,
-        };
-        let times = self.times.iter().copied();
-        self.keys.iter().chain(&self.inputs).filter_map(of_part).chain(times).collect()
-    }
-
-    /// The question for an aggregate of the packets that match a filter.
-    ///
-    /// # Errors
-    /// If the aggregate uses more values of packets than a program has room for.
-    pub fn question(&self, filter: &str) -> Result<Question, String> {
-        let mut values = ValueList::default();
-        for part in self.keys.iter().chain(&self.inputs) {
-            if let Source::Packet(of) = part.source
-                && !values.add(of)
-            {
-                return Err(format!("an aggregate uses at most {} fields of packets", ValueList::MAX));
-            }
-        }
-        let need = Need { packets: true, values, ..Need::default() };
-        let ask = Ask { filter: filter.to_string(), need, want: Want::Packets };
-        let shared = Arc::new(self.clone());
-        let make = move || QuestionWorker::Aggregate(Box::new(PacketAggregator::new(Arc::clone(&shared))));
-        Ok(Question { make: Some(Arc::new(make)), ..Question::new(ask, Shape::default()) })
     }
 }
 

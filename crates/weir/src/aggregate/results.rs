@@ -1,8 +1,8 @@
 //! The rows of an aggregate.
 
 use super::AggregatePart;
-use super::plan::{Aggregation, ShownMeasure};
 use super::rows::RowReader;
+use super::shared::{Aggregation, ShownMeasure};
 use crate::values::Part;
 use std::sync::{Arc, PoisonError};
 use weir_aggregate::{Aggregator, Counters, Mark, Measured, Merger, Scalar, Value, Window};

@@ -1,6 +1,6 @@
 //! Groups rows: of connections, sessions and events.
 
-use super::plan::Aggregation;
+use super::shared::Aggregation;
 use crate::values::{Part, Source};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;

@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::isolation::Isolation;
 use crate::item::{Bytes, Flow, Item};
 use crate::stream_handler::{Stream, StreamHandler};
-use crate::worker_output::Yielded;
+use crate::yielded::Yielded;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;

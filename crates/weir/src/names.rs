@@ -1,0 +1,93 @@
+//! The names that aggregates and records may use: fields of packets with one value, parts of a packet's tuple, columns of rows.
+
+use crate::compile::Compiler;
+use crate::values::{Part, Source};
+use weir_compile::{FieldKey, TuplePart, ValueOf};
+use weir_lang::filter::{Catalog, FieldInfo, Stage};
+use weir_packet::{Column, ValueType};
+
+/// The parts of a packet's tuple as fields.
+const TUPLE: &[(&str, TuplePart, ValueType, &str)] = &[
+    ("src", TuplePart::Source, ValueType::Address, "address of the sender, IPv4 or IPv6"),
+    ("sport", TuplePart::SourcePort, ValueType::Unsigned, "port of the sender"),
+    ("dst", TuplePart::Destination, ValueType::Address, "address of the receiver, IPv4 or IPv6"),
+    ("dport", TuplePart::DestinationPort, ValueType::Unsigned, "port of the receiver"),
+    ("proto", TuplePart::Layer, ValueType::Text, "transport protocol"),
+];
+
+/// The names that an aggregate may use.
+pub(crate) struct Names {
+    pub fields: Vec<FieldInfo>,
+    pub sources: Vec<Source>,
+}
+
+impl Catalog for Names {
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+}
+
+fn field(name: &str, aliases: Vec<String>, value_type: ValueType, doc: &str) -> FieldInfo {
+    let name = name.to_string();
+    let (stage, doc) = (Stage::Packet, doc.to_string());
+    FieldInfo { name, aliases, value_type, bits: 0, stage, doc, is_protocol: false, is_frame: false, key: 0 }
+}
+
+impl Names {
+    /// The fields of packets with one value, and the parts of the tuple.
+    pub fn of_packets(compiler: &Compiler) -> Self {
+        let catalog = compiler.catalog();
+        let is_number = |value_type| {
+            !matches!(value_type, ValueType::Text | ValueType::Bytes | ValueType::Texts | ValueType::Numbers)
+        };
+        let is_value = |index: usize| {
+            let is_one =
+                matches!(catalog.key(index), FieldKey::Field(..) | FieldKey::Let(..) | FieldKey::Meta(_));
+            is_one && is_number(catalog.fields()[index].value_type)
+        };
+        let of_packets =
+            (0..catalog.fields().len().min(usize::from(u16::MAX))).filter(|&index| is_value(index));
+        let mut all: Vec<(FieldInfo, Source)> = of_packets
+            .map(|index| (catalog.fields()[index].clone(), Source::Packet(ValueOf::Field(index as u16))))
+            .collect();
+        let tuple = TUPLE.iter().map(|(name, part, value_type, doc)| {
+            (field(name, vec![], *value_type, doc), Source::Packet(ValueOf::Tuple(*part)))
+        });
+        all.extend(tuple);
+        let (fields, sources) = all.into_iter().unzip();
+        Self { fields, sources }
+    }
+
+    /// The columns of a log: with their names, those of the log's fields, and the connection's as `conn.…`.
+    pub fn of_rows(log: &str, columns: &[Column], compiler: &Compiler) -> Self {
+        let catalog = compiler.catalog();
+        let of_column = |(at, column): (usize, &Column)| {
+            let mut aliases = vec![format!("{log}.{}", column.name)];
+            // A field of sessions may have another name than its column.
+            let is_of_column = |known: &&FieldInfo| {
+                known.doc == *column.doc
+                    && known.name.strip_prefix(log).is_some_and(|rest| rest.starts_with('.'))
+            };
+            for known in catalog.fields().iter().filter(is_of_column) {
+                aliases.push(known.name.clone());
+                aliases.extend(known.aliases.iter().cloned());
+            }
+            (field(&column.name, aliases, column.value_type, &column.doc), Source::Row(at))
+        };
+        let (fields, sources) = columns.iter().enumerate().map(of_column).unzip();
+        Self { fields, sources }
+    }
+}
+
+/// The part of this field, whose first word is `word`.
+pub(crate) fn part_of(names: &Names, field: usize, word: usize) -> Part {
+    let (source, value_type) = (names.sources[field], names.fields[field].value_type);
+    let is_layer = source == Source::Packet(ValueOf::Tuple(TuplePart::Layer));
+    let words = match value_type {
+        // The number of a layer stands for its name.
+        _ if is_layer => 1,
+        ValueType::Ipv6 | ValueType::Address | ValueType::Text | ValueType::Bytes => 2,
+        _ => 1,
+    };
+    Part { source, value_type, word, words, prefix: None }
+}
