@@ -241,3 +241,72 @@ fn number(cell: Cell<'_>) -> Option<f64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::exposition::{Exposition, text};
+    use weir::Compiler;
+    use weir::aggregate::Groups;
+    use weir::packet::{Texts, Timestamp};
+
+    fn series(aggregate: &str) -> Series {
+        let made = Aggregation::of(&Compiler::default(), aggregate, Groups::Packets).expect("it is right");
+        Series::new("a \"b\"", &made)
+    }
+
+    /// A row of a window: beginning in seconds, key, count, mean, and buckets from 0 and from 100.
+    fn row(batch: &mut Batch, begin: i64, port: u64, count: u64, counts: [u64; 2]) {
+        let mut row = batch.add();
+        [begin, begin + 1].into_iter().for_each(|at| row.push(Cell::Time(Timestamp::from_parts(at, 0))));
+        row.push(Cell::Unsigned(port));
+        row.push(Cell::Unsigned(count));
+        row.push(Cell::Fraction(0.5));
+        row.push(Cell::Numbers(&counts));
+        row.push(Cell::Numbers(&[0, 100]));
+    }
+
+    const AGGREGATE: &str =
+        "count() as n, mean(frame.len) as m, histogram(frame.len, 100) as h by tcp.dstport every 1s";
+
+    #[test]
+    fn amounts_add_up_and_levels_are_those_of_the_last_window() {
+        let series = series(AGGREGATE);
+        for (begin, port) in [(1, 80), (1, 443), (2, 80)] {
+            let mut batch = Batch::new(9);
+            row(&mut batch, begin, port, 3, [1, 2]);
+            series.take(&batch);
+        }
+        let shown = text(&series.families(), Exposition::OpenMetrics);
+        for line in [
+            "# TYPE weir_a__b__n counter\n",
+            "weir_a__b__n_total{tcp_dstport=\"80\"} 6\n",
+            "weir_a__b__n_total{tcp_dstport=\"443\"} 3\n",
+            "# TYPE weir_a__b__m gauge\nweir_a__b__m{tcp_dstport=\"80\"} 0.5\n",
+            "weir_a__b__h_bucket{tcp_dstport=\"80\",le=\"99\"} 2\nweir_a__b__h_bucket{tcp_dstport=\"80\",le=\"+Inf\"} 6\n",
+            "weir_a__b__h_count{tcp_dstport=\"443\"} 3\n",
+        ] {
+            assert!(shown.contains(line), "{line}{shown}");
+        }
+        assert!(!shown.contains("__m{tcp_dstport=\"443\"}"), "{shown}");
+    }
+
+    #[test]
+    fn label_sets_are_bounded() {
+        let series = series(AGGREGATE);
+        let mut batch = Batch::new(9);
+        (0..SETS_MAX as u64 + 5).for_each(|port| row(&mut batch, 1, port, 2, [1, 1]));
+        let mut other = batch.add();
+        (0..7).for_each(|_| other.push(Cell::Unsigned(1)));
+        other.push(Cell::Bool(true));
+        other.push(Cell::Texts(Texts::Whole(&[])));
+        drop(other);
+        series.take(&batch);
+        let families = series.families();
+        let of = |name: &str| families.iter().find(|family| family.name.ends_with(name)).expect(name);
+        assert_eq!(of("__n").samples.len(), SETS_MAX + 1);
+        let beyond =
+            of("__n").samples.iter().find(|sample| sample.labels[0].1 == OTHER).map(|sample| sample.value);
+        assert_eq!((beyond, of("_beyond").samples[0].value), (Some(11.0), 6.0));
+    }
+}
