@@ -1,5 +1,6 @@
 //! The command as users run it: arguments, output, exit status.
 
+mod applications;
 mod check;
 mod detail;
 mod disk_full;
