@@ -23,7 +23,7 @@ use weir::packet::{self, Column};
 use weir::{Item, Next, QuestionLosses, RunEnd, TakeItems};
 
 /// Size of a batch in bytes: the answer that reaches it ends the batch.
-const BATCH_BYTES: usize = 64 << 10;
+const BATCH_BYTES: usize = 32 << 10;
 
 /// Rows that are converted together.
 const ROWS_TOGETHER: usize = 64;

@@ -85,7 +85,7 @@ fn captures(times: usize) -> Vec<String> {
 #[test]
 fn a_blocked_output_affects_only_itself() {
     /// More rows than wait for an output.
-    const COPIES: usize = 80;
+    const COPIES: usize = 40;
     let (pipe, whole) = (fifo("blocked.fifo"), scratch("blocked.json"));
     // The reader never reads.
     let reader = reader_of(&pipe);
