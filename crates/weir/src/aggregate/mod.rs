@@ -10,7 +10,7 @@ mod results;
 mod rows;
 
 pub(crate) use packets::PacketAggregator;
-pub use plan::{Aggregation, Groups};
+pub use plan::{Aggregation, CONNECTIONS, Groups};
 pub use results::AggregateRows;
 use std::sync::Mutex;
 
