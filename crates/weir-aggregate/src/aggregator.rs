@@ -85,9 +85,12 @@ impl Aggregator {
             Ok(position) => self.current = position,
             Err(position) => {
                 // Before the first capture time, any times are possible. Afterwards, panes of wrong times cannot take the place of
-                // others: those that are possible are the next ones after the closed ones.
-                let has_room = match self.first_open {
-                    Some(first) => number.saturating_sub(first) < panes_max as i64,
+                // others: the next ones after the closed ones have room in any case. The first record after a long silence is
+                // further ahead, because the capture time follows only with the next record.
+                let has_room = match self.first_open.map(|first| first.saturating_add(panes_max as i64)) {
+                    Some(end) => {
+                        number < end || self.panes_from(end) < self.plan.params().limits.panes_ahead_max
+                    }
                     None => self.panes.len() < panes_max,
                 };
                 if !has_room {
@@ -100,6 +103,11 @@ impl Aggregator {
             }
         }
         true
+    }
+
+    /// The number of open panes from this one on.
+    fn panes_from(&self, number: i64) -> usize {
+        self.panes.len() - self.panes.partition_point(|open| open.number < number)
     }
 
     /// Closes panes whose end is at or before the capture time `capture_ns` less the allowed lateness. Later records for them are

@@ -80,7 +80,7 @@ pub struct Counters {
     pub records: u64,
     /// Records of a window that was closed.
     pub late: u64,
-    /// Records too far in the future: their pane is beyond the bound on open panes.
+    /// Records too far in the future: their pane is beyond the bounds on open panes.
     pub ahead: u64,
     /// Records whose group is `other`, because the bounds on groups or on bytes left no room for their own. A merger counts
     /// records of groups that had room in a pane, and have none in the merged pane or window.

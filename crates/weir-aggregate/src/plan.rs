@@ -27,8 +27,11 @@ pub struct Limits {
     pub bytes_max: u64,
     /// Bytes of all states of a merger, which holds all panes of a sliding window. The first pane of each time has room in any case.
     pub merged_bytes_max: u64,
-    /// Open panes. A record more than this many panes ahead of the first open one is dropped.
+    /// Open panes. A record more than this many panes ahead of the first open one opens a pane further ahead.
     pub panes_max: usize,
+    /// Open panes further ahead: records after a silence, before the capture time follows, and records with wrong times. A record
+    /// that finds no room is dropped.
+    pub panes_ahead_max: usize,
     /// Values that `distinct` counts exactly, from 1 to 32 768.
     pub distinct_exact_max: usize,
 }
@@ -40,6 +43,7 @@ impl Default for Limits {
             bytes_max: 256 << 20,
             merged_bytes_max: 256 << 20,
             panes_max: 64,
+            panes_ahead_max: 64,
             distinct_exact_max: 1_024,
         }
     }
@@ -164,6 +168,7 @@ fn check_limits(limits: &Limits) -> Result<(), PlanError> {
         ("groups", limits.groups_max, GROUPS_MAX),
         ("open panes", limits.panes_max, OPEN_PANES_MAX),
         ("exact values", limits.distinct_exact_max, EXACT_MAX),
+        ("open panes further ahead", limits.panes_ahead_max.max(1), OPEN_PANES_MAX),
     ];
     match is_in_range.into_iter().find(|(_, value, max)| *value == 0 || value > max) {
         Some((what, _, max)) => Err(PlanError::Limit { what, max }),

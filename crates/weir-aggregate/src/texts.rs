@@ -8,10 +8,16 @@ use crate::budget::BLOCK_BYTES;
 /// Bytes of an entry beside its text, with the free places of the map.
 const ENTRY_BYTES: u64 = 64 + BLOCK_BYTES;
 
-/// Texts by their 128-bit keyed hash. Texts stay: those of groups that end are needed again, or make room for no others.
+type Map = HashMap<u128, Box<[u8]>, BuildHasherDefault<Half>>;
+
+/// Texts by their 128-bit keyed hash. Those that were not inserted for two [turns](Texts::turn) are forgotten, so that a run without
+/// end has room for new ones.
 #[derive(Debug)]
 pub struct Texts {
-    texts: HashMap<u128, Box<[u8]>, BuildHasherDefault<Half>>,
+    /// Texts that were inserted since the last turn.
+    recent: Map,
+    /// Texts that were inserted in the turn before.
+    earlier: Map,
     bytes: u64,
     entries_max: usize,
     bytes_max: u64,
@@ -21,35 +27,40 @@ pub struct Texts {
 impl Texts {
     /// An empty dictionary for at most `entries_max` texts, and `bytes_max` bytes with their entries.
     pub fn new(entries_max: usize, bytes_max: u64) -> Self {
-        Self { texts: HashMap::default(), bytes: 0, entries_max, bytes_max, refused: 0 }
+        let (recent, earlier) = (Map::default(), Map::default());
+        Self { recent, earlier, bytes: 0, entries_max, bytes_max, refused: 0 }
     }
 
     /// Adds a text, unless it is known. The hash is keyed with a secret, so that nobody can choose texts with the same hash.
     pub fn insert(&mut self, hash: [u64; 2], text: &[u8]) {
         let hash = joined(hash);
-        if self.texts.contains_key(&hash) {
+        if self.recent.contains_key(&hash) {
+            return;
+        }
+        if let Some(text) = self.earlier.remove(&hash) {
+            self.recent.insert(hash, text);
             return;
         }
         let bytes = text.len() as u64 + ENTRY_BYTES;
-        if self.texts.len() >= self.entries_max || self.bytes.saturating_add(bytes) > self.bytes_max {
+        let entries = self.recent.len() + self.earlier.len();
+        if entries >= self.entries_max || self.bytes.saturating_add(bytes) > self.bytes_max {
             self.refused += 1;
             return;
         }
         self.bytes += bytes;
-        self.texts.insert(hash, text.into());
+        self.recent.insert(hash, text.into());
+    }
+
+    /// Forgets the texts that were inserted neither since the last turn nor in the turn before.
+    pub fn turn(&mut self) {
+        let forgotten = std::mem::replace(&mut self.earlier, std::mem::take(&mut self.recent));
+        self.bytes -= forgotten.values().map(|text| text.len() as u64 + ENTRY_BYTES).sum::<u64>();
     }
 
     /// The text of a hash, unless there was no room for it.
     pub fn text(&self, hash: [u64; 2]) -> Option<&[u8]> {
-        self.texts.get(&joined(hash)).map(|text| &**text)
-    }
-
-    /// Adds the texts of another worker.
-    pub fn merge(&mut self, other: &Self) {
-        for (hash, text) in &other.texts {
-            self.insert([*hash as u64, (hash >> 64) as u64], text);
-        }
-        self.refused += other.refused;
+        let hash = joined(hash);
+        self.recent.get(&hash).or_else(|| self.earlier.get(&hash)).map(|text| &**text)
     }
 
     /// How often a text did not fit.
@@ -108,13 +119,20 @@ mod tests {
     }
 
     #[test]
-    fn merged_texts_are_those_of_both_workers() {
-        let (mut one, mut two) = (Texts::new(2, 1 << 20), Texts::new(1, 1 << 20));
-        one.insert([1, 1], b"one");
-        two.insert([2, 2], b"two");
-        two.insert([3, 3], b"three");
-        one.merge(&two);
-        assert_eq!((one.text([1, 1]), one.text([2, 2])), (Some(&b"one"[..]), Some(&b"two"[..])));
-        assert_eq!(one.refused(), 1);
+    fn texts_that_are_not_inserted_any_more_are_forgotten() {
+        let mut texts = Texts::new(2, 1 << 20);
+        texts.insert([1, 1], b"kept");
+        texts.insert([2, 2], b"gone");
+        texts.turn();
+        texts.insert([1, 1], b"kept");
+        assert_eq!(texts.text([2, 2]), Some(&b"gone"[..]), "it was inserted in the turn before");
+        texts.insert([3, 3], b"no room");
+        texts.turn();
+        texts.insert([3, 3], b"room");
+        let found = [[1, 1], [2, 2], [3, 3]].map(|hash| texts.text(hash));
+        assert_eq!(found, [Some(&b"kept"[..]), None, Some(&b"room"[..])]);
+        assert_eq!((texts.refused(), texts.bytes()), (1, 2 * ENTRY_BYTES + 8));
+        (0..2).for_each(|_| texts.turn());
+        assert_eq!(texts.bytes(), 0);
     }
 }

@@ -257,6 +257,33 @@ fn steps_of_time_make_no_empty_windows_and_no_panes_without_bound() {
     assert!(closed <= 66 * 60, "{closed} windows");
 }
 
+/// The capture time follows a record only with the next one, so each record is far ahead of the last capture time.
+#[test]
+fn records_of_sparse_traffic_have_panes() {
+    let plan = plan(params(Windows::Tumbling { length_ns: 1_000 }, &[COUNT]));
+    let mut aggregator = Aggregator::new(plan.clone(), SEED);
+    let mut merger = Merger::new(plan.clone(), SEED);
+    let mut windows = vec![];
+    aggregator.advance(0);
+    for number in 1..1_000 {
+        record(&mut aggregator, number * 100_000, 0, 0);
+        let capture_ns = (number - 1) * 100_000;
+        aggregator.advance(capture_ns).into_iter().for_each(|partial| merger.add(partial));
+        windows.extend(merger.advance(capture_ns));
+    }
+    aggregator.finish().into_iter().for_each(|partial| merger.add(partial));
+    windows.extend(merger.finish());
+    assert_eq!(windows.len(), 999);
+    assert_eq!(aggregator.counters(), Counters { records: 999, ..Counters::default() });
+    // Wrong times have no more than their share.
+    for number in 0..1_000 {
+        record(&mut aggregator, i64::MAX / 2 + number * 1_000, 0, 0);
+    }
+    assert_eq!(aggregator.counters().ahead, 1_000 - 64);
+    record(&mut aggregator, 998 * 100_000 + 1, 0, 0);
+    assert_eq!(aggregator.counters().ahead, 1_000 - 64, "ordinary records have room");
+}
+
 #[test]
 fn a_time_that_was_set_back_makes_new_windows() {
     let plan = plan(params(Windows::Tumbling { length_ns: 1_000 }, &[COUNT]));

@@ -1,7 +1,7 @@
 //! Questions: filters, and the data wanted of the matching traffic.
 
 use crate::events::EventSet;
-use weir_lang::filter::{Filter, Predicate};
+use weir_lang::filter::{Catalog, Filter, Predicate};
 use weir_sessions::ProtocolSet;
 
 /// The data that a question needs from the program; several kinds may be needed at once.
@@ -38,10 +38,12 @@ pub struct Need {
     pub dispatch: bool,
     /// Values of packets, in the packet's record.
     pub values: ValueList,
+    /// Packets are counted as they arrive, so the filter cannot depend on later data.
+    pub at_once: bool,
 }
 
 /// What a value of a packet is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ValueOf {
     /// A field with one value, by its index in the catalogue.
     Field(u16),
@@ -49,8 +51,8 @@ pub enum ValueOf {
     Tuple(TuplePart),
 }
 
-/// A part of a packet's tuple: of the key of its innermost layer whose instances have two sides, as the packet has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A part of a packet's tuple: of the key of its innermost layer with connections, as the packet has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TuplePart {
     /// The sender's address.
     Source,
@@ -62,6 +64,29 @@ pub enum TuplePart {
     DestinationPort,
     /// The number of the layer in the stack.
     Layer,
+}
+
+impl TuplePart {
+    /// The name in aggregates.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Source => "src",
+            Self::Destination => "dst",
+            Self::SourcePort => "sport",
+            Self::DestinationPort => "dport",
+            Self::Layer => "proto",
+        }
+    }
+}
+
+impl ValueOf {
+    /// The name in aggregates; fields are those of `catalog`.
+    pub fn name(self, catalog: &dyn Catalog) -> &str {
+        match self {
+            Self::Field(field) => catalog.fields().get(usize::from(field)).map_or("", |field| &field.name),
+            Self::Tuple(part) => part.name(),
+        }
+    }
 }
 
 /// A list of values, at most [`ValueList::MAX`].

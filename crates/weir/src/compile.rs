@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 use weir_compile::catalog::SAMPLE;
 use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
-use weir_compile::{FieldKey, Lowered, Need, OutValue, PacketValue, Question, StackCatalog, lower};
+use weir_compile::{
+    FieldKey, Lowered, Need, OutValue, PacketValue, Question, StackCatalog, VALUES_MAX, ValueOf, lower,
+};
 use weir_engine::plan::{
     ClassSet, ConnectionValue, Limits, Plan, QuestionPlan, QuestionSet, RemainderSet, Want,
 };
@@ -348,6 +350,14 @@ impl Compiler {
         if asks.len() > QUESTIONS_MAX {
             let message = format!("{} questions; one program answers at most {QUESTIONS_MAX}", asks.len());
             return Err(without_source(Diagnostic::error("W0192", message).help("ask them in several runs")));
+        }
+        let values: HashSet<ValueOf> = asks.iter().flat_map(|ask| ask.need.values.iter()).collect();
+        if values.len() > VALUES_MAX {
+            let message = format!(
+                "aggregates use {} fields of packets; one program has room for {VALUES_MAX}",
+                values.len()
+            );
+            return Err(without_source(Diagnostic::error("W0199", message).help("ask them in several runs")));
         }
         for ask in asks {
             if ask.want == Want::Nothing {
@@ -713,7 +723,7 @@ fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(),
     let late = |p: &&Predicate| catalog.fields()[p.field].stage != filter::Stage::Packet && !is_of_row(p);
     let is_at_once = match ask.want {
         Want::Streams(params) => params.packets,
-        Want::Packets => ask.need.values.iter().next().is_some(),
+        Want::Packets => ask.need.at_once,
         want => want == Want::Events,
     };
     let Some(predicate) = filter.predicates.iter().find(late).filter(|_| is_at_once) else {

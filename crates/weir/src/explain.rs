@@ -40,6 +40,10 @@ pub fn overview(compiled: &Compiled, catalog: &StackCatalog) -> String {
         }
     }
     text.push_str(&trie(compiled, catalog));
+    if !compiled.values.is_empty() {
+        let names: Vec<&str> = compiled.values.iter().map(|value| value.of.name(catalog)).collect();
+        line(&mut text, "values", &format!("{}   (stored of each packet, for aggregates)", names.join(", ")));
+    }
     let context = compiled.stack.context_names();
     let is_used = |table: &weir_ir::graph::TableDecl| table.two_sided && table.key.ends().context.is_some();
     if compiled.graph().tables.iter().any(is_used) {

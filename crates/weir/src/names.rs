@@ -7,15 +7,15 @@ use weir_lang::filter::{Catalog, FieldInfo, Stage};
 use weir_packet::{Column, ValueType};
 
 /// The parts of a packet's tuple as fields.
-const TUPLE: &[(&str, TuplePart, ValueType, &str)] = &[
-    ("src", TuplePart::Source, ValueType::Address, "address of the sender, IPv4 or IPv6"),
-    ("sport", TuplePart::SourcePort, ValueType::Unsigned, "port of the sender"),
-    ("dst", TuplePart::Destination, ValueType::Address, "address of the receiver, IPv4 or IPv6"),
-    ("dport", TuplePart::DestinationPort, ValueType::Unsigned, "port of the receiver"),
-    ("proto", TuplePart::Layer, ValueType::Text, "transport protocol"),
+const TUPLE: &[(TuplePart, ValueType, &str)] = &[
+    (TuplePart::Source, ValueType::Address, "address of the sender, IPv4 or IPv6"),
+    (TuplePart::SourcePort, ValueType::Unsigned, "port of the sender"),
+    (TuplePart::Destination, ValueType::Address, "address of the receiver, IPv4 or IPv6"),
+    (TuplePart::DestinationPort, ValueType::Unsigned, "port of the receiver"),
+    (TuplePart::Layer, ValueType::Text, "transport protocol"),
 ];
 
-/// The names that an aggregate may use.
+/// The names of values.
 pub(crate) struct Names {
     pub fields: Vec<FieldInfo>,
     pub sources: Vec<Source>,
@@ -50,15 +50,15 @@ impl Names {
         let mut all: Vec<(FieldInfo, Source)> = of_packets
             .map(|index| (catalog.fields()[index].clone(), Source::Packet(ValueOf::Field(index as u16))))
             .collect();
-        let tuple = TUPLE.iter().map(|(name, part, value_type, doc)| {
-            (field(name, vec![], *value_type, doc), Source::Packet(ValueOf::Tuple(*part)))
+        let tuple = TUPLE.iter().map(|(part, value_type, doc)| {
+            (field(part.name(), vec![], *value_type, doc), Source::Packet(ValueOf::Tuple(*part)))
         });
         all.extend(tuple);
         let (fields, sources) = all.into_iter().unzip();
         Self { fields, sources }
     }
 
-    /// The columns of a log: with their names, those of the log's fields, and the connection's as `conn.…`.
+    /// The columns of a log: with their names, and with those of the log's fields.
     pub fn of_rows(log: &str, columns: &[Column], compiler: &Compiler) -> Self {
         let catalog = compiler.catalog();
         let of_column = |(at, column): (usize, &Column)| {

@@ -39,25 +39,30 @@ pub(crate) struct Place {
     word: usize,
     /// The bits of the value: of the high word, if the value has two words, and of the low word.
     masks: [u64; 2],
+    /// The same of an address of IPv4 among addresses of both versions.
+    masks_v4: [u64; 2],
     is_wide: bool,
 }
 
 impl Place {
     pub fn of(part: &Part, values: &[PacketValue]) -> Self {
-        let Source::Packet(of) = part.source else { unreachable!("an aggregate of rows has no packets") };
+        let Source::Packet(of) = part.source else { unreachable!("rows have no packets") };
         let value = values.iter().find(|value| value.of == of);
         let bits = u32::from(part.prefix.unwrap_or(128));
-        let masks = match part.value_type {
-            // Of an address of IPv4, all bits before the address are those of the mapping.
-            ValueType::Ipv4 => [0, leading(bits + 32) & 0xffff_ffff],
-            ValueType::Ipv6 | ValueType::Address => [leading(bits), leading(bits.saturating_sub(64))],
-            _ => [0, u64::MAX],
+        let v6 = [leading(bits), leading(bits.saturating_sub(64))];
+        // Of an address of IPv4, all bits before the address are those of the mapping.
+        let v4 = [u64::MAX, leading(bits + 32)];
+        let (masks, masks_v4) = match part.value_type {
+            ValueType::Ipv4 => ([0, v4[1] & 0xffff_ffff], v4),
+            ValueType::Ipv6 => (v6, v6),
+            ValueType::Address => (v6, v4),
+            _ => ([0, u64::MAX], v4),
         };
         // A program without the value: no packet has it.
         let (slot, known, bit) = value.map_or((0, usize::MAX, 0), |value| {
             (usize::from(value.slot), usize::from(value.known), value.bit)
         });
-        Self { slot, known, bit, word: part.word, masks, is_wide: part.words == 2 }
+        Self { slot, known, bit, word: part.word, masks, masks_v4, is_wide: part.words == 2 }
     }
 }
 
@@ -80,8 +85,10 @@ pub(crate) fn fill(places: &[Place], words: &mut [u64], outs: &[u64]) -> u64 {
         let (low, high) = (outs[place.slot], outs[place.slot + 1]);
         match place.is_wide {
             true => {
-                words[place.word] = high & place.masks[0] & mask;
-                words[place.word + 1] = low & place.masks[1] & mask;
+                let is_v4 = high == 0 && low >> 32 == 0xffff;
+                let masks = if is_v4 { place.masks_v4 } else { place.masks };
+                words[place.word] = high & masks[0] & mask;
+                words[place.word + 1] = low & masks[1] & mask;
             }
             false => words[place.word] = low & place.masks[1] & mask,
         }

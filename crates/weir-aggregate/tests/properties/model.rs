@@ -101,7 +101,9 @@ pub fn run(params: &PlanParams, steps: &[Step]) -> Outcome {
                 let pane_ns = i128::from(record.time_ns).div_euclid(slide) * slide;
                 if pane_ns < closed_ns {
                     late += 1;
-                } else if pane_ns >= closed_ns + slide * params.limits.panes_max as i128 {
+                } else if pane_ns >= closed_ns + slide * params.limits.panes_max as i128
+                    && params.limits.panes_ahead_max == 0
+                {
                     ahead += 1;
                 } else {
                     accepted.push((pane_ns, record));

@@ -94,6 +94,8 @@ pub fn plan(random: &mut Random) -> PlanParams {
         top,
         limits: Limits {
             panes_max: 10,
+            // Which records find no room depends on the worker: either none has room ahead, or all have.
+            panes_ahead_max: random.pick(&[0, 1_000]),
             distinct_exact_max: random.pick(&[1, 5, 20, 1_024]),
             ..Limits::default()
         },

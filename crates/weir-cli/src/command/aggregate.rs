@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir::aggregate::{AggregateRows, Aggregation, Groups};
+use weir::aggregate::{AggregateRows, Aggregation, CONNECTIONS, Groups};
 use weir::packet::{Batch, Column};
 use weir::{ColumnMask, EventRows, Item, Log, Need, Question, RunEnd, Shape, Want, connection_columns};
 
@@ -114,7 +114,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         }
     };
     let all = columns.unwrap_or_default();
-    let made = Aggregation::of(compiler, text, Groups::Rows(of, &all))?;
+    let name = if of == "flows" { CONNECTIONS } else { of };
+    let made = Aggregation::of(compiler, text, Groups::Rows(name, &all))?;
     question.show_columns(made.row_columns());
     Ok(resolved(name, question, &made, Some(&all), context))
 }
@@ -188,6 +189,10 @@ impl Rows for Aggregated {
                 (counters.ahead, "records were too far in the future for a window"),
                 (counters.in_other, "records are in the group `other`, because there are too many groups"),
                 (counters.values_cut, "values were left out, because memory was short"),
+                (
+                    self.rows.texts_refused(),
+                    "texts of keys or values are not shown, because there are too many",
+                ),
             ];
             for (count, what) in told.into_iter().filter(|(count, _)| *count > 0) {
                 note!("weir: {count} {what}");

@@ -54,7 +54,11 @@ impl Args {
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
     ("explain 'tcp.port == 443 and tls'", "how a filter is evaluated"),
-    ("explain 'tls.sni == \"a.example\"' --ask tls", "of a question"),
+    ("explain 'tls.sni == \"a.example\"' --wants tls", "of a question"),
+    (
+        "explain --wants aggregate --set aggregate='count() by ip.src'",
+        "of an aggregate: which values are stored",
+    ),
     ("explain 'udp.port == 53' -r capture.pcap --packet 3", "why a packet matches or not"),
 ];
 

@@ -40,6 +40,18 @@ const TASKS: &[(&str, &str)] = &[
     ("streams", "streams examples/sessions.pcap 'tcp.port == 25' --limit 4"),
     ("match", "match examples/sessions.pcap -e 'User-Agent: [^\\r]*' 'tcp.port == 80'"),
     ("events", "events examples/first-light.pcap -e tcp.retransmission --limit 3"),
+    (
+        "aggregate",
+        "aggregate 'count(), sum(frame.len) as bytes, distinct(dst) by src top 4' examples/sessions.pcap",
+    ),
+    (
+        "aggregate-windows",
+        "aggregate 'count(), max(frame.len) by proto every 10s' examples/sessions.pcap 'ip'",
+    ),
+    (
+        "aggregate-flows",
+        "aggregate 'count(), median(duration) by service top 5' --of flows examples/sessions.pcap",
+    ),
     ("stats", "stats examples/sessions.pcap"),
     ("follow", "follow examples/sessions.pcap 'tcp.port == 21'"),
     ("follow-hex", "follow examples/sessions.pcap 'tcp.port == 110' --as hex"),
@@ -52,6 +64,15 @@ const TASKS: &[(&str, &str)] = &[
     ("wrong-stream-column", "packets examples/sessions.pcap --columns ts,tcp.stream"),
     ("wrong-sort", "flows examples/sessions.pcap --sort -pkts"),
     ("wrong-type", "dns examples/sessions.pcap 'dns.rcode == \"NXDOMAIN\"'"),
+    (
+        "wrong-aggregate",
+        "aggregate 'avg(frame.len), sum(ip.src), count() as other by ip.sorce, src/129 every soon top none' examples/sessions.pcap",
+    ),
+    (
+        "wrong-aggregate-rows",
+        "aggregate 'sum(query), count() by answers having count() > 5s' --of dns examples/sessions.pcap",
+    ),
+    ("wrong-aggregate-sql", "aggregate 'count(*) group by ip.src order by count' examples/sessions.pcap"),
     ("wrong-pattern", "match examples/sessions.pcap nginx"),
     ("help-tls", "tls --help"),
 ];

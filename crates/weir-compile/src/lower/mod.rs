@@ -244,6 +244,7 @@ impl<'a> Lower<'a> {
             verdicts: n.verdicts | q.need.verdicts,
             strict: n.strict | q.need.strict,
             values: n.values,
+            at_once: n.at_once | q.need.at_once,
         });
         let need = Need { cutoff: cutoff_of(questions), ..need };
         let [buf, offset, end] = [Type::Buf, Type::Int, Type::Int].map(|ty| b.variable(ty));

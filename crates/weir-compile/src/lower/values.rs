@@ -1,7 +1,8 @@
 //! The values of packets that aggregates use: fields, and the parts of the packet's tuple, in the packet's record.
 //!
 //! If a packet has several headers of a layer, the values are those of the innermost one; headers that an error message quotes do
-//! not count. The tuple is the key of the innermost layer whose instances have two sides.
+//! not count. The tuple is the key of the innermost layer with connections; parts of a connection, such as the data of SCTP, have
+//! the tuple of the connection.
 
 use super::Lower;
 use crate::catalog::FieldKey;
@@ -45,7 +46,7 @@ impl Lower<'_> {
     pub(super) fn wants_values_of(&self, id: LayerId) -> bool {
         self.wanted_values().any(|of| match of {
             ValueOf::Field(field) => self.catalog.key(usize::from(field)).layer() == Some(id),
-            ValueOf::Tuple(_) => self.is_two_sided(id),
+            ValueOf::Tuple(_) => self.has_connections(id),
         })
     }
 
@@ -68,7 +69,8 @@ impl Lower<'_> {
         self.b.graph.outs.push("values.known".to_string().into());
         for (bit, of) in wanted.into_iter().enumerate() {
             let slot = self.b.graph.outs.len() as u16;
-            self.b.graph.outs.extend(["low", "high"].map(|word| format!("values.{bit}.{word}").into()));
+            let name = of.name(self.catalog);
+            self.b.graph.outs.extend(["low", "high"].map(|word| format!("values.{name}.{word}").into()));
             let value = PacketValue { of, slot, known, bit: bit as u8 };
             let words = [(); 2].map(|()| self.b.variable(Type::Int));
             self.values.held.push(Held { value, words });
@@ -133,7 +135,7 @@ impl Lower<'_> {
 
     /// The expression of a value in a layer; `Some(None)`: the number of the layer. `None`: the layer has no such value.
     fn value_expr(&self, id: LayerId, of: ValueOf) -> Option<Option<Expr>> {
-        let instance = self.layer(id).protocol.instance.as_ref().filter(|_| self.is_two_sided(id));
+        let instance = self.layer(id).protocol.instance.as_ref().filter(|_| self.has_connections(id));
         match of {
             ValueOf::Field(field) => match self.catalog.key(usize::from(field)) {
                 FieldKey::Field(layer, field) if layer == id => Some(Some(Expr::Field(field))),

@@ -82,12 +82,24 @@ impl Resolver<'_, '_> {
         found
     }
 
-    /// The number that a word stands for, as a fraction; a time is one of nanoseconds.
-    fn number(&mut self, word: &Word) -> Option<f64> {
-        let number = match (literal::parse_number(&word.text), literal::parse_interval(&word.text)) {
-            (Ok(number), _) => Some(number as f64),
+    /// The number that a word stands for, among values of this type. Times and intervals are numbers of nanoseconds; without a
+    /// unit, a number is one of seconds, as in filters.
+    fn number(&mut self, word: &Word, of: ValueType) -> Option<f64> {
+        let is_time = matches!(of, ValueType::Interval | ValueType::Time);
+        let number = match literal::parse_number(&word.text) {
+            Ok(number) => Some(number as f64),
             _ if is_fraction(word) => word.text.parse::<f64>().ok().filter(|number| number.is_finite()),
-            (_, ns) => ns.ok().map(|ns| ns as f64),
+            _ => None,
+        };
+        let number = match (number, literal::parse_interval(&word.text)) {
+            (Some(number), _) => Some(if is_time { number * SECOND_NS } else { number }),
+            (None, Ok(ns)) if is_time => Some(ns as f64),
+            (None, Ok(_)) => {
+                let message = format!("`{}` is a time, and is compared with a number", word.text);
+                self.report.error(codes::CONSTANT, word.span, message);
+                return None;
+            }
+            (None, Err(_)) => None,
         };
         if number.is_none() {
             self.report.error(codes::CONSTANT, word.span, format!("`{}` is no number", word.text));
@@ -151,7 +163,7 @@ impl Resolver<'_, '_> {
                 let Some(word) = numbers.first() else {
                     return wrong(self.report, text.span, "`quantile` needs a share".to_string());
                 };
-                match self.number(word)? {
+                match self.number(word, ValueType::Fraction)? {
                     share @ 0.0..=1.0 => Function::Quantile(share),
                     other => {
                         let percent = format!("a share is between 0 and 1, and not {other}");
@@ -159,23 +171,32 @@ impl Resolver<'_, '_> {
                     }
                 }
             }
-            _ => Function::Histogram(self.bounds(&numbers)?),
+            _ => {
+                let of = field.map_or(ValueType::Unsigned, |(_, index)| self.names.fields[index].value_type);
+                Function::Histogram(self.bounds(&numbers, of)?)
+            }
         };
         let name = name_of(text);
         Some(Measure { function, field: field.map(|(_, index)| index), name, is_hidden })
     }
 
-    fn bounds(&mut self, numbers: &[&Word]) -> Option<Vec<u64>> {
+    fn bounds(&mut self, numbers: &[&Word], of: ValueType) -> Option<Vec<u64>> {
         let mut bounds: Vec<u64> = vec![];
         for word in numbers {
-            let bound = self.number(word)?;
-            if bounds.last().is_some_and(|last| *last as f64 >= bound) {
+            let number = self.number(word, of)?;
+            let bound = number as u64;
+            let wrong = match bounds.last() {
+                _ if number.fract() != 0.0 || number >= u64::MAX as f64 => Some("is no whole number"),
+                Some(last) if *last >= bound => Some("is too small"),
+                _ => None,
+            };
+            if let Some(wrong) = wrong {
                 let help = "bounds are whole numbers, each larger than the one before".to_string();
-                let message = format!("the bound {} is too small", word.text);
+                let message = format!("the bound {} {wrong}", word.text);
                 self.report.error(ARGUMENTS, word.span, message).help = Some(help);
                 return None;
             }
-            bounds.push(bound as u64);
+            bounds.push(bound);
         }
         Some(bounds)
     }
@@ -375,16 +396,15 @@ impl Resolver<'_, '_> {
             }),
             ConditionText::Not(part) => self.condition(part).map(|part| Condition::Not(Box::new(part))),
             ConditionText::Is(meant, comparison, number) => {
-                let (measure, value) = (self.comparable(meant), self.number(number));
-                let (measure, value) = (measure?, value?);
+                let measure = self.comparable(meant)?;
                 let field = self.measures[measure].field.map(|field| self.names.fields[field].value_type);
-                // A number without a unit is one of seconds, as in filters.
-                let unit = match (field, &self.measures[measure].function) {
-                    (_, Function::Count | Function::Distinct) => 1.0,
-                    (Some(ValueType::Interval), _) if is_fraction(number) => SECOND_NS,
-                    _ => 1.0,
+                let of = match (field, &self.measures[measure].function) {
+                    (None, _) | (_, Function::Count | Function::Distinct | Function::Rate) => {
+                        ValueType::Fraction
+                    }
+                    (Some(of), _) => of,
                 };
-                Some(Condition::Is(measure, *comparison, value * unit))
+                Some(Condition::Is(measure, *comparison, self.number(number, of)?))
             }
         }
     }
@@ -396,6 +416,11 @@ impl Resolver<'_, '_> {
             Meant::Named(word) => word.span,
             Meant::Call(call) => call.span,
         };
+        self.has_number(index, span).then_some(index)
+    }
+
+    /// Whether a measure is a number; reports that it is none.
+    fn has_number(&mut self, index: usize, span: Span) -> bool {
         let measure = &self.measures[index];
         let has_number = match (&measure.function, measure.field) {
             (Function::Histogram(_), _) => false,
@@ -408,18 +433,17 @@ impl Resolver<'_, '_> {
             }
             _ => true,
         };
-        if has_number {
-            return Some(index);
+        if !has_number {
+            let message = format!("`{}` is no number, and cannot be compared", measure.name);
+            self.report.error(ARGUMENTS, span, message);
         }
-        let message = format!("`{}` is no number, and cannot be compared", measure.name);
-        self.report.error(ARGUMENTS, span, message);
-        None
+        has_number
     }
 
     fn top(&mut self, count: &Word, by: Option<&Meant>) -> Option<Top> {
         let measure = match by {
             Some(meant) => self.comparable(meant),
-            None => self.measures.first().map(|_| 0),
+            None => (!self.measures.is_empty() && self.has_number(0, count.span)).then_some(0),
         };
         match literal::parse_number(&count.text).ok().and_then(|count| usize::try_from(count).ok()) {
             Some(count @ 1..) => Some(Top { count, measure: measure? }),
@@ -434,12 +458,16 @@ impl Resolver<'_, '_> {
 
     /// Reports columns with the same name.
     fn check_names(&mut self, tree: &Tree, keys: &[Key]) {
-        let of_keys = keys.iter().map(|key| key.name.as_str());
+        let of_keys = keys.iter().map(|key| key.name.clone());
         let shown = self.measures.iter().filter(|measure| !measure.is_hidden);
-        let names: Vec<&str> = of_keys.chain(shown.map(|measure| measure.name.as_str())).collect();
+        let of_measure = |measure: &Measure| {
+            let from = matches!(measure.function, Function::Histogram(_));
+            [Some(measure.name.clone()), from.then(|| format!("{}_from", measure.name))].into_iter().flatten()
+        };
+        let names: Vec<String> = of_keys.chain(shown.flat_map(of_measure)).collect();
         let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
         let Some((_, name)) =
-            twice.or_else(|| names.iter().enumerate().find(|(_, name)| RESERVED.contains(name)))
+            twice.or_else(|| names.iter().enumerate().find(|(_, name)| RESERVED.contains(&name.as_str())))
         else {
             return;
         };
@@ -448,8 +476,9 @@ impl Resolver<'_, '_> {
         let of_key = tree.keys.iter().rfind(|(word, _)| word.text == *name).map(|(word, _)| word.span);
         let span =
             of_measure.or(of_key).or(tree.measures.first().map(|measure| measure.span)).unwrap_or_default();
-        let message = match RESERVED.contains(name) {
-            true => format!("the column `{name}` is that of the window's time"),
+        let name = name.as_str();
+        let message = match RESERVED.contains(&name) {
+            true => format!("the rows of aggregates have a column `{name}` already"),
             false => format!("two columns are called `{name}`"),
         };
         let help = "name one of them: `sum(frame.len) as bytes`".to_string();
@@ -466,7 +495,7 @@ fn is_fraction(word: &Word) -> bool {
 }
 
 /// Names of columns of every row.
-const RESERVED: &[&str] = &["ts", "te"];
+const RESERVED: &[&str] = &["ts", "te", "other", "inexact"];
 
 fn kind_of(field: &FieldInfo) -> &'static str {
     match field.value_type {

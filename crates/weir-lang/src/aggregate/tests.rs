@@ -71,6 +71,19 @@ fn measures_keys_and_windows_are_understood() {
 }
 
 #[test]
+fn bounds_of_intervals_are_times() {
+    let made = compiled("histogram(conn.duration, 0.5, 1, 90s), histogram(frame.len, 64, 1500)");
+    let functions: Vec<_> = made.measures.iter().map(|measure| measure.function.clone()).collect();
+    assert_eq!(
+        functions,
+        [
+            Function::Histogram(vec![500_000_000, 1_000_000_000, 90_000_000_000]),
+            Function::Histogram(vec![64, 1500])
+        ]
+    );
+}
+
+#[test]
 fn conditions_name_measures_or_state_them() {
     let made = compiled(
         "count() as n by ip.src having n > 10 and sum(frame.len) >= 1000 or not median(conn.duration) < 0.5",
@@ -89,6 +102,15 @@ fn conditions_name_measures_or_state_them() {
     // `by` after `top` may also be the key.
     let made = compiled("count() top 5 by ip.src");
     assert_eq!((made.top, made.keys.len()), (Some(Top { count: 5, measure: 0 }), 1));
+    // A rate of intervals is seconds per second.
+    let made =
+        compiled("rate(conn.duration) as r, max(conn.duration) as d having r > 0.5 and d > 1.5 and d < 0x10");
+    let condition = Condition::All(vec![
+        Condition::Is(0, Comparison::Greater, 0.5),
+        Condition::Is(1, Comparison::Greater, 1.5e9),
+        Condition::Is(1, Comparison::Less, 16e9),
+    ]);
+    assert_eq!(made.having, Some(condition));
     let made =
         compiled("count() as n, sum(frame.len) as b by ip.src top 5 by b having max(conn.duration) > 90s");
     assert_eq!(made.top, Some(Top { count: 5, measure: 1 }));
@@ -152,6 +174,27 @@ fn mistakes_are_underlined_with_what_to_write() {
             "W0104 `` a function is missing before the end; for example `count(), sum(frame.len) by ip.src`",
         ),
         ("count() every 10s every 5s", "W0132 `every` `every` is stated twice; "),
+        (
+            "count() as other",
+            "W0135 `count()` the rows of aggregates have a column `other` already; name one of them: `sum(frame.len) as bytes`",
+        ),
+        (
+            "histogram(frame.len) as h, count() as h_from",
+            "W0135 `count()` two columns are called `h_from`; name one of them: `sum(frame.len) as bytes`",
+        ),
+        (
+            "histogram(frame.len, 0.5)",
+            "W0131 `0.5` the bound 0.5 is no whole number; bounds are whole numbers, each larger than the one before",
+        ),
+        (
+            "histogram(frame.len, 64, 64)",
+            "W0131 `64` the bound 64 is too small; bounds are whole numbers, each larger than the one before",
+        ),
+        (
+            "histogram(frame.len) top 5",
+            "W0131 `5` `histogram_frame_len` is no number, and cannot be compared; ",
+        ),
+        ("count() having count() > 5s", "W0109 `5s` `5s` is a time, and is compared with a number; "),
     ] {
         assert_eq!(mistakes(text).first().map(String::as_str), Some(expected), "{text}");
     }

@@ -5,23 +5,36 @@ use crate::compile::Compiler;
 use crate::names::{Names, part_of};
 use crate::values::{Part, words_of};
 use std::sync::Arc;
+use std::time::Duration;
 use weir_aggregate::{
-    Buckets, Comparison, Function, Having, Input, Kind, Limits, Measure, Plan, PlanParams, Scalar, Seed, Top,
-    Windows,
+    Buckets, Comparison, Function, Having, Input, Kind, Limits, Measure, Plan, PlanError, PlanParams, Scalar,
+    Seed, Top, Windows,
 };
+use weir_engine::timer::TICK_NS;
 use weir_lang::aggregate::{self as text, Condition, Shorthand};
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::{Column, ValueType};
 
-/// Records of rows may come this much later than others: 60 s. Sessions are rows at their end, with the time of their beginning.
-const ROWS_LATENESS_NS: u64 = 60_000_000_000;
+/// Rows of connections may come this much later than others: the longest usual time-out, 5 min, and 10 s. Their time is that of
+/// their last packet, and idle connections are rows at their time-out.
+const FLOWS_LATENESS_NS: u64 = 310_000_000_000;
+/// Other rows may come this much later than others: the time-out of an unanswered datagram, 1 min, and 10 s. Sessions are rows at
+/// their end, with the time of their beginning.
+const ROWS_LATENESS_NS: u64 = 70_000_000_000;
+/// Open panes beside those for late records, or for the time until the clock ticks.
+const PANES_MAX: u64 = 64;
+/// The most open panes.
+const OPEN_PANES_MAX: u64 = 1 << 16;
+
+/// The name of the rows of connections: `conn.duration`, as in filters.
+pub const CONNECTIONS: &str = "conn";
 
 /// What an aggregate is computed of.
 #[derive(Debug, Clone, Copy)]
 pub enum Groups<'a> {
     /// Packets.
     Packets,
-    /// Rows with these columns, the log's name first.
+    /// Rows with these columns, the log's name first; of connections [`CONNECTIONS`].
     Rows(&'a str, &'a [Column]),
 }
 
@@ -48,9 +61,15 @@ impl Aggregation {
     /// # Errors
     /// All mistakes in the text.
     pub fn of(compiler: &Compiler, text: &str, groups: Groups<'_>) -> Result<Self, Diagnostics> {
-        let (names, shorthands, lateness_ns) = match groups {
-            Groups::Packets => (Names::of_packets(compiler), OF_PACKETS, 0),
-            Groups::Rows(log, columns) => (Names::of_rows(log, columns, compiler), OF_ROWS, ROWS_LATENESS_NS),
+        let (names, shorthands) = match groups {
+            Groups::Packets => (Names::of_packets(compiler), OF_PACKETS),
+            Groups::Rows(log, columns) => (Names::of_rows(log, columns, compiler), OF_ROWS),
+        };
+        // Packets are never late, but the clock by which their windows close goes in ticks.
+        let (lateness_ns, open_ns) = match groups {
+            Groups::Packets => (0, TICK_NS.cast_unsigned()),
+            Groups::Rows(CONNECTIONS, _) => (FLOWS_LATENESS_NS, FLOWS_LATENESS_NS),
+            Groups::Rows(..) => (ROWS_LATENESS_NS, ROWS_LATENESS_NS),
         };
         let wrong = |list| {
             let mut sources = Sources::new();
@@ -81,6 +100,12 @@ impl Aggregation {
         let type_of = |field: Option<usize>| field.map(|field| names.fields[field].value_type);
         let result_types: Vec<ValueType> =
             made.measures.iter().map(|one| result_type(&one.function, type_of(one.field))).collect();
+        let panes_max = made.window.map_or(PANES_MAX, |window| PANES_MAX + open_ns.div_ceil(window.step_ns));
+        if panes_max > OPEN_PANES_MAX {
+            let shortest = Duration::from_nanos(open_ns.div_ceil(OPEN_PANES_MAX - PANES_MAX));
+            let message = format!("the windows are too short: their steps have at least {shortest:?}");
+            return Err(wrong(vec![Diagnostic::error(text::WINDOW, message).at(whole_span(text))]));
+        }
         let params = PlanParams {
             key_words: words_of(&keys),
             inputs: inputs.iter().map(input_of).collect(),
@@ -89,10 +114,10 @@ impl Aggregation {
             lateness_ns,
             having: made.having.as_ref().map(|condition| having_of(condition, &result_types)),
             top: made.top.map(|top| Top { rows: top.count, by: top.measure }),
-            limits: Limits::default(),
+            limits: Limits { panes_max: panes_max as usize, ..Limits::default() },
         };
         let plan = Plan::new(params).map_err(|error| {
-            wrong(vec![Diagnostic::error(text::WINDOW, error.to_string()).at(whole_span(text))])
+            wrong(vec![Diagnostic::error(code_of(&error), error.to_string()).at(whole_span(text))])
         })?;
         let shown = made.measures.iter().enumerate().filter(|(_, measure)| !measure.is_hidden);
         let shown: Vec<ShownMeasure> = shown
@@ -114,6 +139,19 @@ impl Aggregation {
             times: groups.times(),
             columns,
         })
+    }
+}
+
+/// The code of a mistake that only the whole aggregate shows.
+fn code_of(error: &PlanError) -> &'static str {
+    match error {
+        PlanError::KeyWords { .. } => text::KEY,
+        PlanError::ShortWindow
+        | PlanError::LongWindow
+        | PlanError::Slide { .. }
+        | PlanError::ShortSlide { .. } => text::WINDOW,
+        PlanError::Depth => text::CLAUSE,
+        _ => text::ARGUMENTS,
     }
 }
 

@@ -25,7 +25,7 @@ impl Aggregation {
                 return Err(format!("an aggregate uses at most {} fields of packets", ValueList::MAX));
             }
         }
-        let need = Need { packets: true, values, ..Need::default() };
+        let need = Need { packets: true, at_once: true, values, ..Need::default() };
         let ask = Ask { filter: filter.to_string(), need, want: Want::Packets };
         let shared = Arc::new(self.clone());
         let make = move || QuestionWorker::Aggregate(Box::new(PacketAggregator::new(Arc::clone(&shared))));

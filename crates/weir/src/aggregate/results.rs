@@ -17,6 +17,8 @@ pub struct AggregateRows {
     workers: Vec<(i64, Counters)>,
     /// For an aggregate of rows.
     reader: Option<(RowReader, Aggregator)>,
+    /// The time of the last row.
+    last: i64,
     /// By number of a layer: its name.
     layers: Vec<String>,
     rows: Batch,
@@ -38,6 +40,7 @@ impl AggregateRows {
             merger: Merger::new(Arc::clone(&shared.plan), shared.seed),
             workers: vec![],
             reader: columns.map(|columns| (RowReader::new(&shared, columns), aggregator())),
+            last: i64::MIN,
             layers: stack.layers.iter().map(name).collect(),
             rows: Batch::new(shared.columns().len()),
             shared,
@@ -57,19 +60,21 @@ impl AggregateRows {
 
     /// Takes a row. Returns the rows of the windows that are closed.
     pub fn take_row(&mut self, row: Row<'_>) -> &Batch {
-        let Self { reader: Some((reader, aggregator)), shared, merger, .. } = self else {
+        let Self { reader: Some((reader, aggregator)), shared, merger, last, .. } = self else {
             return self.write(&[]);
         };
         let record = reader.record(shared, row);
-        let time = record.time_ns;
+        // As the clock of packets: a single row with a wrong time closes no windows.
+        let time = record.time_ns.min(std::mem::replace(last, record.time_ns));
         aggregator.record(&record);
         let partials = aggregator.advance(time);
-        if partials.is_empty() {
-            return self.write(&[]);
-        }
         partials.into_iter().for_each(|partial| merger.add(partial));
         let windows = merger.advance(time);
-        self.write(&windows)
+        self.write(&windows);
+        if let Some((reader, _)) = &mut self.reader {
+            reader.pass_time(time);
+        }
+        &self.rows
     }
 
     /// The rows of the last windows, at the end of the run.
@@ -91,16 +96,47 @@ impl AggregateRows {
         all
     }
 
+    /// How often a text of rows was refused, because there were too many.
+    pub fn texts_refused(&self) -> u64 {
+        self.reader.as_ref().map_or(0, |(reader, _)| reader.texts.refused())
+    }
+
     fn write(&mut self, windows: &[Window]) -> &Batch {
         self.rows.clear();
         let mut rows = std::mem::take(&mut self.rows);
         for window in windows {
-            for row in &window.rows {
+            for row in self.sorted(&window.rows) {
                 self.write_row(window, row, &mut rows.add());
             }
         }
         self.rows = rows;
         &self.rows
+    }
+
+    /// The rows of a window, sorted by the texts of their keys: hashes, which stand for texts, differ from run to run. Rows of `top`
+    /// stay sorted by their results.
+    fn sorted<'r>(&self, rows: &'r [weir_aggregate::Row]) -> Vec<&'r weir_aggregate::Row> {
+        let mut sorted: Vec<_> = rows.iter().collect();
+        let Some((reader, _)) = &self.reader else { return sorted };
+        let is_text = |part: &Part| matches!(part.value_type, ValueType::Text | ValueType::Bytes);
+        if !self.shared.keys.iter().any(is_text) {
+            return sorted;
+        }
+        let key = |row: &weir_aggregate::Row| -> Vec<(bool, Vec<u64>, Vec<u8>)> {
+            let part = |(number, part): (usize, &Part)| {
+                let words = &row.key[part.word..part.word + part.words];
+                let text = if is_text(part) { reader.texts.text([words[0], words[1]]) } else { None };
+                let words = if text.is_some() { vec![] } else { words.to_vec() };
+                (row.key_present >> number & 1 != 0, words, text.unwrap_or_default().to_vec())
+            };
+            self.shared.keys.iter().enumerate().map(part).collect()
+        };
+        let by = self.shared.plan.params().top.map(|top| top.by);
+        let is_same = |a: &&weir_aggregate::Row, b: &&weir_aggregate::Row| {
+            a.is_other == b.is_other && by.is_none_or(|by| a.values[by].value == b.values[by].value)
+        };
+        sorted.chunk_by_mut(is_same).for_each(|tied| tied.sort_by_cached_key(|row| key(row)));
+        sorted
     }
 
     fn write_row(&self, window: &Window, row: &weir_aggregate::Row, to: &mut RowWriter<'_>) {

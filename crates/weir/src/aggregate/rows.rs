@@ -17,6 +17,10 @@ pub(super) struct RowReader {
     duration: Option<usize>,
     hashes: [RandomState; 2],
     pub texts: Texts,
+    /// How long windows may need a text after its row, in nanoseconds; without windows, to the end of the run.
+    kept_ns: Option<i64>,
+    /// When texts were last forgotten.
+    turned: i64,
     key: Vec<u64>,
     input: Vec<u64>,
     number: u64,
@@ -33,10 +37,24 @@ impl RowReader {
             duration: at("duration").filter(|&at| columns[at].value_type == ValueType::Interval),
             hashes: [RandomState::new(), RandomState::new()],
             texts: Texts::new(TEXTS_MAX.0, TEXTS_MAX.1),
+            kept_ns: shared.window.map(|window| {
+                let kept_ns = window.length_ns.saturating_add(window.step_ns);
+                let kept_ns = kept_ns.saturating_add(shared.plan.params().lateness_ns);
+                i64::try_from(kept_ns).unwrap_or(i64::MAX)
+            }),
+            turned: i64::MIN,
             key: words(&shared.keys),
             input: words(&shared.inputs),
             number: 0,
             now: Timestamp(0),
+        }
+    }
+
+    /// Windows are closed as of `now`: forgets texts that no open window needs.
+    pub fn pass_time(&mut self, now: i64) {
+        if self.kept_ns.is_some_and(|kept_ns| now.saturating_sub(self.turned) >= kept_ns) {
+            self.texts.turn();
+            self.turned = now;
         }
     }
 
@@ -75,10 +93,12 @@ fn fill(
     for (number, part) in parts.iter().enumerate() {
         let Source::Row(column) = part.source else { continue };
         let [high, low] = match row.cell(column) {
-            Cell::Absent | Cell::Texts(_) | Cell::Numbers(_) => {
+            Cell::Absent => {
                 words[part.word..part.word + part.words].fill(0);
                 continue;
             }
+            // Only `count` takes lists, and counts the rows that have one.
+            Cell::Texts(_) | Cell::Numbers(_) => [0, 0],
             Cell::Bool(v) => [0, u64::from(v)],
             Cell::Unsigned(v) | Cell::Interval(v) => [0, v],
             Cell::Fraction(v) => [0, v.to_bits()],

@@ -121,7 +121,7 @@ impl PacketRecords {
                 return Err(format!("records use at most {} fields of packets", ValueList::MAX));
             }
         }
-        let need = Need { packets: true, values, ..Need::default() };
+        let need = Need { packets: true, at_once: true, values, ..Need::default() };
         let ask = Ask { filter: filter.to_string(), need, want: Want::Packets };
         let shared = Arc::new(self.clone());
         let make = move || QuestionWorker::Records(Box::new(RecordGrouper::new(Arc::clone(&shared))));

@@ -10,6 +10,7 @@
 //! * `packets`: the packets of a stream, in the order of its bytes.
 //! * `probing`: a protocol is recognised however its first bytes are segmented.
 //! * `registry`: a registry of many session protocols.
+//! * `aggregates`: the rows of aggregates are those of a naive model, `aggregate_model`.
 //! * `answers`: originators and responders when packets are missing.
 //! * `unions`: `A or B` matches what `A` or `B` matches; `not A` matches the rest.
 //! * `workers`: the same items in the same order, with any number of workers.
@@ -38,6 +39,8 @@
 
 mod above;
 mod accounts;
+mod aggregate_model;
+mod aggregates;
 mod anomalies;
 mod answers;
 mod carried;
