@@ -204,6 +204,11 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, now);
     }
 
+    /// The machine's clock was set by this many nanoseconds: the times of later packets are those of the new time.
+    fn step_clock(&mut self, step_ns: i64) {
+        let _ = step_ns;
+    }
+
     /// An undecided packet. A subscriber that wants it keeps it in a [`HoldQueue`](crate::hold::HoldQueue).
     fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
         let _ = (order, packet);

@@ -74,6 +74,7 @@ impl<S: Subscriber> Worker<S> {
     /// first packets keep their times, so durations include the step.)
     pub fn step_clock(&mut self, step_ns: i64) {
         self.flows.step_clock(step_ns);
+        self.delivery.subscriber.step_clock(step_ns);
     }
 
     /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970). Callers pass the

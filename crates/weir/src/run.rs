@@ -92,6 +92,8 @@ fn run_one(
             let began = Instant::now();
             source.narrow(compiled.kernel_filters().as_ref());
             let parts = WorkerParts::of(&compiled, &shapes);
+            parts.end_groups(work.worker.subscriber());
+            merger.take_all(0, &mut work.worker.subscriber().yielded);
             merger.change(&compiled.plan, &parts.presenter);
             work.change(&compiled.plan, &parts);
             outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));

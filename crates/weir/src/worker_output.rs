@@ -7,7 +7,7 @@ use crate::events::EventRows;
 use crate::format_packet::Path;
 use crate::item::{Flow, Item, Shape};
 use crate::places::Places;
-use crate::question_worker::QuestionWorker;
+use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::record::Record;
 use crate::stream_handler::{ErasedStreamHandler, Stream};
 use crate::yielded::{HeldPacket, KeptPacket, Yielded};
@@ -151,6 +151,47 @@ impl Collector {
         }
     }
 
+    /// Adds a packet to the groups of a question, if the question has any.
+    fn group(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) -> bool {
+        match self.question_workers.get_mut(question) {
+            Some(QuestionWorker::Aggregate(groups)) => groups.packet(packet.meta, packet.outs),
+            Some(QuestionWorker::Records(groups)) => {
+                groups.packet((order, question), packet.meta, packet.outs, &mut self.yielded);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Passes on the groups of questions that are not among the next ones, whose workers `make` makes. Called before questions
+    /// change, while the caller still takes results for the previous ones.
+    pub fn end_groups(&mut self, make: &[Option<MakeQuestionWorker>]) {
+        for question in 0..self.question_workers.len() {
+            if make.get(question).is_none_or(Option::is_none) {
+                self.pass_time_of(Order::default(), question, i64::MAX);
+            }
+        }
+    }
+
+    /// The time of the groups of a question; `i64::MAX` at their end.
+    fn pass_time_of(&mut self, order: Order, question: usize, now: i64) {
+        let groups = match self.question_workers.get_mut(question) {
+            Some(QuestionWorker::Aggregate(groups)) => groups,
+            Some(QuestionWorker::Records(groups)) => {
+                return groups.pass_time((order, question), now, &mut self.yielded);
+            }
+            _ => return,
+        };
+        let restarts = groups.restarts();
+        let partials = if now == i64::MAX { Some(groups.finish()) } else { groups.pass_time(now) };
+        if let Some(partials) = partials {
+            let (partials, counters) = (Mutex::new(partials), groups.counters());
+            let restarts = restarts.max(groups.restarts());
+            let part = AggregatePart { worker: 0, workers: 1, time: now, restarts, partials, counters };
+            self.yielded.push(order, Yielded::Item(question, Item::Aggregated(Box::new(part))));
+        }
+    }
+
     /// Adds the row of a session of a protocol. If the last row of another question is `from` the same session, it is copied.
     fn session_row(
         &mut self,
@@ -180,12 +221,8 @@ impl Collector {
 impl Subscriber for Collector {
     fn packet(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) {
         self.matched[question] += 1;
-        match self.question_workers.get_mut(question) {
-            Some(QuestionWorker::Aggregate(groups)) => return groups.packet(packet.meta, packet.outs),
-            Some(QuestionWorker::Records(groups)) => {
-                return groups.packet((order, question), packet.meta, packet.outs, &mut self.yielded);
-            }
-            _ => {}
+        if self.group(order, question, packet) {
+            return;
         }
         if let Some(handler) = self.handler(question) {
             let frame = packet.frame();
@@ -197,21 +234,15 @@ impl Subscriber for Collector {
     }
 
     fn pass_time(&mut self, order: Order, now: i64) {
-        for (question, worker) in self.question_workers.iter_mut().enumerate() {
-            let groups = match worker {
-                QuestionWorker::Aggregate(groups) => groups,
-                QuestionWorker::Records(groups) => {
-                    groups.pass_time((order, question), now, &mut self.yielded);
-                    continue;
-                }
-                _ => continue,
-            };
-            let partials = if now == i64::MAX { Some(groups.finish()) } else { groups.pass_time(now) };
-            if let Some(partials) = partials {
-                let partials = Mutex::new(partials);
-                let part =
-                    AggregatePart { worker: 0, workers: 1, time: now, partials, counters: groups.counters() };
-                self.yielded.push(order, Yielded::Item(question, Item::Aggregated(Box::new(part))));
+        (0..self.question_workers.len()).for_each(|question| self.pass_time_of(order, question, now));
+    }
+
+    fn step_clock(&mut self, step_ns: i64) {
+        for worker in &mut self.question_workers {
+            match worker {
+                QuestionWorker::Aggregate(groups) => groups.step_clock(),
+                QuestionWorker::Records(groups) => groups.step_clock(step_ns),
+                _ => {}
             }
         }
     }
@@ -219,7 +250,10 @@ impl Subscriber for Collector {
     fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
         let seen = &packet.packet;
         for question in &*packet.verdict.settled() {
-            // Handlers receive packets as they arrive.
+            // Handlers and groups receive packets as they arrive.
+            if self.group(order, question, seen) {
+                continue;
+            }
             if let Some(handler) = self.handler(question) {
                 let frame = seen.frame();
                 handler.packet(&with_frame(seen.meta, &frame), &frame);

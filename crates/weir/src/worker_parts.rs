@@ -73,6 +73,11 @@ impl WorkerParts {
         collector
     }
 
+    /// Before questions change: a worker passes on the groups of those that go.
+    pub fn end_groups(&self, collector: &mut Collector) {
+        collector.end_groups(&self.make_workers);
+    }
+
     /// Changes a worker's subscriber to other questions; questions that stay keep their state.
     pub fn change(&self, collector: &mut Collector) {
         self.presenter.carry_over(&collector.presenter, &mut collector.matched);

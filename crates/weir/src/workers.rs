@@ -296,6 +296,12 @@ pub(crate) fn run_many(
                 }
                 source.narrow(compiled.kernel_filters().as_ref());
                 let parts = WorkerParts::of(&compiled, &shapes);
+                let mut last = vec![];
+                queues.for_each(|worker| {
+                    parts.end_groups(worker.subscriber());
+                    last.push(std::mem::take(&mut worker.subscriber().yielded));
+                });
+                merger.take_batch(last);
                 merger.change(&compiled.plan, &parts.presenter);
                 queues.for_each(|worker| {
                     parts.change(worker.subscriber());

@@ -83,7 +83,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     })?;
     let (compiler, of) = (context.compiler, spec.of.as_deref().unwrap_or(PACKETS));
     let need = Need::default();
-    let name = if spec.name.is_empty() { "aggregate" } else { &spec.name };
+    let name = spec.name.as_str();
     let asked = |want, need| weir::Ask { filter: spec.filter.clone(), need, want };
     let (mut question, columns): (Question, Option<Vec<Column>>) = match of {
         PACKETS => {

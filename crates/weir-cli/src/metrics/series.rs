@@ -1,7 +1,7 @@
 //! The results of an aggregate as metrics: the parts of the key are labels.
 //!
 //! Counts and sums are counters, which add up the windows; histograms likewise. All other results are gauges with the values of
-//! the last window. Of sliding windows, which overlap, everything is a gauge. The number of label sets is bounded: results of
+//! the last window. Of sliding windows, which overlap, everything is a gauge. The number of label sets is bounded: amounts of
 //! further groups are added to one series whose labels are all `other`.
 
 use super::exposition::{Family, Kind, Sample};
@@ -21,7 +21,7 @@ const SECOND_NS: f64 = 1e9;
 /// The series of a question.
 #[derive(Debug)]
 pub struct Series {
-    /// The name of the question, as part of names of metrics.
+    /// The name of the question with `_`, as part of names of metrics; empty if the run has one question.
     name: String,
     /// Names of labels, with the indexes of their columns.
     labels: Vec<(String, usize)>,
@@ -61,7 +61,7 @@ enum Shown {
 }
 
 impl Series {
-    /// Series of an aggregate; `question` is the name of its question.
+    /// Series of an aggregate; `question` is the name of its question, which is empty if the run has no other.
     pub fn new(question: &str, made: &Aggregation) -> Self {
         let columns = made.columns();
         let at = |name: &str| columns.iter().position(|column| column.name == name);
@@ -70,7 +70,7 @@ impl Series {
             .measures()
             .filter_map(|(name, kind)| Some(Exported { name: label(name), column: at(name)?, kind }));
         Self {
-            name: label(question),
+            name: if question.is_empty() { String::new() } else { format!("{}_", label(question)) },
             labels,
             measures: measures.collect(),
             has_time: made.has_windows(),
@@ -110,21 +110,25 @@ impl Series {
 
     fn take_row(&self, state: &mut State, row: Row<'_>) {
         let mut key: Vec<String> = self.labels.iter().map(|(_, column)| text(row.cell(*column))).collect();
+        let is_beyond = state.sets.len() >= SETS_MAX && !state.sets.contains_key(&key);
         let is_other = matches!(row.cell(row.len().saturating_sub(2)), Cell::Bool(true));
-        if is_other || state.sets.len() >= SETS_MAX && !state.sets.contains_key(&key) {
+        if is_other || is_beyond {
             state.beyond += 1;
             key.iter_mut().for_each(|value| *value = OTHER.to_string());
         }
         let shown = state.sets.entry(key).or_insert_with(|| vec![Shown::Absent; self.measures.len()]);
         for (shown, measure) in shown.iter_mut().zip(&self.measures) {
             let now = match (measure.kind, row.cell(measure.column)) {
-                (MeasureKind::Buckets { seconds }, Cell::Numbers(counts)) => {
+                (MeasureKind::Buckets { seconds, is_open }, Cell::Numbers(counts)) => {
                     let Cell::Numbers(from) = row.cell(measure.column + 1) else { continue };
-                    Shown::Buckets(buckets(counts, from, seconds))
+                    Shown::Buckets(buckets(counts, from, seconds, is_open))
                 }
                 (_, cell) => number(cell).map_or(Shown::Absent, Shown::Number),
             };
-            shown.take(now, self.adds_up(measure));
+            // The levels of several groups have no sum.
+            if !(is_other || is_beyond) || self.adds_up(measure) {
+                shown.take(now, self.adds_up(measure));
+            }
         }
     }
 
@@ -146,14 +150,14 @@ impl Series {
                 shown[index].push_samples(&labels, &mut samples);
             }
             families.push(Family {
-                name: format!("weir_{}_{}", self.name, measure.name).into(),
+                name: format!("weir_aggregate_{}{}", self.name, measure.name).into(),
                 kind,
-                help: format!("{} of the aggregate {}.", measure.name, self.name).into(),
+                help: format!("{} of an aggregate, by its key.", measure.name).into(),
                 samples,
             });
         }
         families.push(Family {
-            name: format!("weir_{}_results_beyond", self.name).into(),
+            name: format!("weir_aggregate_{}results_beyond", self.name).into(),
             kind: Kind::Counter,
             help: "Results of groups beyond the bound on label sets, which are in the series `other`.".into(),
             samples: vec![Sample::of(state.beyond as f64)],
@@ -200,21 +204,24 @@ impl Shown {
     }
 }
 
-/// Buckets by their upper bounds, of buckets that begin at `from`.
-fn buckets(counts: &[u64], from: &[u64], seconds: bool) -> Vec<(f64, u64)> {
-    let ends = from.iter().skip(1).map(|&next| match seconds {
+/// Buckets by their upper bounds, of buckets that begin at `from`. `is_open`: the last one has no end.
+fn buckets(counts: &[u64], from: &[u64], seconds: bool, is_open: bool) -> Vec<(f64, u64)> {
+    // A bucket of powers of two ends before the next power.
+    let last = from.last().filter(|_| !is_open).map(|last| last.saturating_mul(2).max(1));
+    let ends = from.iter().skip(1).copied().chain(last).map(|next| match seconds {
         true => next as f64 / SECOND_NS,
         // Whole numbers below the next bucket.
         false => next.saturating_sub(1) as f64,
     });
-    ends.chain([f64::INFINITY]).zip(counts.iter().copied()).collect()
+    ends.chain([f64::INFINITY]).zip(counts.iter().copied().chain([0])).collect()
 }
 
 /// A name as part of the name of a metric, or as that of a label.
 fn label(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut label: String = name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
-    if label.starts_with(|first: char| first.is_ascii_digit()) {
+    // `le` is the label of buckets.
+    if label == "le" || label.starts_with(|first: char| first.is_ascii_digit()) {
         label.insert(0, '_');
     }
     label
@@ -279,12 +286,12 @@ mod tests {
         }
         let shown = text(&series.families(), Exposition::OpenMetrics);
         for line in [
-            "# TYPE weir_a__b__n counter\n",
-            "weir_a__b__n_total{tcp_dstport=\"80\"} 6\n",
-            "weir_a__b__n_total{tcp_dstport=\"443\"} 3\n",
-            "# TYPE weir_a__b__m gauge\nweir_a__b__m{tcp_dstport=\"80\"} 0.5\n",
-            "weir_a__b__h_bucket{tcp_dstport=\"80\",le=\"99\"} 2\nweir_a__b__h_bucket{tcp_dstport=\"80\",le=\"+Inf\"} 6\n",
-            "weir_a__b__h_count{tcp_dstport=\"443\"} 3\n",
+            "# TYPE weir_aggregate_a__b__n counter\n",
+            "weir_aggregate_a__b__n_total{tcp_dstport=\"80\"} 6\n",
+            "weir_aggregate_a__b__n_total{tcp_dstport=\"443\"} 3\n",
+            "# TYPE weir_aggregate_a__b__m gauge\nweir_aggregate_a__b__m{tcp_dstport=\"80\"} 0.5\n",
+            "weir_aggregate_a__b__h_bucket{tcp_dstport=\"80\",le=\"99\"} 2\nweir_aggregate_a__b__h_bucket{tcp_dstport=\"80\",le=\"+Inf\"} 6\n",
+            "weir_aggregate_a__b__h_count{tcp_dstport=\"443\"} 3\n",
         ] {
             assert!(shown.contains(line), "{line}{shown}");
         }

@@ -84,6 +84,7 @@ fn mistakes_say_what_to_write() {
         (&["--features", "ln"][..], "is `len` meant?"),
         (&["--key", "5tuple", "--features", "dir"], "needs the key `flow`"),
         (&["--key", "ip.scr"], "is `ip.src` meant?"),
+        (&["--features", "len,len"], "two columns are called `len`"),
         (&["--first", "0"], "invalid value '0'"),
     ] {
         let output = crate::weir(&[&["records", FIRST_LIGHT], args].concat());
@@ -92,4 +93,30 @@ fn mistakes_say_what_to_write() {
     }
     let output = crate::weir(&["records", FIRST_LIGHT, "--features", "ipv6.src"]);
     assert!(crate::text(&output.stderr).contains("is no number"), "{}", crate::text(&output.stderr));
+}
+
+/// Another question of the run holds packets until their connection is decided.
+#[test]
+fn packets_that_another_question_holds_are_grouped() {
+    let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("held-groups");
+    std::fs::create_dir_all(&dir).expect("a directory for tests");
+    let file = dir.join("questions.toml");
+    let [held, all, grouped] = ["held.json", "all.json", "grouped.json"].map(|name| dir.join(name));
+    let text = format!(
+        "[[question]]\nname = \"held\"\nask = \"packets\"\nfilter = 'tls.sni contains \"e\"'\noutput = {held:?}\n\
+         [[question]]\nname = \"all\"\nask = \"aggregate\"\naggregate = \"count()\"\noutput = {all:?}\n\
+         [[question]]\nname = \"grouped\"\nask = \"records\"\noutput = {grouped:?}\n"
+    );
+    std::fs::write(&file, text).expect("a file for tests");
+    for workers in ["1", "3"] {
+        let output = crate::weir(&["run", file.to_str().unwrap(), "-r", FIRST_LIGHT, "-j", workers]);
+        assert!(output.status.success(), "{}", crate::text(&output.stderr));
+        let read = |path: &std::path::Path| -> Vec<Value> {
+            let text = std::fs::read_to_string(path).expect("an output");
+            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+        };
+        assert_eq!(read(&all)[0]["count"].as_u64(), Some(2738), "{workers} workers");
+        let packets = |rows: Vec<Value>| rows.iter().map(|row| row["packets"].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(packets(read(&grouped)), packets(rows(&["records", FIRST_LIGHT])), "{workers} workers");
+    }
 }

@@ -271,10 +271,10 @@ fn prometheus_reads_the_metrics() {
          - sum(weir_packets_counted_total) - sum(weir_drops_total)"
     );
     assert_eq!(value(query(&balance)), Some(0.0));
-    let packets = "sum(weir_traffic_packets_total)";
+    let packets = "sum(weir_aggregate_traffic_packets_total)";
     eventually("the last window is over", || (value(query(packets)) == Some(sent as f64)).then_some(()));
-    assert_eq!(value(query("sum(weir_traffic_sizes_bucket{le=\"+Inf\"})")), Some(sent as f64));
-    assert_eq!(value(query("sum(weir_traffic_bytes_total) - sum(weir_bytes_total)")), Some(0.0));
+    assert_eq!(value(query("sum(weir_aggregate_traffic_sizes_bucket{le=\"+Inf\"})")), Some(sent as f64));
+    assert_eq!(value(query("sum(weir_aggregate_traffic_bytes_total) - sum(weir_bytes_total)")), Some(0.0));
     assert!(query("weir_build_info").contains("version=\""), "{}", query("weir_build_info"));
     let failures = fs::read_to_string(folder.join("log")).unwrap_or_default();
     assert!(!failures.contains("Append failed") && !failures.contains("invalid"), "{failures}");

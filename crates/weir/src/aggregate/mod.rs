@@ -26,6 +26,8 @@ pub struct AggregatePart {
     pub(crate) workers: usize,
     /// The capture time that the worker has reached.
     pub(crate) time: i64,
+    /// How often the worker's time was set.
+    pub(crate) restarts: u64,
     /// The panes that are closed, until the receiver has taken them.
     pub(crate) partials: Mutex<Vec<weir_aggregate::Partial>>,
     /// What the worker's bounds discarded so far.

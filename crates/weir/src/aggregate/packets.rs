@@ -17,6 +17,10 @@ pub(crate) struct PacketAggregator {
     input: Vec<u64>,
     /// The step of the windows in which the worker's time was.
     step: Option<i64>,
+    /// How often the clock was set.
+    restarts: u64,
+    /// The clock was set since the worker's time passed.
+    is_set: bool,
 }
 
 impl PacketAggregator {
@@ -24,7 +28,17 @@ impl PacketAggregator {
         let aggregator = Aggregator::new(Arc::clone(&shared.plan), shared.seed);
         let words = |parts: &[Part]| vec![0; parts.iter().map(|part| part.words).sum()];
         let (key, input) = (words(&shared.keys), words(&shared.inputs));
-        Self { aggregator, keys: vec![], inputs: vec![], key, input, step: None, shared }
+        Self {
+            aggregator,
+            keys: vec![],
+            inputs: vec![],
+            key,
+            input,
+            step: None,
+            restarts: 0,
+            is_set: false,
+            shared,
+        }
     }
 
     /// Finds the values in the records of a program.
@@ -54,7 +68,21 @@ impl PacketAggregator {
         // Before the first packets are read, the time is not known.
         let step_ns = self.shared.window.filter(|_| now > i64::MIN)?.step_ns;
         let step = now.div_euclid(i64::try_from(step_ns).unwrap_or(i64::MAX));
+        if std::mem::take(&mut self.is_set) {
+            (self.step, self.restarts) = (Some(step), self.restarts + 1);
+            return Some(self.aggregator.restart(now));
+        }
         (self.step.replace(step) != Some(step)).then(|| self.aggregator.advance(now))
+    }
+
+    /// The machine's clock was set: windows begin anew with the next time.
+    pub fn step_clock(&mut self) {
+        self.is_set = true;
+    }
+
+    /// How often windows began anew.
+    pub fn restarts(&self) -> u64 {
+        self.restarts
     }
 
     /// The panes so far.

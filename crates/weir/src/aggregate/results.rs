@@ -9,12 +9,28 @@ use weir_aggregate::{Aggregator, Counters, Mark, Measured, Merger, Scalar, Value
 use weir_lang::model::Stack;
 use weir_packet::{Batch, Cell, Column, Row, RowWriter, Texts, Timestamp, ValueType};
 
-/// Receives what an aggregate is computed of, and makes its rows.
+/// Capture time for which windows wait for the first report of a worker: 10 s.
+const WAIT_NS: i64 = 10_000_000_000;
+
+/// The state of a worker.
+#[derive(Debug, Default)]
+struct WorkerState {
+    /// The time that the worker has reached, if it has reported one.
+    reached: Option<i64>,
+    /// How often the worker's windows began anew, because the clock was set.
+    restarts: u64,
+    counters: Counters,
+}
+
+/// Receives the parts of an aggregate, or rows, and makes the aggregate's rows.
 pub struct AggregateRows {
     shared: Arc<Aggregation>,
     merger: Merger,
-    /// By worker: the time that the worker has reached, and its counters.
-    workers: Vec<(i64, Counters)>,
+    workers: Vec<WorkerState>,
+    /// The first time that a worker reported.
+    first: Option<i64>,
+    /// How often all workers have begun anew.
+    restarts: u64,
     /// For an aggregate of rows.
     reader: Option<(RowReader, Aggregator)>,
     /// The time of the last row.
@@ -39,6 +55,8 @@ impl AggregateRows {
         Self {
             merger: Merger::new(Arc::clone(&shared.plan), shared.seed),
             workers: vec![],
+            first: None,
+            restarts: 0,
             reader: columns.map(|columns| (RowReader::new(&shared, columns), aggregator())),
             last: i64::MIN,
             layers: stack.layers.iter().map(name).collect(),
@@ -47,14 +65,28 @@ impl AggregateRows {
         }
     }
 
-    /// Takes what a worker has. Returns the rows of the windows that are closed.
+    /// Takes the part of a worker. Returns the rows of the windows that are closed.
     pub fn take_part(&mut self, part: &AggregatePart) -> &Batch {
-        self.workers.resize(part.workers.max(self.workers.len()), (i64::MIN, Counters::default()));
-        self.workers[part.worker] = (part.time, part.counters);
+        self.workers.resize_with(part.workers.max(self.workers.len()), WorkerState::default);
+        let &AggregatePart { worker, time, restarts, counters, .. } = part;
+        self.workers[worker] = WorkerState { reached: Some(time), restarts, counters };
         let partials = std::mem::take(&mut *part.partials.lock().unwrap_or_else(PoisonError::into_inner));
         partials.into_iter().for_each(|partial| self.merger.add(partial));
-        let reached = self.workers.iter().map(|(time, _)| *time).min().unwrap_or(i64::MIN);
-        let windows = self.merger.advance(reached);
+        let first = *self.first.get_or_insert(time);
+        // A worker that ended before this question began never reports.
+        let waits = time.saturating_sub(first) < WAIT_NS;
+        let known = || self.workers.iter().filter(|state| waits || state.reached.is_some());
+        let reached = known().map(|state| state.reached.unwrap_or(i64::MIN)).min().unwrap_or(i64::MIN);
+        let restarts = known().map(|state| state.restarts).min().unwrap_or(0);
+        let windows = match known().all(|state| state.restarts == restarts) {
+            true if restarts > self.restarts => {
+                (self.restarts, self.first) = (restarts, Some(time));
+                self.merger.restart(reached)
+            }
+            true => self.merger.advance(reached),
+            // The times of workers can be compared once all of them have begun anew.
+            false => vec![],
+        };
         self.write(&windows)
     }
 
@@ -89,7 +121,7 @@ impl AggregateRows {
     /// What the bounds of the aggregate discarded so far.
     pub fn counters(&self) -> Counters {
         let mut all = self.merger.counters();
-        self.workers.iter().for_each(|(_, counters)| all.add(counters));
+        self.workers.iter().for_each(|state| all.add(&state.counters));
         if let Some((_, aggregator)) = &self.reader {
             all.add(&aggregator.counters());
         }

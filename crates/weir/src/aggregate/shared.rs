@@ -3,7 +3,7 @@
 use crate::record::ColumnMask;
 use crate::values::{Part, Source};
 use std::sync::Arc;
-use weir_aggregate::{Function, Plan, Seed};
+use weir_aggregate::{Buckets, Function, Plan, Seed};
 use weir_lang::aggregate as text;
 use weir_packet::{Column, ValueType};
 
@@ -44,6 +44,8 @@ pub enum MeasureKind {
     Buckets {
         /// Values are intervals, in nanoseconds.
         seconds: bool,
+        /// The last bucket has no end: bounds are stated. Else it ends before the next power of two.
+        is_open: bool,
     },
     /// Anything else.
     Level,
@@ -65,9 +67,10 @@ impl Aggregation {
     pub fn measures(&self) -> impl Iterator<Item = (&str, MeasureKind)> {
         let kind = |shown: &ShownMeasure| match self.plan.params().measures[shown.index].function {
             Function::Count | Function::Sum => MeasureKind::Amount,
-            Function::Histogram(_) => {
-                MeasureKind::Buckets { seconds: shown.input == Some(ValueType::Interval) }
-            }
+            Function::Histogram(ref buckets) => MeasureKind::Buckets {
+                seconds: shown.input == Some(ValueType::Interval),
+                is_open: matches!(buckets, Buckets::From(_)),
+            },
             _ => MeasureKind::Level,
         };
         self.shown.iter().map(move |shown| (shown.name.as_str(), kind(shown)))

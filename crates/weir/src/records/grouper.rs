@@ -17,8 +17,10 @@ pub(crate) struct RecordGrouper {
     key: Vec<u64>,
     input: Vec<u64>,
     groups: HashMap<Box<[u64]>, Group>,
-    /// Groups in the order of their packets, with the time of a packet: the time is that of the last one, or the entry is old.
+    /// Each group once, with a time of the worker at which the group had a packet.
     by_time: VecDeque<(i64, Box<[u64]>)>,
+    /// The worker's time.
+    now: i64,
     /// Numbers in all lists.
     numbers: usize,
     /// Lists of ended groups, for others.
@@ -30,6 +32,8 @@ struct Group {
     present: u64,
     first: i64,
     last: i64,
+    /// The worker's time at its last packet.
+    seen: i64,
     /// Lists by feature.
     lists: Vec<Vec<u64>>,
     packets: usize,
@@ -47,7 +51,18 @@ impl RecordGrouper {
     pub fn new(shared: Arc<PacketRecords>) -> Self {
         let (key, input) = (vec![0; words_of(&shared.keys)], vec![0; words_of(&shared.inputs)]);
         let (groups, by_time, free) = (HashMap::new(), VecDeque::new(), vec![]);
-        Self { shared, keys: vec![], inputs: vec![], key, input, groups, by_time, numbers: 0, free }
+        Self {
+            shared,
+            keys: vec![],
+            inputs: vec![],
+            key,
+            input,
+            groups,
+            by_time,
+            now: i64::MIN,
+            numbers: 0,
+            free,
+        }
     }
 
     /// Finds the values in the records of a program.
@@ -67,37 +82,41 @@ impl RecordGrouper {
         }
         let is_swapped = shared.is_flow && order_ends(&shared, &mut self.key);
         let (time, limits) = (meta.time.0, shared.limits);
+        // Before the first time of the worker, the packet's own is the only one.
+        let now = if self.now == i64::MIN { time } else { self.now };
         if !self.groups.contains_key(&self.key[..]) {
             while self.groups.len() >= limits.groups_max.max(1) && self.end_oldest(at, yields) {}
             let lists = self.free.pop().unwrap_or_else(|| vec![vec![]; shared.features.len()]);
+            self.numbers += lists.iter().map(Vec::capacity).sum::<usize>();
             let group = Group {
                 present,
                 first: time,
                 last: time,
+                seen: now,
                 lists,
                 packets: 0,
                 missing: 0,
                 is_swapped,
                 is_done: false,
             };
+            self.by_time.push_back((now, self.key.clone().into_boxed_slice()));
             self.groups.insert(self.key.clone().into_boxed_slice(), group);
         }
         let Some(group) = self.groups.get_mut(&self.key[..]) else { return };
-        // Of a busy group, one entry in the list of times is enough for each second.
-        if group.packets == 0 || time.saturating_sub(group.last) > TIMES_NS {
-            self.by_time.push_back((time, self.key.clone().into_boxed_slice()));
-        }
+        group.seen = now;
         let age = time.saturating_sub(group.first);
         if group.packets > 0 && !group.is_done && age >= i64::try_from(limits.age_ns).unwrap_or(i64::MAX) {
             write(&shared, &self.key, group, "age", at, yields);
             self.numbers -= group.numbers();
             group.begin(time, is_swapped, limits.first_only);
+            self.numbers += group.numbers();
         }
         let before = if group.packets == 0 { time } else { group.last };
         group.last = group.last.max(time);
         if group.is_done {
             return;
         }
+        let before_numbers = group.numbers();
         for (feature, list) in shared.features.iter().zip(&mut group.lists) {
             list.push(match *feature {
                 Feature::Time => time as u64,
@@ -110,41 +129,55 @@ impl RecordGrouper {
             });
         }
         group.packets += 1;
-        self.numbers += shared.features.len();
+        self.numbers += group.numbers() - before_numbers;
         if group.packets >= limits.packets_max.max(1) {
             write(&shared, &self.key, group, "count", at, yields);
             self.numbers -= group.numbers();
             group.begin(time, is_swapped, limits.first_only);
+            self.numbers += group.numbers();
         }
         while self.numbers > limits.numbers_max && self.end_oldest(at, yields) {}
     }
 
-    /// Ends groups that are idle at `now`; all of them at the end of the run.
+    /// Ends groups that are idle at `now`, the worker's time; all of them at the end of the run.
     pub fn pass_time(&mut self, at: (Order, usize), now: i64, yields: &mut Yields) {
+        let is_end = now == i64::MAX;
+        if !is_end {
+            self.now = now;
+        }
         let idle_ns = i64::try_from(self.shared.limits.idle_ns).unwrap_or(i64::MAX);
-        let reason = if now == i64::MAX { "end" } else { "idle" };
-        while let Some((time, _)) = self.by_time.front() {
-            if now != i64::MAX && now.saturating_sub(*time) < idle_ns {
+        let is_idle = |since: i64| is_end || now.saturating_sub(since) >= idle_ns;
+        for _ in 0..self.by_time.len() {
+            if !self.by_time.front().is_some_and(|(time, _)| is_idle(*time)) {
                 return;
             }
             let Some((_, key)) = self.by_time.pop_front() else { return };
-            let Some(group) = self.groups.get(&key) else { continue };
-            if now != i64::MAX && now.saturating_sub(group.last) < idle_ns {
-                // The group had packets since.
-                self.by_time.push_back((group.last, key));
-                continue;
+            match self.groups.get(&key) {
+                Some(group) if !is_idle(group.seen) => self.by_time.push_back((group.seen, key)),
+                Some(_) => self.end(&key, if is_end { "end" } else { "idle" }, at, yields),
+                None => {}
             }
-            self.end(&key, reason, at, yields);
         }
     }
 
-    /// Ends the group without packets for the longest time. Returns whether there was one.
+    /// The machine's clock was set by this many nanoseconds.
+    pub fn step_clock(&mut self, step_ns: i64) {
+        let step = |time: &mut i64| *time = time.saturating_add(step_ns);
+        if self.now > i64::MIN {
+            step(&mut self.now);
+        }
+        self.by_time.iter_mut().for_each(|(time, _)| step(time));
+        for group in self.groups.values_mut() {
+            [&mut group.first, &mut group.last, &mut group.seen].into_iter().for_each(step);
+        }
+    }
+
+    /// Ends a group without packets for a long time. Returns whether there was one.
     fn end_oldest(&mut self, at: (Order, usize), yields: &mut Yields) -> bool {
-        while let Some((time, key)) = self.by_time.pop_front() {
+        for _ in 0..LOOKS {
+            let Some((time, key)) = self.by_time.pop_front() else { return false };
             match self.groups.get(&key) {
-                Some(group) if group.last.saturating_sub(time) > TIMES_NS => {
-                    self.by_time.push_back((group.last, key));
-                }
+                Some(group) if group.seen > time => self.by_time.push_back((group.seen, key)),
                 Some(_) => {
                     self.end(&key, "memory", at, yields);
                     return true;
@@ -152,7 +185,9 @@ impl RecordGrouper {
                 None => {}
             }
         }
-        false
+        let Some((_, key)) = self.by_time.pop_front() else { return false };
+        self.end(&key, "memory", at, yields);
+        true
     }
 
     fn end(&mut self, key: &[u64], reason: &str, at: (Order, usize), yields: &mut Yields) {
@@ -161,24 +196,30 @@ impl RecordGrouper {
             write(&self.shared, key, &group, reason, at, yields);
         }
         self.numbers -= group.numbers();
-        if self.free.len() < FREE_MAX {
+        if self.free.len() < FREE_MAX && group.lists.iter().all(|list| list.capacity() <= KEPT_NUMBERS) {
             group.lists.iter_mut().for_each(Vec::clear);
             self.free.push(group.lists);
         }
     }
 }
 
-/// How exactly the order of groups by time is kept: 1 s.
-const TIMES_NS: i64 = 1_000_000_000;
+/// Groups that are looked at for one without packets.
+const LOOKS: usize = 8;
+/// Numbers for which a list that is kept has room.
+const KEPT_NUMBERS: usize = 256;
 
 impl Group {
+    /// Numbers for which its lists have room.
     fn numbers(&self) -> usize {
-        self.lists.iter().map(Vec::len).sum()
+        self.lists.iter().map(Vec::capacity).sum()
     }
 
     /// Begins the next record.
     fn begin(&mut self, time: i64, is_swapped: bool, is_done: bool) {
-        self.lists.iter_mut().for_each(Vec::clear);
+        for list in &mut self.lists {
+            list.clear();
+            list.shrink_to(if is_done { 0 } else { KEPT_NUMBERS });
+        }
         (self.first, self.packets, self.missing) = (time, 0, 0);
         (self.is_swapped, self.is_done) = (is_swapped, is_done);
     }

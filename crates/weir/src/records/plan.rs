@@ -68,6 +68,10 @@ impl PacketRecords {
             made.add_feature(&names, &name)?;
         }
         let reason = "why the record is complete: count, age, idle, end, memory (there were too many groups or numbers)";
+        let all: Vec<&str> = made.columns.iter().map(|column| &*column.name).collect();
+        if let Some((_, name)) = all.iter().enumerate().find(|(at, name)| all[..*at].contains(name)) {
+            return Err(format!("two columns are called `{name}`"));
+        }
         made.columns.push(Column::new(
             "missing",
             ValueType::Unsigned,
