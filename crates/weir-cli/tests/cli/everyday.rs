@@ -50,7 +50,7 @@ const TASKS: &[(&str, &str)] = &[
     ),
     (
         "aggregate-flows",
-        "aggregate 'count(), median(duration) by service top 5' --of flows examples/sessions.pcap",
+        "aggregate 'count(), median(duration) by service top 3' --of flows examples/sessions.pcap",
     ),
     ("stats", "stats examples/sessions.pcap"),
     ("follow", "follow examples/sessions.pcap 'tcp.port == 21'"),

@@ -126,7 +126,7 @@ fn hash_of(bytes: &[u8], hashes: &[RandomState; 2], texts: &mut Texts) -> [u64; 
 /// The words of an address in the form of keys, with this many leading bits of the address.
 fn masked(address: IpAddr, prefix: Option<u8>) -> [u64; 2] {
     let (bits, width) = match address {
-        IpAddr::V4(v4) => (u128::from(v4.to_ipv6_mapped().to_bits()), 32),
+        IpAddr::V4(v4) => (v4.to_ipv6_mapped().to_bits(), 32),
         IpAddr::V6(v6) => (v6.to_bits(), 128),
     };
     let cut = prefix.map_or(0, |prefix| width - u32::from(prefix).min(width));
