@@ -24,8 +24,7 @@ impl Traffic {
         ports: (u16, u16),
         numbers: (u32, u32),
         flags: u8,
-        bytes: usize,
-        ttl: u8,
+        (bytes, ttl): (usize, u8),
     ) {
         let segment = tcp(ports, numbers.0, numbers.1, flags, &[], &vec![b'x'; bytes]);
         let mut datagram = ipv4((ends[0], ends[1]), 6, self.0.len() as u16, 0, &[], &segment);
@@ -43,12 +42,12 @@ impl Traffic {
     /// A connection with this many bytes of the client's, which ends after `ms` milliseconds.
     fn connection(&mut self, begin: i64, port: u16, to: u16, bytes: usize, ms: i64) {
         let (up, down) = ([CLIENT, SERVER], [SERVER, CLIENT]);
-        self.segment(begin, up, (port, to), (100, 0), SYN, 0, 64);
-        self.segment(begin + 1, down, (to, port), (500, 101), SYN | ACK, 0, 64);
-        self.segment(begin + 2, up, (port, to), (101, 501), ACK, bytes, 64);
-        self.segment(begin + ms, up, (port, to), (101 + bytes as u32, 501), FIN | ACK, 0, 64);
-        self.segment(begin + ms + 1, down, (to, port), (501, 102 + bytes as u32), FIN | ACK, 0, 64);
-        self.segment(begin + ms + 2, up, (port, to), (102 + bytes as u32, 502), ACK, 0, 64);
+        self.segment(begin, up, (port, to), (100, 0), SYN, (0, 64));
+        self.segment(begin + 1, down, (to, port), (500, 101), SYN | ACK, (0, 64));
+        self.segment(begin + 2, up, (port, to), (101, 501), ACK, (bytes, 64));
+        self.segment(begin + ms, up, (port, to), (101 + bytes as u32, 501), FIN | ACK, (0, 64));
+        self.segment(begin + ms + 1, down, (to, port), (501, 102 + bytes as u32), FIN | ACK, (0, 64));
+        self.segment(begin + ms + 2, up, (port, to), (102 + bytes as u32, 502), ACK, (0, 64));
     }
 
     fn write(&mut self, name: &str) -> String {
@@ -81,8 +80,7 @@ fn traffic(application: &str) -> Traffic {
             (2_000 + number as u16, port),
             (number, 0),
             SYN,
-            0,
-            64,
+            (0, 64),
         );
     };
     let host = |net: u8, number: u32| [10, net, (number >> 8) as u8, number as u8];
@@ -100,23 +98,30 @@ fn traffic(application: &str) -> Traffic {
             let mut all = Traffic::default();
             all.connection(0, 3_000, 80, 100, 5_000);
             for n in 0..5 {
-                all.segment(100 + n, [SERVER, CLIENT], (80, 3_000), (900_000 + 7 * n as u32, 0), RST, 0, 250);
+                all.segment(
+                    100 + n,
+                    [SERVER, CLIENT],
+                    (80, 3_000),
+                    (900_000 + 7 * n as u32, 0),
+                    RST,
+                    (0, 250),
+                );
             }
             all
         }
         "Changes of TTL" => Traffic::each(9, |all, n| {
-            all.segment(i64::from(n), [CLIENT, SERVER], (3_000, 80), (n, 0), ACK, 10, 60 + n as u8 % 3);
+            all.segment(i64::from(n), [CLIENT, SERVER], (3_000, 80), (n, 0), ACK, (10, 60 + n as u8 % 3));
         }),
         "Out-of-order TCP" => {
             let mut all = Traffic::default();
             all.connection(0, 3_000, 80, 100, 5_000);
             for (ms, seq) in [(10, 701), (11, 501), (12, 601)] {
-                all.segment(ms, [SERVER, CLIENT], (80, 3_000), (seq, 201), ACK, 100, 64);
+                all.segment(ms, [SERVER, CLIENT], (80, 3_000), (seq, 201), ACK, (100, 64));
             }
             all
         }
         _ => Traffic::each(300, |all, n| {
-            all.segment(i64::from(n), [CLIENT, SERVER], (3_000, 80), (n * 1_000, 0), ACK, 1_000, 64);
+            all.segment(i64::from(n), [CLIENT, SERVER], (3_000, 80), (n * 1_000, 0), ACK, (1_000, 64));
         }),
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn push_value(line: &mut Vec<u8>, value: Cell<'_>) {
         Cell::Mac(v) => quoted(line, |line| push_mac(line, v)),
         Cell::Text(v) => push_string(line, v),
         Cell::Bytes(v) => quoted(line, |line| push_hex(line, v)),
-        Cell::Texts(v) => push_list(line, v.iter(), |line, text| push_string(line, text)),
+        Cell::Texts(v) => push_list(line, v.iter(), push_string),
         Cell::Numbers(v) => push_list(line, v.iter(), |line, number| push_number(line, *number)),
     }
 }

@@ -137,10 +137,10 @@ fn push_value(line: &mut Vec<u8>, value: Cell<'_>) {
         Cell::Address(v) => push_address(line, v),
         Cell::Mac(v) => push_mac(line, v),
         Cell::Text(v) => push_text(line, v, false),
-        Cell::Bytes(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
+        Cell::Bytes([]) => line.extend_from_slice(b"(empty)"),
         Cell::Bytes(v) => push_hex(line, v),
         Cell::Texts(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
-        Cell::Numbers(v) if v.is_empty() => line.extend_from_slice(b"(empty)"),
+        Cell::Numbers([]) => line.extend_from_slice(b"(empty)"),
         Cell::Texts(v) => join(line, v.iter(), |line, text| push_text(line, text, true)),
         Cell::Numbers(v) => join(line, v.iter(), |line, number| push_number(line, *number)),
     }
