@@ -49,6 +49,10 @@ impl MemoryQueue {
         Some(Message { rows: *rows, bytes: bytes.clone(), context: Arc::clone(&self.context) })
     }
 
+    pub fn has_next(&self) -> bool {
+        self.read < self.messages.len()
+    }
+
     pub fn acknowledge(&mut self) {
         if self.read == 0 {
             return;

@@ -95,6 +95,33 @@ impl Queue {
         }
     }
 
+    /// Whether there may be a message that was not read.
+    pub fn has_next(&self) -> bool {
+        match &self.0 {
+            Place::Memory(queue) => queue.has_next(),
+            Place::Disk(spool) => spool.has_next(),
+        }
+    }
+
+    /// Bytes of damaged messages on disk.
+    pub fn damaged_bytes(&self) -> u64 {
+        match &self.0 {
+            Place::Memory(_) => 0,
+            Place::Disk(spool) => spool.damaged_bytes(),
+        }
+    }
+
+    /// Writes messages to the disk, as far as they are in files.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn sync(&self) -> io::Result<()> {
+        match &self.0 {
+            Place::Memory(_) => Ok(()),
+            Place::Disk(spool) => spool.sync(),
+        }
+    }
+
     /// Whether the messages stay when the process ends.
     pub fn is_kept(&self) -> bool {
         matches!(self.0, Place::Disk(_))

@@ -195,6 +195,10 @@ impl Spool {
             if is_newest && read.is_ok() {
                 return Ok(None);
             }
+            if is_newest {
+                // What would be appended there could not be read.
+                self.writer = None;
+            }
             self.cut_damage(segment)?;
             self.cursor = Place { segment: segment.number + 1, byte: 0 };
             if self.unacknowledged.is_empty() {
@@ -202,6 +206,13 @@ impl Spool {
             }
             read?;
         }
+    }
+
+    /// Whether there may be a message that was not read.
+    pub fn has_next(&self) -> bool {
+        let end = self.segments.back().map(|last| Place { segment: last.number, byte: last.size });
+        // Nothing of the last segment is read yet: there is at least its header.
+        end.is_some_and(|end| self.cursor < end)
     }
 
     /// The segment of the cursor, or the first one after it.
