@@ -2,6 +2,7 @@
 
 use crate::answers::{Answers, QuestionOutput, RunParts, Shown};
 use crate::args::Input;
+use crate::export;
 use crate::extraction::{Extraction, Store};
 use crate::failure::Failure;
 use crate::form::Form;
@@ -184,7 +185,7 @@ impl QuestionSet {
             }
             if spec.is_replaced() { output::check_replaceable(path) } else { output::check(path) }
         });
-        let mut directories = [&spec.files, &spec.extract].into_iter().flatten();
+        let mut directories = [&spec.files, &spec.extract, &spec.spool].into_iter().flatten();
         let files = directories.try_for_each(|path| output::check_directory(path));
         let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec, memory_max)) {
             (_, Ok((mut resolved, form))) => {
@@ -198,6 +199,7 @@ impl QuestionSet {
                     let of_records = resolved.questions.iter_mut().filter(|_| resolved.of_records);
                     of_records.for_each(|question| question.show_columns(needed));
                     let rotation = Rotation::of(spec, form, &view.columns)?;
+                    export::check(spec, form, resolved.log, &view.columns)?;
                     Ok(Shown { view, form, rotation })
                 });
                 let filters =

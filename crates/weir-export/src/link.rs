@@ -409,7 +409,7 @@ impl Worker {
     fn next(&mut self) -> Option<Message> {
         let mut state = self.shared.lock();
         let queue = state.queue.as_mut()?;
-        let next = queue.next();
+        let next = queue.read_next();
         let damaged = queue.damaged_bytes();
         drop(state);
         if damaged > self.damaged_bytes {

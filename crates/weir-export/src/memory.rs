@@ -43,7 +43,7 @@ impl MemoryQueue {
         true
     }
 
-    pub fn next(&mut self) -> Option<Message> {
+    pub fn read_next(&mut self) -> Option<Message> {
         let (rows, bytes) = self.messages.get(self.read)?;
         self.read += 1;
         Some(Message { rows: *rows, bytes: bytes.clone(), context: Arc::clone(&self.context) })

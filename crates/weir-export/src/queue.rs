@@ -52,10 +52,10 @@ impl Queue {
     ///
     /// # Errors
     /// The disk cannot be read. The next call goes on after the damage.
-    pub fn next(&mut self) -> io::Result<Option<Message>> {
+    pub fn read_next(&mut self) -> io::Result<Option<Message>> {
         match &mut self.0 {
-            Place::Memory(queue) => Ok(queue.next()),
-            Place::Disk(spool) => spool.next(),
+            Place::Memory(queue) => Ok(queue.read_next()),
+            Place::Disk(spool) => spool.read_next(),
         }
     }
 

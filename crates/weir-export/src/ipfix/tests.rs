@@ -61,7 +61,9 @@ fn row(orig: &str, resp: &str, ports: (u64, u64), protocol: u64, service: &str) 
 }
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<(u32, Vec<u8>)>>>);
+struct Kept(Arc<Mutex<Messages>>);
+
+type Messages = Vec<(u32, Vec<u8>)>;
 
 impl Carrier for Kept {
     fn send(&mut self, rows: u32, bytes: Vec<u8>) {

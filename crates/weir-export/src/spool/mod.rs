@@ -182,7 +182,7 @@ impl Spool {
     ///
     /// # Errors
     /// A segment cannot be read: it is given up, and the next call goes on after it.
-    pub fn next(&mut self) -> io::Result<Option<Message>> {
+    pub fn read_next(&mut self) -> io::Result<Option<Message>> {
         loop {
             let Some(segment) = self.segment_at_cursor() else { return Ok(None) };
             let read = self.read(segment);

@@ -25,7 +25,7 @@ fn push(spool: &mut Spool, numbers: std::ops::Range<u32>, length: usize) {
 /// Reads all messages, and returns their numbers.
 fn read(spool: &mut Spool) -> Vec<u32> {
     let mut numbers = vec![];
-    while let Some(read) = spool.next().expect("the disk can be read") {
+    while let Some(read) = spool.read_next().expect("the disk can be read") {
         assert_eq!(read.bytes, message(read.rows, read.bytes.len()));
         assert_eq!(*read.context, *CONTEXT);
         numbers.push(read.rows);
@@ -54,7 +54,7 @@ fn numbers(mut state: u64) -> impl FnMut() -> u64 {
 fn messages_come_in_order_and_stay_until_they_are_acknowledged() {
     let directory = tempfile::tempdir().unwrap();
     let mut spool = open(directory.path(), SPOOL_BYTES_MIN);
-    assert_eq!(spool.next().unwrap(), None);
+    assert_eq!(spool.read_next().unwrap(), None);
     push(&mut spool, 1..101, 10_000);
     assert_eq!(read(&mut spool), (1..101).collect::<Vec<_>>());
     for _ in 0..40 {
@@ -78,7 +78,7 @@ fn a_restart_goes_on_after_the_last_acknowledged_message() {
     let directory = tempfile::tempdir().unwrap();
     let mut spool = open(directory.path(), SPOOL_BYTES_MIN);
     push(&mut spool, 0..100, 10_000);
-    (0..50).for_each(|_| drop(spool.next().unwrap()));
+    (0..50).for_each(|_| drop(spool.read_next().unwrap()));
     (0..30).for_each(|_| spool.acknowledge().unwrap());
     drop(spool);
     let mut spool = open(directory.path(), SPOOL_BYTES_MIN);
@@ -108,7 +108,7 @@ fn a_full_spool_refuses_the_newest_and_counts_it() {
         fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
     assert!(on_disk <= SPOOL_BYTES_MIN + POSITION_BYTES as u64, "{on_disk}");
     // Room comes back with acknowledgements.
-    let all = std::iter::from_fn(|| spool.next().unwrap()).count();
+    let all = std::iter::from_fn(|| spool.read_next().unwrap()).count();
     assert_eq!(all as u64, accepted);
     (0..100).for_each(|_| spool.acknowledge().unwrap());
     assert!(spool.push(1, &message(7, 10_000)).unwrap());
@@ -155,7 +155,7 @@ fn messages_of_another_context_keep_theirs() {
     drop(old);
     let mut new = Spool::open(directory.path(), 0, (*b"new").into()).unwrap();
     new.push(1, b"b").unwrap();
-    let contexts = std::iter::from_fn(|| new.next().unwrap()).map(|m| (m.context.to_vec(), m.bytes));
+    let contexts = std::iter::from_fn(|| new.read_next().unwrap()).map(|m| (m.context.to_vec(), m.bytes));
     let contexts: Vec<_> = contexts.collect();
     assert_eq!(contexts, [(b"old".to_vec(), b"a".to_vec()), (b"new".to_vec(), b"b".to_vec())]);
 }
@@ -166,7 +166,7 @@ fn any_bytes_in_the_files_are_read_without_a_panic() {
     let template = tempfile::tempdir().unwrap();
     let mut spool = open(template.path(), 0);
     push(&mut spool, 0..20, 50);
-    (0..7).for_each(|_| drop(spool.next().unwrap()));
+    (0..7).for_each(|_| drop(spool.read_next().unwrap()));
     (0..5).for_each(|_| spool.acknowledge().unwrap());
     drop(spool);
     let valid = fs::read(template.path().join("00000000000000000001.segment")).unwrap();
@@ -185,20 +185,20 @@ fn any_bytes_in_the_files_are_read_without_a_panic() {
             fs::write(directory.path().join(name), bytes).unwrap();
         }
         let mut spool = open(directory.path(), 0);
-        let read: Vec<Message> = std::iter::from_fn(|| spool.next().unwrap()).collect();
+        let read: Vec<Message> = std::iter::from_fn(|| spool.read_next().unwrap()).collect();
         assert!(
             read.iter().all(|m| m.bytes == message(m.rows, 50)),
             "seed {seed}: a damaged record came out"
         );
         whole_runs += usize::from(!read.is_empty());
         spool.rewind();
-        let again = std::iter::from_fn(|| spool.next().unwrap()).count();
+        let again = std::iter::from_fn(|| spool.read_next().unwrap()).count();
         assert_eq!(again, read.len(), "seed {seed}");
         read.iter().for_each(|_| spool.acknowledge().unwrap());
         assert_eq!(spool.waiting_rows(), 0, "seed {seed}");
         // The spool still works.
         spool.push(3, &message(3, 50)).unwrap();
-        assert_eq!(spool.next().unwrap().map(|m| m.rows), Some(3), "seed {seed}");
+        assert_eq!(spool.read_next().unwrap().map(|m| m.rows), Some(3), "seed {seed}");
     }
     assert!(whole_runs > 50, "damage leaves some records whole: {whole_runs}");
 }
