@@ -19,7 +19,7 @@ const REPORT: u16 = 512;
 
 /// The elements of the report, with their lengths: observationDomainId, which is the scope, exportedOctetTotalCount,
 /// exportedMessageTotalCount, exportedFlowRecordTotalCount, notSentFlowTotalCount.
-const REPORT_ELEMENTS: &[(u16, u16)] = &[(149, 4), (40, 8), (41, 8), (42, 8), (167, 8)];
+const REPORT_ELEMENTS: &[(u16, u16)] = &[(149, 4), (40, 8), (41, 8), (42, 8), (166, 8)];
 
 /// The sets that a collector needs before data: the context of messages.
 pub(super) fn template_sets(templates: &[Template]) -> Vec<u8> {

@@ -195,7 +195,7 @@ fn a_collector_reads_what_the_row_says() {
     );
     assert_eq!(report[&(0, 41)], 2_u64.to_be_bytes());
     assert_eq!(report[&(0, 40)], (messages[0].len() as u64 + messages[1].len() as u64).to_be_bytes());
-    assert_eq!(report[&(0, 167)], 9_u64.to_be_bytes());
+    assert_eq!(report[&(0, 166)], 9_u64.to_be_bytes());
 }
 
 #[test]
