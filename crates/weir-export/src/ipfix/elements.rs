@@ -23,8 +23,8 @@ pub(super) enum Content {
     Address(Place),
     /// A number; 0 if the row has none.
     Number(Place),
-    /// The type and the code of an ICMP message: `256 * type + code`.
-    TypeAndCode(Place, Place),
+    /// The type and the code of an ICMP message of this family, `256 * type + code`, from the columns of the ports.
+    TypeAndCode(Place, Place, Family),
     /// Flags of TCP, from the history: those of the originator, or of the responder.
     Flags(Place, Sender),
     /// The reason of the end, from transport protocol and state of the connection.
@@ -133,7 +133,7 @@ fn elements(columns: &[Column], family: Family, transport: Transport) -> Option<
         iana(destination, address_bytes, Content::Address(resp_h)),
     ];
     match transport {
-        Transport::Icmp => elements.push(iana(icmp, 2, Content::TypeAndCode(orig_p, resp_p))),
+        Transport::Icmp => elements.push(iana(icmp, 2, Content::TypeAndCode(orig_p, resp_p, family))),
         // sourceTransportPort, destinationTransportPort
         Transport::Tcp | Transport::Other => {
             elements.push(iana(7, 2, Content::Number(orig_p)));

@@ -50,8 +50,8 @@ pub(super) fn push_record(elements: &[Element], row: Row<'_>, out: &mut Vec<u8>)
                 continue;
             }
             Content::Number(at) => number(row.cell(at)),
-            Content::TypeAndCode(kind, code) => {
-                (number(row.cell(kind)) & 0xff) << 8 | number(row.cell(code)) & 0xff
+            Content::TypeAndCode(kind, code, family) => {
+                type_and_code(number(row.cell(kind)), number(row.cell(code)), family)
             }
             Content::Flags(history, sender) => flags(row.cell(history).text().unwrap_or_default(), sender),
             Content::EndReason(protocol, state) => {
@@ -93,6 +93,17 @@ fn number(cell: Cell<'_>) -> u64 {
         Cell::Unsigned(value) | Cell::Interval(value) => value,
         _ => 0,
     }
+}
+
+/// Type and code of an ICMP message. `second` is the code, or, as in Zeek's logs, the type of the reply if messages of this type
+/// have replies. Such messages have the code 0 (RFC 792, RFC 4443, RFC 4861).
+fn type_and_code(kind: u64, second: u64, family: Family) -> u64 {
+    let has_reply = match family {
+        Family::V4 => matches!(kind, 0 | 8 | 10 | 13..=15 | 17),
+        Family::V6 => matches!(kind, 128 | 129 | 133..=136),
+    };
+    let code = if has_reply { 0 } else { second };
+    (kind & 0xff) << 8 | code & 0xff
 }
 
 /// Milliseconds since 1970 of a time and an interval in nanoseconds after it; 0 for times before 1970.

@@ -159,12 +159,13 @@ fn collect(messages: &[Vec<u8>]) -> Vec<(u16, Record)> {
 fn a_collector_reads_what_the_row_says() {
     let rows = [
         row("10.0.0.1", "10.0.0.2", (1234, 443), 6, "tls"),
-        row("2001:db8::1", "2001:db8::2", (128, 0), 58, ""),
+        row("2001:db8::1", "2001:db8::2", (128, 129), 58, ""),
+        row("10.0.0.1", "10.0.0.3", (3, 1), 1, ""),
         row("10.0.0.1", "10.0.0.3", (5353, 53), 17, &"é".repeat(200)),
     ];
     let (messages, skipped) = messages(&rows);
     let records = collect(&messages);
-    assert_eq!((records.len(), skipped), (4, 0));
+    assert_eq!((records.len(), skipped), (5, 0));
     let (_, tcp) = &records[0];
     let value = |id: u16| tcp[&(0, id)].clone();
     assert_eq!(value(152), 1_700_000_000_123_u64.to_be_bytes());
@@ -186,12 +187,14 @@ fn a_collector_reads_what_the_row_says() {
     assert_eq!((icmp[&(0, 27)].len(), icmp[&(0, 136)][0]), (16, 1));
     assert_eq!(icmp[&(0, 96)], []);
     assert!(!icmp.contains_key(&(0, 7)) && !icmp.contains_key(&(0, 6)));
+    // Unreachable, host.
+    assert_eq!(records[2].1[&(0, 32)], [3, 1]);
     // A text is cut between characters.
-    assert_eq!(records[2].1[&(0, 96)], "é".repeat(127).as_bytes());
-    let (id, report) = &records[3];
+    assert_eq!(records[3].1[&(0, 96)], "é".repeat(127).as_bytes());
+    let (id, report) = &records[4];
     assert_eq!(
         (*id, &report[&(0, 149)][..], &report[&(0, 42)][..]),
-        (512, &77_u32.to_be_bytes()[..], &3_u64.to_be_bytes()[..])
+        (512, &77_u32.to_be_bytes()[..], &4_u64.to_be_bytes()[..])
     );
     assert_eq!(report[&(0, 41)], 2_u64.to_be_bytes());
     assert_eq!(report[&(0, 40)], (messages[0].len() as u64 + messages[1].len() as u64).to_be_bytes());
