@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Pause after the first failure to connect. Each further pause is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Bytes that are written together.
 const WRITE_BYTES: usize = 64 << 10;

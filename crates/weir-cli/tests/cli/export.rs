@@ -261,7 +261,9 @@ fn framed(message: &[u8], port: u16) -> Vec<u8> {
 fn tshark(capture: &Path, port: u16, fields: &[&str]) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-r", capture.to_str().unwrap(), "-d", &format!("udp.port=={port},cflow"), "-T", "fields"]);
-    fields.iter().for_each(|field| drop(command.args(["-e", field])));
+    for field in fields {
+        command.args(["-e", field]);
+    }
     let output = command.env("TZ", "UTC").output().expect("tshark is installed");
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout).lines().map(|line| line.split('\t').map(str::to_string).collect()).collect()

@@ -335,6 +335,15 @@ impl Spool {
     }
 }
 
+impl Drop for Spool {
+    /// Nothing is appended any longer, so the last segment can be deleted, too.
+    fn drop(&mut self) {
+        self.writer = None;
+        // What stays is deleted when the spool is opened again.
+        let _ = self.delete_acknowledged();
+    }
+}
+
 /// The number in the name of a segment.
 fn number_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?.strip_suffix(".segment")?;
