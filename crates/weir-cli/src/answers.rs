@@ -1,6 +1,7 @@
 //! Collects the answers of a question in batches, and sends them to the thread of its output.
 
 use crate::destination::{Batch, Destination, Opening, Packet, Publish};
+use crate::export;
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::outlets::Outlets;
@@ -9,7 +10,7 @@ use crate::rotation::{Rotation, Turn};
 use crate::rows::Rows;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
-use crate::totals::{Loss, QuestionCounters, RunTotals};
+use crate::totals::{BLOCKED, Loss, QuestionCounters, RunTotals};
 use crate::view::View;
 use std::io;
 use std::ops::Range;
@@ -205,6 +206,7 @@ impl Answers {
             turn: Arc::clone(&turn),
             pulse,
             clients: outlets.clients().clone(),
+            export: export::Options::of(spec),
         };
         let name = (stdout == Stdout::Shared).then(|| spec.name.clone());
         let counters = totals.add_question(name.clone().unwrap_or_else(|| spec.ask.clone()), losses);
@@ -407,7 +409,7 @@ impl TakeItems for Answers {
         self.view.report();
         if self.lost > 0 {
             let (question, output) = (self.name.clone(), self.output_name.clone());
-            self.output.totals.add_loss(Loss { question, output, rows: self.lost });
+            self.output.totals.add_loss(Loss { question, output, rows: self.lost, why: BLOCKED });
         }
         self.output.totals.add_answers(self.count - self.lost.min(self.count));
         if let Some(failure) = self.rows.fault() {

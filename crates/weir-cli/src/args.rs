@@ -28,10 +28,10 @@ impl Ask {
     /// It is not clear which word is the filter.
     pub fn spec(&mut self, ask: &str) -> Result<QuestionSpec, Failure> {
         let filter = self.words.settle(&mut self.input.read)?;
-        let Output { format, output, rotation, view, csv_safe, count, .. } = self.output.clone();
+        let Output { format, output, rotation, export, view, csv_safe, count, .. } = self.output.clone();
         let spec = QuestionSpec { ask: ask.to_string(), filter, count, csv_safe, ..QuestionSpec::default() };
         let spec = QuestionSpec { format, output: file_named(output), ..spec };
-        Ok(view.put_into(rotation.put_into(spec)))
+        Ok(export.put_into(view.put_into(rotation.put_into(spec))))
     }
 }
 
@@ -175,11 +175,14 @@ pub struct Output {
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]), help_heading = "Output")]
     pub format: Option<String>,
     /// Write rows to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
-    /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet
-    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/", help_heading = "Output")]
+    /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet. Or send rows: ipfix://HOST:PORT or ipfix+tcp://HOST:PORT
+    /// (flow records, of weir flows), syslog://HOST:PORT or syslog+tcp://HOST:PORT (a JSON message for each row)
+    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/|URL", help_heading = "Output")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub rotation: RotateArgs,
+    #[command(flatten)]
+    pub export: ExportArgs,
     #[command(flatten)]
     pub view: View,
     /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
@@ -191,6 +194,35 @@ pub struct Output {
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long, help_heading = "Output")]
     pub stats: bool,
+}
+
+/// Options of rows that are sent to other machines.
+#[derive(ClapArgs, Clone, Default)]
+pub struct ExportArgs {
+    /// With -o ipfix+tcp://… or syslog+tcp://…: keep what the receiver does not have in this directory, also when the run ends or is
+    /// killed; the next run with the same directory sends it. Default: in memory, up to 4 MiB
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub spool: Option<PathBuf>,
+    /// With --spool: at most this many bytes in the directory; further rows are lost and counted. Default: 1G
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "spool",
+        allow_hyphen_values = true,
+        help_heading = "Output"
+    )]
+    pub spool_max: Option<String>,
+    /// With -o ipfix://…: the number of the observation domain, by which a collector tells exporters of one host apart. Default: 0
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub observation_domain: Option<u32>,
+}
+
+impl ExportArgs {
+    /// Adds these options to the question.
+    pub fn put_into(&self, spec: QuestionSpec) -> QuestionSpec {
+        let Self { spool, spool_max, observation_domain } = self.clone();
+        QuestionSpec { spool, spool_max, observation_domain, ..spec }
+    }
 }
 
 /// Options of outputs that are divided into files.

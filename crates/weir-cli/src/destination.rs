@@ -1,6 +1,7 @@
 //! The destination of a question's answers: opens the output, and writes batches of answers to it. Everything here runs
 //! on the thread of the output.
 
+use crate::export::{self, Export, Target};
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::outlets::ClientTerms;
@@ -10,7 +11,7 @@ use crate::rotation::{Rotating, Rotation, Turn};
 use crate::spec::Stdout;
 use crate::subcommand::MakeLines;
 use crate::tagged_sink::Named;
-use crate::totals::{QuestionCounters, RunTotals};
+use crate::totals::{Loss, QuestionCounters, RunTotals};
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -81,6 +82,8 @@ pub struct Opening {
     pub pulse: Option<Pulse>,
     /// How clients are waited for, if they receive the answers.
     pub clients: ClientTerms,
+    /// How rows are sent to another machine.
+    pub export: export::Options,
 }
 
 /// When the file of an output gets its name.
@@ -118,6 +121,8 @@ pub struct Destination {
     /// A capture has begun: further ones are those of other files.
     is_begun: bool,
     rotating: Option<Rotating>,
+    /// What another machine did not accept.
+    export: Option<Export>,
     totals: RunTotals,
     counters: Arc<QuestionCounters>,
     /// Tells the question that its output has failed.
@@ -147,6 +152,7 @@ impl Destination {
             file: None,
             is_begun: false,
             rotating,
+            export: None,
             totals,
             counters,
             has_failed,
@@ -303,6 +309,9 @@ impl Destination {
 
     /// The sink of rows.
     fn rows(&mut self, format: Format, options: &sink::Options) -> Result<Box<dyn RowSink + Send>, Failure> {
+        if let Some(target) = self.output.as_deref().and_then(Target::of) {
+            return self.exported(target?, format, options);
+        }
         if let Some(directory) = self.output.as_deref().filter(|path| output::is_directory(path)) {
             let partitions = Partitions::new(directory, format, options).map_err(Failure::new)?;
             return Ok(Box::new(partitions));
@@ -320,6 +329,30 @@ impl Destination {
             Some(name) if format == Format::Json => Box::new(Named::new(name, sink)),
             _ => sink,
         })
+    }
+
+    /// The sink of rows for another machine.
+    fn exported(
+        &mut self,
+        target: Target,
+        format: Format,
+        options: &sink::Options,
+    ) -> Result<Box<dyn RowSink + Send>, Failure> {
+        let Opening { export, columns, clients, pulse, .. } = &self.opening;
+        let name = output::name_of(self.output.as_deref());
+        let opened = Export::new(name, export.clone(), Arc::clone(&self.counters), pulse.clone());
+        let sink = opened.open(&target, columns, &clients.patience, format, options)?;
+        self.export = Some(opened);
+        Ok(sink)
+    }
+
+    /// Reports the rows that another machine did not accept.
+    fn add_export_losses(&mut self) {
+        let lost = self.export.take().map_or(0, |export| export.lost_rows());
+        if lost > 0 {
+            let (question, output) = (self.name.clone(), output::name_of(self.output.as_deref()));
+            self.totals.add_loss(Loss { question, output, rows: lost, why: export::REFUSED });
+        }
     }
 
     /// The output as a stream of bytes.
@@ -533,6 +566,7 @@ impl Destination {
             }
             Writer::Unopened | Writer::Closed => Ok(()),
         };
+        self.add_export_losses();
         written.map_err(|e| self.unwritten(&e))
     }
 }

@@ -30,6 +30,7 @@ mod conversation_lines;
 mod decoded_bodies;
 mod dedup;
 mod destination;
+mod export;
 mod extraction;
 mod failure;
 mod file_options;

@@ -1,6 +1,7 @@
 //! Outputs of rows: format and destination, by the options or to suit a terminal or pipe.
 
 use crate::args::Input;
+use crate::export::Target;
 use crate::failure::Failure;
 use crate::spec::Stdout;
 use crate::terminal;
@@ -102,8 +103,17 @@ pub fn inputs(input: &Input) -> Vec<FileId> {
     captures.chain(stacks).filter_map(identity).collect()
 }
 
+/// Whether an output is no file, but another machine: the name may have mistakes.
+pub fn is_remote(path: &Path) -> bool {
+    Endpoint::is_named(path) || Target::is_named(path)
+}
+
 /// Checks that a file can be written, without changing it; or that the socket can be opened.
 pub fn check(path: &Path) -> Result<(), Failure> {
+    if let Some(target) = Target::of(path) {
+        // To send something would disturb the receiver.
+        return target.map(drop);
+    }
     if let Some(endpoint) = endpoint(path)? {
         // To connect would disturb the receiver.
         let Endpoint::Listen { address, port } = endpoint else { return Ok(()) };
@@ -174,8 +184,11 @@ impl FileId {
     }
 }
 
-/// What a path leads to. `None` for special files (a terminal, `/dev/null`), which several may write to.
+/// What a path leads to. `None` for special files (a terminal, `/dev/null`) and receivers of exports, which several may write to.
 pub fn file_id(path: &Path) -> Option<FileId> {
+    if Target::is_named(path) {
+        return None;
+    }
     match std::fs::metadata(path) {
         Ok(about) if about.is_file() || about.is_dir() => Some(FileId::of(&about)),
         Ok(_) => None,

@@ -1,12 +1,12 @@
 //! `--set KEY=VALUE`: states the options of a question by their names in a file of questions.
 
 use crate::failure::Failure;
+use crate::output;
 use crate::spec::QuestionSpec;
 use clap::Args as ClapArgs;
 use serde::Deserialize;
 use std::path::Path;
 use toml::{Table, Value};
-use weir::io::tcp::Endpoint;
 
 /// Options of a question on a command line.
 #[derive(ClapArgs, Clone)]
@@ -25,7 +25,7 @@ fn setting(text: &str) -> Result<(String, Value), String> {
 }
 
 /// The options that are paths.
-const PATHS: &[&str] = &["output", "files", "pattern_files"];
+const PATHS: &[&str] = &["output", "files", "pattern_files", "spool"];
 
 /// The options of a question, as a table in a file of questions has them.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl QuestionOptions {
     /// # Errors
     /// A path that is not UTF-8: questions are text.
     pub fn add_path(&mut self, key: &str, path: &Path) -> Result<(), Failure> {
-        let absolute = match Endpoint::is_named(path) {
+        let absolute = match output::is_remote(path) {
             true => path.to_path_buf(),
             false => std::path::absolute(path).map_err(Failure::new)?,
         };

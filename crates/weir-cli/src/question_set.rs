@@ -2,6 +2,7 @@
 
 use crate::answers::{Answers, QuestionOutput, RunParts, Shown};
 use crate::args::Input;
+use crate::export;
 use crate::extraction::{Extraction, Store};
 use crate::failure::Failure;
 use crate::form::Form;
@@ -64,13 +65,14 @@ pub struct Stated {
     pub spec: QuestionSpec,
     output: Option<FileId>,
     files: Option<FileId>,
+    spool: Option<FileId>,
 }
 
 impl Stated {
     /// Looks up the files of a question.
     pub fn new(spec: QuestionSpec) -> Self {
         let id = |path: &Option<PathBuf>| path.as_deref().and_then(output::file_id);
-        Self { output: id(&spec.output), files: id(&spec.files), spec }
+        Self { output: id(&spec.output), files: id(&spec.files), spool: id(&spec.spool), spec }
     }
 
     /// Why the question cannot run beside the other one: both would write to one place.
@@ -82,6 +84,11 @@ impl Stated {
             {
                 return Some(format!("{} is the output of `{name}`: use another file", path.display()));
             }
+        }
+        if let Some(spool) =
+            self.spec.spool.as_ref().filter(|_| self.spool.is_some() && self.spool == other.spool)
+        {
+            return Some(format!("{} is the spool of `{name}`: use another directory", spool.display()));
         }
         let both_to_stdout = self.spec.output.is_none() && other.spec.output.is_none();
         (both_to_stdout && !(self.spec.is_json() && other.spec.is_json()))
@@ -184,7 +191,7 @@ impl QuestionSet {
             }
             if spec.is_replaced() { output::check_replaceable(path) } else { output::check(path) }
         });
-        let mut directories = [&spec.files, &spec.extract].into_iter().flatten();
+        let mut directories = [&spec.files, &spec.extract, &spec.spool].into_iter().flatten();
         let files = directories.try_for_each(|path| output::check_directory(path));
         let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec, memory_max)) {
             (_, Ok((mut resolved, form))) => {
@@ -198,6 +205,7 @@ impl QuestionSet {
                     let of_records = resolved.questions.iter_mut().filter(|_| resolved.of_records);
                     of_records.for_each(|question| question.show_columns(needed));
                     let rotation = Rotation::of(spec, form, &view.columns)?;
+                    export::check(spec, form, resolved.log, &view.columns)?;
                     Ok(Shown { view, form, rotation })
                 });
                 let filters =

@@ -154,9 +154,9 @@ pub fn questions(questions: &BTreeMap<String, QuestionTotals>, has_several: bool
 /// Reports the rows that outputs lack, because they were blocked, and their sum if `with_counter`. Returns whether there
 /// are any.
 pub fn lost_rows(losses: &[Loss], blocked: &[(String, Load)], with_counter: bool) -> bool {
-    for Loss { question, output, rows } in losses {
+    for Loss { question, output, rows, why } in losses {
         let question = question.as_ref().map_or(String::new(), |name| format!("question `{name}`: "));
-        say!("weir: {question}{rows} rows are lost: {output} was blocked (--output-wait)");
+        say!("weir: {question}{rows} rows are lost: {output} {why}");
     }
     for (output, Load { rows, .. }) in blocked {
         say!("weir: {output} is blocked: {rows} more rows are not written, and it is not complete");

@@ -20,7 +20,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use weir::io::tcp::Endpoint;
 use weir::io::{Written, file_time};
 use weir::packet::{Cell, Column, Row, Timestamp, ValueType};
 
@@ -63,7 +62,7 @@ impl Rotation {
         let refused = |why: &str| Err(Failure::new(format!("--rotate {stated}: {why}")));
         match &spec.output {
             None => return refused("standard output is no file: give -o FILE"),
-            Some(path) if Endpoint::is_named(path) => return refused("a TCP connection is no file"),
+            Some(path) if output::is_remote(path) => return refused("a connection is no file"),
             Some(path) if output::is_directory(path) => {
                 return refused("a directory already has a file for each hour: name a file");
             }

@@ -25,7 +25,6 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use weir::io::tcp::Endpoint;
 use weir::link::dpdk;
 
 /// What root may still do if no other user is given: write to directories of other users, and listen on low ports.
@@ -92,14 +91,14 @@ const REFUSED: &[i64] = &[
 pub fn writable(args: &SandboxArgs, specs: &[QuestionSpec], socket: Option<&Path>) -> Vec<PathBuf> {
     let mut places = args.write_to.clone();
     for spec in specs {
-        let output = spec.output.as_deref().filter(|path| !Endpoint::is_named(path));
+        let output = spec.output.as_deref().filter(|path| !output::is_remote(path));
         // A link leads to another directory.
         let output = output.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
         places.extend(output.map(|path| match output::is_special(&path) {
             true => path,
             false => directory_of(&path),
         }));
-        places.extend([&spec.files, &spec.extract].into_iter().flatten().cloned());
+        places.extend([&spec.files, &spec.extract, &spec.spool].into_iter().flatten().cloned());
     }
     // Rows that are sorted may need more than memory, also those of questions that come later.
     places.push(std::env::temp_dir());

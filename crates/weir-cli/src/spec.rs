@@ -33,6 +33,15 @@ pub struct QuestionSpec {
     /// With `rotate`: the number of files that are kept.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep: Option<u64>,
+    /// For an output over TCP (`ipfix+tcp://`, `syslog+tcp://`): a directory for what the receiver does not have.
+    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
+    pub spool: Option<PathBuf>,
+    /// With `spool`: maximum number of bytes in the directory, such as `1G`.
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
+    pub spool_max: Option<String>,
+    /// For an output `ipfix://`: the number of the observation domain.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub observation_domain: Option<u32>,
     /// For `match`: the patterns, one regular expression each.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub patterns: Vec<String>,

@@ -136,8 +136,24 @@ impl Group {
 
 /// Options that all types of questions have.
 const COMMON_OPTIONS: &[&str] = &[
-    "name", "ask", "filter", "format", "output", "rotate", "keep", "count", "csv_safe", "columns", "limit",
-    "sort", "names", "wide", "local",
+    "name",
+    "ask",
+    "filter",
+    "format",
+    "output",
+    "rotate",
+    "keep",
+    "count",
+    "csv_safe",
+    "columns",
+    "limit",
+    "sort",
+    "names",
+    "wide",
+    "local",
+    "spool",
+    "spool_max",
+    "observation_domain",
 ];
 
 /// A type of question, whether it comes from the command line, a file of questions, or the control socket.

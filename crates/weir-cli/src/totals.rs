@@ -111,7 +111,12 @@ pub struct Loss {
     pub output: String,
     /// Number of rows.
     pub rows: u64,
+    /// Why: `was blocked`.
+    pub why: &'static str,
 }
+
+/// An output that accepted nothing for too long.
+pub const BLOCKED: &str = "was blocked (--output-wait)";
 
 impl RunTotals {
     /// Takes the failure; later calls return `None`.
@@ -170,7 +175,12 @@ impl RunTotals {
     pub fn add_client_losses(&self, question: Option<&str>, output: &str, losses: &[ClientLoss]) {
         for ClientLoss { client, packets } in losses {
             let output = format!("client {client} of {output}");
-            self.add_loss(Loss { question: question.map(str::to_string), output, rows: *packets });
+            self.add_loss(Loss {
+                question: question.map(str::to_string),
+                output,
+                rows: *packets,
+                why: BLOCKED,
+            });
         }
     }
 

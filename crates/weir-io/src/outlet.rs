@@ -74,12 +74,12 @@ impl Patience {
     }
 
     /// Whether a sender waits no longer for an output that completed no job since `progress`.
-    fn is_over(&self, progress: Instant) -> bool {
+    pub fn is_over(&self, progress: Instant) -> bool {
         is_past(self.limit, progress) || self.end.get().is_some_and(|end| Instant::now() >= end.of_senders)
     }
 
     /// Whether the completion of such an output is waited for no longer.
-    fn is_over_for_completion(&self, progress: Instant) -> bool {
+    pub fn is_over_for_completion(&self, progress: Instant) -> bool {
         is_past(self.completion_limit, progress)
             || self.end.get().is_some_and(|end| Instant::now() + self.lead >= end.of_completion)
     }
@@ -313,6 +313,13 @@ impl fmt::Debug for Pulse {
     }
 }
 
+impl Pulse {
+    /// The job has made progress.
+    pub fn beat(&self) {
+        self.0.lock().progress = Instant::now();
+    }
+}
+
 /// Writes to a pipe or device in pieces, each of which is progress. A slow reader is then not taken for a blocked one.
 #[derive(Debug)]
 pub struct Paced<W> {
@@ -333,7 +340,7 @@ impl<W: Write> Paced<W> {
 impl<W: Write> Write for Paced<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(&bytes[..bytes.len().min(PIECE_BYTES)])?;
-        self.pulse.0.lock().progress = Instant::now();
+        self.pulse.beat();
         Ok(written)
     }
 

@@ -8,6 +8,18 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+/// Bytes of a TCP connection that were written and that the other end has not acknowledged. A connection that has failed keeps
+/// the number that it had.
+///
+/// # Errors
+/// The descriptor is no socket of TCP.
+pub fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut bytes: c_int = 0;
+    // SAFETY: the kernel writes the number. SIOCOUTQ has the number of TIOCOUTQ (tcp(7)).
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, ptr::from_mut(&mut bytes)) })?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
 /// Values that the kernel may read and write byte by byte.
 ///
 /// # Safety

@@ -1,6 +1,6 @@
 //! `weir match`: matches of patterns in streams.
 
-use crate::args::{Input, RotateArgs, StreamBounds, View, file_named, formats};
+use crate::args::{ExportArgs, Input, RotateArgs, StreamBounds, View, file_named, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
@@ -56,11 +56,13 @@ struct Args {
     #[command(flatten)]
     bounds: StreamBounds,
     /// Write matches to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
-    /// file per hour
-    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
+    /// file per hour. Or send them: syslog://HOST:PORT or syslog+tcp://HOST:PORT (a JSON message for each match)
+    #[arg(short = 'o', long = "output", value_name = "FILE|DIR/|URL")]
     output: Option<PathBuf>,
     #[command(flatten)]
     rotation: RotateArgs,
+    #[command(flatten)]
+    export: ExportArgs,
     /// Format of matches. Default: grep (endpoints, offset, match; in colours) on a terminal, JSON lines
     /// otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
@@ -336,7 +338,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         csv_safe: args.csv_safe,
         ..QuestionSpec::default()
     };
-    let spec = args.rotation.put_into(args.view.put_into(args.bounds.put_into(spec)));
+    let spec = args.export.put_into(args.rotation.put_into(args.view.put_into(args.bounds.put_into(spec))));
     let asked = Asked::one(&args.input, &spec, args.stats);
     Ok(ask::answer(asked, all)?.status_of_search())
 }

@@ -7,6 +7,7 @@ mod check;
 mod detail;
 mod disk_full;
 mod everyday;
+mod export;
 mod extract;
 mod fifteen;
 mod files;

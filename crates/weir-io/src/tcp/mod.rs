@@ -116,21 +116,32 @@ fn listen(text: &str) -> Option<Endpoint> {
     Some(Endpoint::Listen { address: Some(address.ip()), port: address.port() })
 }
 
-/// Connects to the first address of the host that accepts the connection. Blocks for up to 10 s for each address, and for the
-/// time that the system needs to look up the name.
+/// The addresses of a host, which is a name or an address. Blocks for the time that the system needs to look up the name.
 ///
 /// # Errors
 /// What went wrong, with a remedy.
-pub fn connect_to(host: &str, port: u16) -> io::Result<TcpStream> {
-    let explained = |kind, message: String| io::Error::new(kind, Unreadable(message));
+pub fn addresses_of(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let addresses = (host, port).to_socket_addrs().map_err(|e| {
         explained(
             ErrorKind::NotFound,
             format!("unknown host `{host}`: check the name, or give an address ({e})"),
         )
     })?;
+    Ok(addresses.collect())
+}
+
+fn explained(kind: ErrorKind, message: String) -> io::Error {
+    io::Error::new(kind, Unreadable(message))
+}
+
+/// Connects to the first address of the host that accepts the connection. Blocks for up to 10 s for each address, and for the
+/// time that the system needs to look up the name.
+///
+/// # Errors
+/// What went wrong, with a remedy.
+pub fn connect_to(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = None;
-    for address in addresses {
+    for address in addresses_of(host, port)? {
         match TcpStream::connect_timeout(&address, CONNECT_MAX) {
             Ok(stream) => {
                 watch(&stream);

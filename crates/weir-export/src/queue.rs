@@ -1,0 +1,129 @@
+//! The queue before a connection: in memory, or in a spool on disk.
+
+use crate::memory::MemoryQueue;
+use crate::message::{Message, Refusals};
+use crate::spool::Spool;
+use std::io;
+use std::sync::Arc;
+
+/// A queue of messages. Messages that were read stay in the queue until they are acknowledged.
+#[derive(Debug)]
+pub struct Queue(Place);
+
+#[derive(Debug)]
+enum Place {
+    /// The messages end with the process.
+    Memory(MemoryQueue),
+    /// The messages stay, and the next process sends them.
+    Disk(Box<Spool>),
+}
+
+impl Queue {
+    /// A queue in memory, for messages with this context.
+    pub fn in_memory(context: Arc<[u8]>) -> Self {
+        Self(Place::Memory(MemoryQueue::new(context)))
+    }
+
+    /// A queue on disk.
+    pub fn on_disk(spool: Spool) -> Self {
+        Self(Place::Disk(Box::new(spool)))
+    }
+
+    /// Adds a message. Returns whether the queue accepted it; a refused message is counted.
+    ///
+    /// # Errors
+    /// The disk refused the message, which is counted, too.
+    pub fn push(&mut self, rows: u32, bytes: Vec<u8>) -> io::Result<bool> {
+        match &mut self.0 {
+            Place::Memory(queue) => Ok(queue.push(rows, bytes)),
+            Place::Disk(spool) => spool.push(rows, &bytes),
+        }
+    }
+
+    /// Whether a message of this size would be accepted.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        match &self.0 {
+            Place::Memory(queue) => queue.has_room(bytes),
+            Place::Disk(spool) => spool.has_room(bytes),
+        }
+    }
+
+    /// Reads the next message. `None`: there is none at present.
+    ///
+    /// # Errors
+    /// The disk cannot be read. The next call goes on after the damage.
+    pub fn read_next(&mut self) -> io::Result<Option<Message>> {
+        match &mut self.0 {
+            Place::Memory(queue) => Ok(queue.read_next()),
+            Place::Disk(spool) => spool.read_next(),
+        }
+    }
+
+    /// Removes the first message that was read.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn acknowledge(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Place::Memory(queue) => queue.acknowledge(),
+            Place::Disk(spool) => return spool.acknowledge(),
+        }
+        Ok(())
+    }
+
+    /// The messages that were read and are not acknowledged will be read again.
+    pub fn rewind(&mut self) {
+        match &mut self.0 {
+            Place::Memory(queue) => queue.rewind(),
+            Place::Disk(spool) => spool.rewind(),
+        }
+    }
+
+    /// Rows that wait, as far as is known.
+    pub fn waiting_rows(&self) -> u64 {
+        match &self.0 {
+            Place::Memory(queue) => queue.waiting_rows(),
+            Place::Disk(spool) => spool.waiting_rows(),
+        }
+    }
+
+    /// Messages that were refused.
+    pub fn refused(&self) -> Refusals {
+        match &self.0 {
+            Place::Memory(queue) => queue.refused(),
+            Place::Disk(spool) => spool.refused(),
+        }
+    }
+
+    /// Whether there may be a message that was not read.
+    pub fn has_next(&self) -> bool {
+        match &self.0 {
+            Place::Memory(queue) => queue.has_next(),
+            Place::Disk(spool) => spool.has_next(),
+        }
+    }
+
+    /// Bytes of damaged messages on disk.
+    pub fn damaged_bytes(&self) -> u64 {
+        match &self.0 {
+            Place::Memory(_) => 0,
+            Place::Disk(spool) => spool.damaged_bytes(),
+        }
+    }
+
+    /// Writes messages to the disk, as far as they are in files.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn sync(&self) -> io::Result<()> {
+        match &self.0 {
+            Place::Memory(_) => Ok(()),
+            Place::Disk(spool) => spool.sync(),
+        }
+    }
+
+    /// Whether the messages stay when the process ends.
+    pub fn is_kept(&self) -> bool {
+        matches!(self.0, Place::Disk(_))
+    }
+}
