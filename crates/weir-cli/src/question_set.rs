@@ -65,13 +65,14 @@ pub struct Stated {
     pub spec: QuestionSpec,
     output: Option<FileId>,
     files: Option<FileId>,
+    spool: Option<FileId>,
 }
 
 impl Stated {
     /// Looks up the files of a question.
     pub fn new(spec: QuestionSpec) -> Self {
         let id = |path: &Option<PathBuf>| path.as_deref().and_then(output::file_id);
-        Self { output: id(&spec.output), files: id(&spec.files), spec }
+        Self { output: id(&spec.output), files: id(&spec.files), spool: id(&spec.spool), spec }
     }
 
     /// Why the question cannot run beside the other one: both would write to one place.
@@ -83,6 +84,11 @@ impl Stated {
             {
                 return Some(format!("{} is the output of `{name}`: use another file", path.display()));
             }
+        }
+        if let Some(spool) =
+            self.spec.spool.as_ref().filter(|_| self.spool.is_some() && self.spool == other.spool)
+        {
+            return Some(format!("{} is the spool of `{name}`: use another directory", spool.display()));
         }
         let both_to_stdout = self.spec.output.is_none() && other.spec.output.is_none();
         (both_to_stdout && !(self.spec.is_json() && other.spec.is_json()))
