@@ -14,7 +14,7 @@ use crate::totals::{BLOCKED, Loss, QuestionCounters, RunTotals};
 use crate::view::View;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -51,6 +51,8 @@ pub struct QuestionOutput {
     destination: Arc<Mutex<Destination>>,
     /// If the output is divided into files: when the current one ends.
     turn: Option<Arc<Turn>>,
+    /// The time of a live run, in nanoseconds since 1970; 0 without one.
+    now: Arc<AtomicI64>,
     totals: RunTotals,
 }
 
@@ -84,9 +86,10 @@ impl QuestionOutput {
         self.post(Destination::reopen);
     }
 
-    /// Completes the current file if its time is over at this time since 1970, in nanoseconds. A busy output is left alone: its
-    /// own rows show the time. An idle one does nothing before that.
+    /// Tells a live run the time since 1970, in nanoseconds. Completes the current file if its time is over. A busy output is left
+    /// alone: its own rows show the time. An idle one does nothing before that.
     pub fn pass_time(&self, now: i64) {
+        self.now.store(now, Ordering::Relaxed);
         if self.turn.as_ref().is_some_and(|turn| self.outlet.is_idle() && turn.pass(now)) {
             self.post(move |destination| destination.pass_time(now));
         }
@@ -227,7 +230,13 @@ impl Answers {
             view,
             naming: None,
             counted,
-            output: QuestionOutput { outlet, destination, turn: rotation.map(|_| turn), totals },
+            output: QuestionOutput {
+                outlet,
+                destination,
+                turn: rotation.map(|_| turn),
+                now: Arc::default(),
+                totals,
+            },
             has_failed,
             is_finished: false,
             waiting_rows: packet::Batch::default(),
@@ -275,7 +284,13 @@ impl Answers {
                 let mut keep = keep_up_to(view.limit, count, waiting);
                 let mut rows =
                     |batch: &packet::Batch, range: Range<usize>| view.rows(batch, range, &mut keep);
-                if is_pause { self.rows.pause(&mut rows) } else { self.rows.item(&item, &mut rows) }
+                match is_pause {
+                    true => {
+                        let now = self.output.now.load(Ordering::Relaxed);
+                        self.rows.pause((now > 0).then_some(now), &mut rows)
+                    }
+                    false => self.rows.item(&item, &mut rows),
+                }
             }
             (Form::Count, item) if self.counted == Counted::Rows => {
                 let count = &mut self.count;

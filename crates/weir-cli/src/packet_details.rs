@@ -197,7 +197,7 @@ impl Rows for PacketDetails {
         Ok(())
     }
 
-    fn pause(&mut self, row: WriteRows<'_>) -> io::Result<()> {
+    fn pause(&mut self, _: Option<i64>, row: WriteRows<'_>) -> io::Result<()> {
         self.pass(row)
     }
 

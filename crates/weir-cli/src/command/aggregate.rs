@@ -178,6 +178,12 @@ impl Rows for Aggregated {
         }
     }
 
+    fn pause(&mut self, now: Option<i64>, rows: WriteRows<'_>) -> io::Result<()> {
+        let Some(batch) = now.map(|now| self.rows.pass_time(now)) else { return Ok(()) };
+        self.series.take(batch);
+        rows(batch, 0..batch.rows())
+    }
+
     fn end(&mut self, _: Option<&RunEnd<'_>>, rows: WriteRows<'_>) -> io::Result<()> {
         let batch = self.rows.finish();
         self.series.take(batch);

@@ -92,16 +92,23 @@ impl AggregateRows {
 
     /// Takes a row. Returns the rows of the windows that are closed.
     pub fn take_row(&mut self, row: Row<'_>) -> &Batch {
-        let Self { reader: Some((reader, aggregator)), shared, merger, last, .. } = self else {
+        let Self { reader: Some((reader, aggregator)), shared, last, .. } = self else {
             return self.write(&[]);
         };
         let record = reader.record(shared, row);
         // As the clock of packets: a single row with a wrong time closes no windows.
         let time = record.time_ns.min(std::mem::replace(last, record.time_ns));
         aggregator.record(&record);
+        self.pass_time(time)
+    }
+
+    /// All rows that end before this time, in nanoseconds since 1970, came, except those that the delay of the windows is for. Returns
+    /// the rows of the windows that are closed. Windows of packets close by the time of their workers.
+    pub fn pass_time(&mut self, time: i64) -> &Batch {
+        let Some((_, aggregator)) = &mut self.reader else { return self.write(&[]) };
         let partials = aggregator.advance(time);
-        partials.into_iter().for_each(|partial| merger.add(partial));
-        let windows = merger.advance(time);
+        partials.into_iter().for_each(|partial| self.merger.add(partial));
+        let windows = self.merger.advance(time);
         self.write(&windows);
         if let Some((reader, _)) = &mut self.reader {
             reader.pass_time(time);
@@ -272,5 +279,47 @@ fn why_inexact(shown: &ShownMeasure, measured: &Measured, shared: &Aggregation) 
         Mark::Estimated => Some("estimated"),
         Mark::Saturated => Some("saturated"),
         Mark::Cut => Some("cut"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Compiler;
+    use crate::aggregate::Groups;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn seconds(batch: &Batch) -> Vec<i64> {
+        let start = |row: usize| match batch.row(row).cell(0) {
+            Cell::Time(time) => time.0 / SECOND,
+            other => panic!("no time: {other:?}"),
+        };
+        (0..batch.rows()).map(start).collect()
+    }
+
+    #[test]
+    fn windows_of_rows_close_while_no_rows_come() {
+        let compiler = Compiler::default();
+        let columns = [Column::new("ts", ValueType::Time, "time")];
+        let of = Groups::Rows("dns", &columns);
+        let made = Aggregation::of(&compiler, "count() every 10s", of).expect("an aggregate");
+        let mut rows = AggregateRows::new(&made, compiler.stack(), Some(&columns));
+        let mut batch = Batch::new(1);
+        for second in [1_001, 1_012] {
+            batch.add().push(Cell::Time(Timestamp(second * SECOND)));
+        }
+        for row in 0..2 {
+            assert_eq!(seconds(rows.take_row(batch.row(row))), [0; 0]);
+        }
+        // The delay is 70 s.
+        assert_eq!(seconds(rows.pass_time(1_079 * SECOND)), [0; 0]);
+        assert_eq!(seconds(rows.pass_time(1_081 * SECOND)), [1_000]);
+        // A time of before changes nothing.
+        assert_eq!(seconds(rows.pass_time(1_000 * SECOND)), [0; 0]);
+        assert_eq!(seconds(rows.take_row(batch.row(0))), [0; 0]);
+        assert_eq!(rows.counters().late, 1);
+        assert_eq!(seconds(rows.pass_time(1_100 * SECOND)), [1_010]);
+        assert_eq!(seconds(rows.finish()), [0; 0]);
     }
 }
