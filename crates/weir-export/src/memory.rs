@@ -1,6 +1,6 @@
 //! A queue of messages in memory, bounded in bytes.
 
-use crate::message::{Message, Refusals};
+use crate::message::Message;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -19,12 +19,11 @@ pub(crate) struct MemoryQueue {
     read: usize,
     bytes: usize,
     rows: u64,
-    refused: Refusals,
 }
 
 impl MemoryQueue {
     pub fn new(context: Arc<[u8]>) -> Self {
-        Self { context, messages: VecDeque::new(), read: 0, bytes: 0, rows: 0, refused: Refusals::default() }
+        Self { context, messages: VecDeque::new(), read: 0, bytes: 0, rows: 0 }
     }
 
     pub fn has_room(&self, bytes: usize) -> bool {
@@ -33,8 +32,6 @@ impl MemoryQueue {
 
     pub fn push(&mut self, rows: u32, bytes: Vec<u8>) -> bool {
         if !self.has_room(bytes.len()) {
-            self.refused.messages += 1;
-            self.refused.rows += u64::from(rows);
             return false;
         }
         self.bytes += bytes.len() + MESSAGE_BYTES;
@@ -70,9 +67,5 @@ impl MemoryQueue {
 
     pub fn waiting_rows(&self) -> u64 {
         self.rows
-    }
-
-    pub fn refused(&self) -> Refusals {
-        self.refused
     }
 }

@@ -1,7 +1,7 @@
 //! The queue before a connection: in memory, or in a spool on disk.
 
 use crate::memory::MemoryQueue;
-use crate::message::{Message, Refusals};
+use crate::message::Message;
 use crate::spool::Spool;
 use std::io;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ impl Queue {
         Self(Place::Disk(Box::new(spool)))
     }
 
-    /// Adds a message. Returns whether the queue accepted it; a refused message is counted.
+    /// Adds a message. Returns whether the queue accepted it.
     ///
     /// # Errors
-    /// The disk refused the message, which is counted, too.
+    /// The disk refused the message.
     pub fn push(&mut self, rows: u32, bytes: Vec<u8>) -> io::Result<bool> {
         match &mut self.0 {
             Place::Memory(queue) => Ok(queue.push(rows, bytes)),
@@ -84,14 +84,6 @@ impl Queue {
         match &self.0 {
             Place::Memory(queue) => queue.waiting_rows(),
             Place::Disk(spool) => spool.waiting_rows(),
-        }
-    }
-
-    /// Messages that were refused.
-    pub fn refused(&self) -> Refusals {
-        match &self.0 {
-            Place::Memory(queue) => queue.refused(),
-            Place::Disk(spool) => spool.refused(),
         }
     }
 
