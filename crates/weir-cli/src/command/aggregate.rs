@@ -145,7 +145,7 @@ fn resolved(
     let rows = Aggregated {
         rows: AggregateRows::new(made, context.compiler.stack(), columns),
         series: Arc::clone(&series),
-        is_told: *context.form != Form::Count,
+        reports_losses: *context.form != Form::Count,
     };
     Resolved { brief, series: Some(series), ..Resolved::new(vec![question], "aggregate", shown, rows) }
 }
@@ -158,7 +158,7 @@ struct Aggregated {
     rows: AggregateRows,
     series: Arc<Series>,
     /// Whether what bounds discarded is reported.
-    is_told: bool,
+    reports_losses: bool,
 }
 
 impl Rows for Aggregated {
@@ -188,7 +188,7 @@ impl Rows for Aggregated {
         let batch = self.rows.finish();
         self.series.take(batch);
         rows(batch, 0..batch.rows())?;
-        if self.is_told {
+        if self.reports_losses {
             let counters = self.rows.counters();
             let told = [
                 (counters.late, "records came after the end of their window"),
