@@ -80,7 +80,7 @@ impl Patience {
 
     /// Whether the completion of such an output is waited for no longer.
     pub fn is_over_for_completion(&self, progress: Instant) -> bool {
-        is_past(self.completion_limit, progress)
+        is_past(self.completion_limit.map(|limit| limit.saturating_sub(self.lead)), progress)
             || self.end.get().is_some_and(|end| Instant::now() + self.lead >= end.of_completion)
     }
 }
