@@ -355,7 +355,7 @@ mod tests {
         assert!(refused(None, json, COLUMNS).contains("give -o FILE"));
         assert!(refused(Some("lake/"), json, COLUMNS).contains("name a file"));
         assert!(refused(Some("/dev/null"), json, COLUMNS).contains("no regular file"));
-        assert!(refused(Some("tcp://h:1"), json, COLUMNS).contains("TCP"));
+        assert!(refused(Some("tcp://h:1"), json, COLUMNS).contains("a connection is no file"));
         assert!(refused(Some("x.json"), json, &[]).contains("column `ts`"));
         assert!(refused(Some("x"), Form::Count, COLUMNS).contains("number"));
         assert_eq!(refused(Some("x.pcap"), Form::Capture(CaptureFormat::Pcap), &[]), "");
