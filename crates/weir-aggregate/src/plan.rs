@@ -36,6 +36,19 @@ pub struct Limits {
     pub distinct_exact_max: usize,
 }
 
+impl Limits {
+    /// The usual limits, with at most this many bytes of memory: a half for the aggregator of each worker, the other half for the merger.
+    pub fn within(bytes: u64) -> Self {
+        let usual = Self::default();
+        let half = bytes / 2;
+        Self {
+            bytes_max: usual.bytes_max.min(half),
+            merged_bytes_max: usual.merged_bytes_max.min(half),
+            ..usual
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

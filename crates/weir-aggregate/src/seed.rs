@@ -18,6 +18,7 @@ pub struct Seed(pub [u64; 2]);
 impl Seed {
     /// A seed from the randomness that the standard library takes from the operating system.
     pub fn random() -> Self {
+        // The hash of a constant with a random key is a random number.
         Self([RandomState::new().hash_one(0), RandomState::new().hash_one(1)])
     }
 }

@@ -38,7 +38,7 @@ fn record(aggregator: &mut Aggregator, time_ns: i64, key: u64, value: u64) {
     aggregator.record(&record);
 }
 
-/// The windows of several aggregators, and the counters of all.
+/// Ends the aggregators and merges what they have. Returns the merged windows, and the sums of all counters.
 fn finish(plan: &Arc<Plan>, aggregators: Vec<Aggregator>) -> (Vec<Window>, Counters) {
     let mut merger = Merger::new(plan.clone(), SEED);
     let mut counters = Counters::default();

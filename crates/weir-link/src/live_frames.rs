@@ -94,7 +94,7 @@ impl LiveFrames {
             }
         }
         let longest_bytes = frames.iter().map(Vec::len).max().unwrap_or(FRAME_BYTES_MIN);
-        let code = sender((&list, &state), interface, frames.len(), longest_bytes);
+        let code = sender(&list, &state, interface, frames.len(), longest_bytes);
         let program = Program::load(ProgramKind::Xdp, &code)?;
         Ok(Self { program, state, _frames: list, longest_bytes })
     }
@@ -131,7 +131,8 @@ fn place(word: usize) -> i16 {
 
 /// The program. Registers: 6 is the context, 7 the state, 8 the frame, 9 the frame's length.
 fn sender(
-    (frames, state): (&SharedWords, &SharedWords),
+    frames: &SharedWords,
+    state: &SharedWords,
     interface: u32,
     count: usize,
     longest_bytes: usize,

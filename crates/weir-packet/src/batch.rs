@@ -2,15 +2,15 @@
 
 use crate::cell::{Cell, Span, Texts};
 use crate::{Timestamp, Value};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 /// Rows, stored by column. A cell is a word, with its kind; what does not fit into a word is in a buffer of the column. No row
 /// and no value has memory of its own.
 ///
-/// A batch has room for 4 GiB of texts and as many bytes per column. A text that does not fit is stored as an empty one:
-/// whoever fills a batch passes it on long before ([`bytes`](Self::bytes)).
+/// Each column has room for 4 GiB of texts, and for 4 GiB of bytes. A text beyond that is stored as an empty text. Batches stay far
+/// below: their owners pass them on at some tens of kilobytes ([`bytes`](Self::bytes)).
 #[derive(Clone, Default)]
 pub struct Batch {
     columns: Vec<Cells>,
@@ -385,39 +385,6 @@ impl Cells {
 fn span(start: usize, end: usize) -> Option<Span> {
     let _: u32 = end.try_into().ok()?;
     Some(Span { start: start.try_into().ok()?, length: (end - start).try_into().ok()? })
-}
-
-impl Cell<'_> {
-    /// Appends the value as text: numbers in decimal, times in seconds with nine decimals, bytes in hexadecimal digits, lists
-    /// joined by commas. Of an absent value, nothing.
-    pub fn append_to(self, text: &mut String) {
-        /// Nanoseconds per second.
-        const SECOND_NS: f64 = 1e9;
-        // Writing into a string cannot fail.
-        let _ = match self {
-            Cell::Absent => Ok(()),
-            Cell::Text(v) => {
-                text.push_str(v);
-                Ok(())
-            }
-            Cell::Bool(v) => write!(text, "{v}"),
-            Cell::Unsigned(v) => write!(text, "{v}"),
-            Cell::Fraction(v) => write!(text, "{v:.6}"),
-            Cell::Time(v) => write!(text, "{:.9}", v.0 as f64 / SECOND_NS),
-            Cell::Interval(ns) => write!(text, "{}", ns as f64 / SECOND_NS),
-            Cell::Address(v) => write!(text, "{v}"),
-            Cell::Mac([a, b, c, d, e, f]) => {
-                write!(text, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-            }
-            Cell::Bytes(v) => v.iter().try_for_each(|byte| write!(text, "{byte:02x}")),
-            Cell::Texts(v) => v.iter().enumerate().try_for_each(|(index, element)| {
-                write!(text, "{}{element}", if index > 0 { "," } else { "" })
-            }),
-            Cell::Numbers(v) => v.iter().enumerate().try_for_each(|(index, element)| {
-                write!(text, "{}{element}", if index > 0 { "," } else { "" })
-            }),
-        };
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A value of a batch: [`Cell`], which borrows what does not fit into a word.
 
 use crate::{Timestamp, Value};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 /// A value of a [`Batch`](crate::Batch). The meaning of each variant is that of [`Value`].
@@ -135,6 +135,39 @@ impl<'a> Cell<'a> {
             Cell::Texts(texts) => Value::Texts(texts.iter().map(str::to_string).collect()),
             Cell::Numbers(v) => Value::Numbers(v.into()),
         }
+    }
+}
+
+impl Cell<'_> {
+    /// Appends the value as text: numbers in decimal, times in seconds with nine decimals, bytes in hexadecimal digits, lists
+    /// joined by commas. Of an absent value, nothing.
+    pub fn append_to(self, text: &mut String) {
+        /// Nanoseconds per second.
+        const SECOND_NS: f64 = 1e9;
+        // Writing into a string cannot fail.
+        let _ = match self {
+            Cell::Absent => Ok(()),
+            Cell::Text(v) => {
+                text.push_str(v);
+                Ok(())
+            }
+            Cell::Bool(v) => write!(text, "{v}"),
+            Cell::Unsigned(v) => write!(text, "{v}"),
+            Cell::Fraction(v) => write!(text, "{v:.6}"),
+            Cell::Time(v) => write!(text, "{:.9}", v.0 as f64 / SECOND_NS),
+            Cell::Interval(ns) => write!(text, "{}", ns as f64 / SECOND_NS),
+            Cell::Address(v) => write!(text, "{v}"),
+            Cell::Mac([a, b, c, d, e, f]) => {
+                write!(text, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+            }
+            Cell::Bytes(v) => v.iter().try_for_each(|byte| write!(text, "{byte:02x}")),
+            Cell::Texts(v) => v.iter().enumerate().try_for_each(|(index, element)| {
+                write!(text, "{}{element}", if index > 0 { "," } else { "" })
+            }),
+            Cell::Numbers(v) => v.iter().enumerate().try_for_each(|(index, element)| {
+                write!(text, "{}{element}", if index > 0 { "," } else { "" })
+            }),
+        };
     }
 }
 

@@ -29,8 +29,15 @@ impl Random {
     }
 
     /// One of `choices`, which is not empty.
-    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize]
+    pub fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize].clone()
+    }
+
+    /// Puts the items into another order: each order has the same probability.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            items.swap(end, self.below(end as u64 + 1) as usize);
+        }
     }
 
     /// A number. Small numbers, and numbers next to powers of two, are more frequent than others.

@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::flow_id;
 use crate::isolation::Isolation;
 use crate::places::Places;
-use crate::yields::Yields;
+use crate::yields::{RowPlace, Yields};
 use std::any::Any;
 use std::net::IpAddr;
 use weir_engine::flow::EndReason;
@@ -193,7 +193,7 @@ impl Stream<'_, '_> {
     pub fn emit<'v>(&mut self, row: impl IntoIterator<Item = Cell<'v>>) {
         let cells = row.into_iter();
         let columns = cells.size_hint().0;
-        let mut writer = self.yields.add_row(self.order, self.question, 0, None, columns);
+        let mut writer = self.yields.add_row(RowPlace::of(self.order, self.question), columns);
         cells.for_each(|cell| writer.push(cell));
     }
 }

@@ -82,7 +82,8 @@ pub(crate) fn fill(places: &[Place], words: &mut [u64], outs: &[u64]) -> u64 {
     for (number, place) in places.iter().enumerate() {
         let is_known = outs.get(place.known).is_some_and(|known| known >> place.bit & 1 != 0);
         let mask = if is_known { u64::MAX } else { 0 };
-        let (low, high) = (outs[place.slot], outs[place.slot + 1]);
+        let word = |slot: usize| outs.get(slot).copied().unwrap_or(0);
+        let (low, high) = (word(place.slot), word(place.slot + 1));
         match place.is_wide {
             true => {
                 let is_v4 = high == 0 && low >> 32 == 0xffff;

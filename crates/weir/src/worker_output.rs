@@ -11,7 +11,7 @@ use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::record::Record;
 use crate::stream_handler::{ErasedStreamHandler, Stream};
 use crate::yielded::{HeldPacket, KeptPacket, Yielded};
-use crate::yields::Yields;
+use crate::yields::{RowPlace, Yields};
 use crate::{format_packet, session_rows};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -156,7 +156,7 @@ impl Collector {
         match self.question_workers.get_mut(question) {
             Some(QuestionWorker::Aggregate(groups)) => groups.packet(packet.meta, packet.outs),
             Some(QuestionWorker::Records(groups)) => {
-                groups.packet((order, question), packet.meta, packet.outs, &mut self.yielded);
+                groups.packet(RowPlace::of(order, question), packet.meta, packet.outs, &mut self.yielded);
             }
             _ => return false,
         }
@@ -178,7 +178,7 @@ impl Collector {
         let groups = match self.question_workers.get_mut(question) {
             Some(QuestionWorker::Aggregate(groups)) => groups,
             Some(QuestionWorker::Records(groups)) => {
-                return groups.pass_time((order, question), now, &mut self.yielded);
+                return groups.pass_time(RowPlace::of(order, question), now, &mut self.yielded);
             }
             _ => return,
         };
@@ -192,24 +192,24 @@ impl Collector {
         }
     }
 
-    /// Adds the row of a session of a protocol. If the last row of another question is `from` the same session, it is copied.
+    /// Adds the row of a session. `same_as`: another question whose last row is of this session; that row is copied.
     fn session_row(
         &mut self,
-        order: Order,
-        (question, from): (usize, usize),
+        place: RowPlace,
+        same_as: Option<usize>,
         flow: &FlowView<'_>,
-        (protocol, session): (usize, &dyn Session),
-        packet: Option<u64>,
+        session: &dyn Session,
     ) {
-        let fields = self.presenter.registry.protocol(protocol).fields;
-        let has_carrier = self.presenter.shapes[question].carrier && !session_rows::says_carrier(fields);
+        let fields = self.presenter.registry.protocol(place.protocol).fields;
+        let has_carrier =
+            self.presenter.shapes[place.question].carrier && !session_rows::says_carrier(fields);
         let maker = session_rows::RowMaker::of_sessions(fields, has_carrier);
         let columns = maker.columns();
-        if self.yielded.add_row_of(order, question, from, (protocol, packet), columns) {
+        if same_as.is_some_and(|from| self.yielded.add_row_of(place, from, columns)) {
             return;
         }
-        let origin = session_rows::Origin::of(flow, protocol, session);
-        let mut row = self.yielded.add_row(order, question, protocol, packet, columns);
+        let origin = session_rows::Origin::of(flow, place.protocol, session);
+        let mut row = self.yielded.add_row(place, columns);
         maker.write(&origin, session, &mut row);
     }
 
@@ -283,7 +283,7 @@ impl Subscriber for Collector {
         }
         if let (Some(shown), None) = (self.presenter.shapes[question].record_rows, state.as_ref()) {
             let places = &self.places[flow.table.index()];
-            let mut row = self.yielded.add_row(order, question, 0, None, places.columns());
+            let mut row = self.yielded.add_row(RowPlace::of(order, question), places.columns());
             return Record::of(flow, places).write(shown, &mut row);
         }
         let connection = Connection::read(flow, &self.places[flow.table.index()]);
@@ -353,6 +353,7 @@ impl Subscriber for Collector {
 
     fn session(&mut self, order: Order, question: usize, flow: &FlowView<'_>, seen: &SeenSession<'_>) {
         let &SeenSession { protocol, session, packet } = seen;
+        let place = RowPlace { order, question, protocol, packet };
         let presenter = Arc::clone(&self.presenter);
         let (shape, registry) = (presenter.shapes[question], &presenter.registry);
         let carrier = |fields: &[Field]| shape.carrier && !session_rows::says_carrier(fields);
@@ -367,7 +368,7 @@ impl Subscriber for Collector {
                     maker.write(&origin, &*part, &mut row.add());
                     self.push(order, question, Item::Part(protocol, row, part));
                 } else {
-                    let mut row = self.yielded.add_row(order, question, protocol, packet, maker.columns());
+                    let mut row = self.yielded.add_row(place, maker.columns());
                     maker.write(&origin, &*part, &mut row);
                 }
             }
@@ -389,13 +390,12 @@ impl Subscriber for Collector {
         if rows.contains(protocol) && !self.is_counted(question) {
             // Several questions may receive the same row in succession, and fingerprints and certificates are costly.
             let same = self.last_row.take().filter(|(of, _)| Arc::ptr_eq(of, session));
-            let from = same.map_or(question, |(_, from)| from);
-            self.session_row(order, (question, from), flow, (protocol, &**session), packet);
+            self.session_row(place, same.map(|(_, from)| from), flow, &**session);
             self.last_row = Some((Arc::clone(session), question));
         }
         for (within, session) in session_rows::within(registry, protocol, rows, &**session) {
             if !self.is_counted(question) {
-                self.session_row(order, (question, question), flow, (within, &*session), packet);
+                self.session_row(RowPlace { protocol: within, ..place }, None, flow, &*session);
             }
         }
     }
@@ -404,7 +404,7 @@ impl Subscriber for Collector {
         let presenter = Arc::clone(&self.presenter);
         let rows = &presenter.events[question];
         if rows.is_wanted(event) && !self.is_counted(question) {
-            let mut row = self.yielded.add_row(order, question, 0, None, rows.columns.len());
+            let mut row = self.yielded.add_row(RowPlace::of(order, question), rows.columns.len());
             rows.write(self.program.graph(), event, &mut row);
         }
     }

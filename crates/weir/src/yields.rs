@@ -14,6 +14,24 @@ pub struct Yields {
     rows: Vec<Vec<KeptRows>>,
 }
 
+/// Where a row belongs.
+#[derive(Debug, Clone, Copy)]
+pub struct RowPlace {
+    pub order: Order,
+    pub question: usize,
+    /// The index of the protocol whose sessions the rows are; 0 for other rows.
+    pub protocol: usize,
+    /// The number of the packet that completed the row, if the question asks for the number.
+    pub packet: Option<u64>,
+}
+
+impl RowPlace {
+    /// The place of a row that is not of a session.
+    pub fn of(order: Order, question: usize) -> Self {
+        Self { order, question, protocol: 0, packet: None }
+    }
+}
+
 /// Rows of a question, all of one kind.
 #[derive(Debug)]
 struct KeptRows {
@@ -32,15 +50,9 @@ impl Yields {
         self.queue.push_back((order, yielded));
     }
 
-    /// Appends a row of a question with this number of columns; `protocol` and `packet` as in [`Rows`].
-    pub fn add_row(
-        &mut self,
-        order: Order,
-        question: usize,
-        protocol: usize,
-        packet: Option<u64>,
-        columns: usize,
-    ) -> RowWriter<'_> {
+    /// Appends a row with this number of columns.
+    pub fn add_row(&mut self, place: RowPlace, columns: usize) -> RowWriter<'_> {
+        let RowPlace { order, question, protocol, packet } = place;
         self.queue.push_back((order, Yielded::Row(question, protocol)));
         if self.rows.len() <= question {
             self.rows.resize_with(question + 1, Vec::new);
@@ -60,25 +72,17 @@ impl Yields {
         kept.batch.add()
     }
 
-    /// Appends the last row of question `from` also for `question`, which has the same columns; `protocol` and `packet` as in
-    /// [`Rows`]. Returns `false` if there is no such row.
-    pub fn add_row_of(
-        &mut self,
-        order: Order,
-        question: usize,
-        from: usize,
-        (protocol, packet): (usize, Option<u64>),
-        columns: usize,
-    ) -> bool {
-        let find = |kept: &&mut KeptRows| kept.protocol == protocol;
+    /// Appends a copy of the last row of question `from`, which has the same columns. Returns `false` if there is no such row.
+    pub fn add_row_of(&mut self, place: RowPlace, from: usize, columns: usize) -> bool {
+        let find = |kept: &&mut KeptRows| kept.protocol == place.protocol;
         let Some(kept) = self.rows.get_mut(from).and_then(|kinds| kinds.iter_mut().find(find)) else {
             return false;
         };
-        if kept.batch.is_empty() || kept.batch.columns() != columns || from == question {
+        if kept.batch.is_empty() || kept.batch.columns() != columns || from == place.question {
             return false;
         }
         let batch = std::mem::take(&mut kept.batch);
-        self.add_row(order, question, protocol, packet, columns).extend(batch.row(batch.rows() - 1));
+        self.add_row(place, columns).extend(batch.row(batch.rows() - 1));
         if let Some(kept) = self.rows.get_mut(from).and_then(|kinds| kinds.iter_mut().find(find)) {
             kept.batch = batch;
         }

@@ -5,8 +5,9 @@ mod random;
 
 use std::sync::Arc;
 
-use random::{OwnedRecord, Random, Step};
+use random::{OwnedRecord, Step};
 use weir_aggregate::{Aggregator, Counters, Merger, Partial, Plan, Record, Seed, Window};
+use weir_testing::Random;
 
 const SEEDS: u64 = 3_000;
 
@@ -64,7 +65,7 @@ fn run(plan: &Arc<Plan>, steps: &[Step], workers: usize, random: &mut Random) ->
 }
 
 fn check(seed: u64) -> usize {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let params = random::plan(&mut random);
     let steps = random::steps(&mut random, params.key_words);
     let plan = Arc::new(Plan::new(params.clone()).unwrap_or_else(|error| panic!("seed {seed}: {error}")));

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir::aggregate::{AggregateRows, Aggregation, CONNECTIONS, Groups};
+use weir::aggregate::{AggregateRows, Aggregation, CONNECTIONS, RecordSource};
 use weir::packet::{Batch, Column};
 use weir::{ColumnMask, EventRows, Item, Log, Need, Question, RunEnd, Shape, Want, connection_columns};
 
@@ -48,7 +48,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 pub fn command() -> Subcommand {
     let about =
         "Counts, sums, quantiles and other functions of packets or rows: by keys, and in windows of time";
-    let kind = QuestionKind { options: &["aggregate", "of"], ..QuestionKind::new(resolve) };
+    let kind = QuestionKind { options: &["aggregate", "of"], keeps: |_| true, ..QuestionKind::new(resolve) };
     Subcommand::new("aggregate", about, run)
         .with_question(kind)
         .in_group(Group::Everyday)
@@ -81,15 +81,15 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let text = spec.aggregate.as_deref().ok_or_else(|| {
         Failure::new("`aggregate` is missing: what is computed, as in aggregate = \"count() by ip.src\"")
     })?;
-    let (compiler, of) = (context.compiler, spec.of.as_deref().unwrap_or(PACKETS));
+    let (compiler, memory_max) = (context.compiler, context.memory_max);
+    let of = spec.of.as_deref().unwrap_or(PACKETS);
     let need = Need::default();
-    let name = spec.name.as_str();
     let asked = |want, need| weir::Ask { filter: spec.filter.clone(), need, want };
     let (mut question, columns): (Question, Option<Vec<Column>>) = match of {
         PACKETS => {
-            let made = Aggregation::of(compiler, text, Groups::Packets)?;
+            let made = Aggregation::of(compiler, text, RecordSource::Packets, memory_max)?;
             return Ok(resolved(
-                name,
+                spec,
                 made.question(&spec.filter).map_err(Failure::new)?,
                 &made,
                 None,
@@ -114,10 +114,10 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         }
     };
     let all = columns.unwrap_or_default();
-    let name = if of == "flows" { CONNECTIONS } else { of };
-    let made = Aggregation::of(compiler, text, Groups::Rows(name, &all))?;
+    let log = if of == "flows" { CONNECTIONS } else { of };
+    let made = Aggregation::of(compiler, text, RecordSource::Rows(log, &all), memory_max)?;
     question.show_columns(made.row_columns());
-    Ok(resolved(name, question, &made, Some(&all), context))
+    Ok(resolved(spec, question, &made, Some(&all), context))
 }
 
 fn unknown(name: &str, context: &Context<'_>) -> Failure {
@@ -131,7 +131,7 @@ fn unknown(name: &str, context: &Context<'_>) -> Failure {
 }
 
 fn resolved(
-    name: &str,
+    spec: &QuestionSpec,
     question: Question,
     made: &Aggregation,
     columns: Option<&[Column]>,
@@ -141,7 +141,7 @@ fn resolved(
     // A table shows whether results are exact only where a person asks for all columns.
     let is_brief = |name: &Cow<'static, str>| !HIDDEN.contains(&&**name);
     let brief: Vec<_> = shown.iter().map(|column| column.name.clone()).filter(is_brief).collect();
-    let series = Arc::new(Series::new(name, made));
+    let series = Arc::new(Series::new(&spec.name, made));
     let rows = Aggregated {
         rows: AggregateRows::new(made, context.compiler.stack(), columns),
         series: Arc::clone(&series),

@@ -61,7 +61,7 @@ pub fn command() -> Subcommand {
     let about =
         "Features of packets as lists, grouped by connection or by any fields: for classifiers and notebooks";
     let options = &["key", "features", "packets", "first", "age", "idle"];
-    let kind = QuestionKind { options, ..QuestionKind::new(resolve) };
+    let kind = QuestionKind { options, keeps: |_| true, ..QuestionKind::new(resolve) };
     Subcommand::new("records", about, run)
         .with_question(kind)
         .in_group(Group::Everyday)
@@ -75,7 +75,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
-    let usual = RecordLimits::default();
+    let usual = RecordLimits::within(context.memory_max);
     let ns = |seconds: Option<f64>, usual: u64| seconds.map_or(usual, |seconds| (seconds * 1e9) as u64);
     let limits = RecordLimits {
         packets_max: spec

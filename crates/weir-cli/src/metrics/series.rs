@@ -254,11 +254,12 @@ mod tests {
     use super::*;
     use crate::metrics::exposition::{Exposition, text};
     use weir::Compiler;
-    use weir::aggregate::Groups;
+    use weir::aggregate::RecordSource;
     use weir::packet::{Texts, Timestamp};
 
     fn series(aggregate: &str) -> Series {
-        let made = Aggregation::of(&Compiler::default(), aggregate, Groups::Packets).expect("it is right");
+        let made = Aggregation::of(&Compiler::default(), aggregate, RecordSource::Packets, usize::MAX)
+            .expect("it is right");
         Series::new("a \"b\"", &made)
     }
 

@@ -12,9 +12,19 @@ const PAGE: &str = include_str!("../../../../docs/applications.md");
 const CLIENT: [u8; 4] = [10, 9, 0, 1];
 const SERVER: [u8; 4] = [10, 9, 1, 1];
 
-/// Packets of TCP with their times in milliseconds.
-#[derive(Default)]
-struct Traffic(Vec<(i64, Vec<u8>)>);
+/// Packets of TCP.
+struct Traffic {
+    /// Times in milliseconds, and frames.
+    frames: Vec<(i64, Vec<u8>)>,
+    /// The TTL of segments from now on.
+    ttl: u8,
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Self { frames: vec![], ttl: 64 }
+    }
+}
 
 impl Traffic {
     fn segment(
@@ -24,12 +34,12 @@ impl Traffic {
         ports: (u16, u16),
         numbers: (u32, u32),
         flags: u8,
-        (bytes, ttl): (usize, u8),
+        bytes: usize,
     ) {
         let segment = tcp(ports, numbers.0, numbers.1, flags, &[], &vec![b'x'; bytes]);
-        let mut datagram = ipv4((ends[0], ends[1]), 6, self.0.len() as u16, 0, &[], &segment);
-        datagram[8] = ttl;
-        self.0.push((ms, ethernet(0x0800, &datagram)));
+        let mut datagram = ipv4((ends[0], ends[1]), 6, self.frames.len() as u16, 0, &[], &segment);
+        datagram[8] = self.ttl;
+        self.frames.push((ms, ethernet(0x0800, &datagram)));
     }
 
     /// Packets from a client to a server, numbered `0..count`.
@@ -42,20 +52,20 @@ impl Traffic {
     /// A connection with this many bytes of the client's, which ends after `ms` milliseconds.
     fn connection(&mut self, begin: i64, port: u16, to: u16, bytes: usize, ms: i64) {
         let (up, down) = ([CLIENT, SERVER], [SERVER, CLIENT]);
-        self.segment(begin, up, (port, to), (100, 0), SYN, (0, 64));
-        self.segment(begin + 1, down, (to, port), (500, 101), SYN | ACK, (0, 64));
-        self.segment(begin + 2, up, (port, to), (101, 501), ACK, (bytes, 64));
-        self.segment(begin + ms, up, (port, to), (101 + bytes as u32, 501), FIN | ACK, (0, 64));
-        self.segment(begin + ms + 1, down, (to, port), (501, 102 + bytes as u32), FIN | ACK, (0, 64));
-        self.segment(begin + ms + 2, up, (port, to), (102 + bytes as u32, 502), ACK, (0, 64));
+        self.segment(begin, up, (port, to), (100, 0), SYN, 0);
+        self.segment(begin + 1, down, (to, port), (500, 101), SYN | ACK, 0);
+        self.segment(begin + 2, up, (port, to), (101, 501), ACK, bytes);
+        self.segment(begin + ms, up, (port, to), (101 + bytes as u32, 501), FIN | ACK, 0);
+        self.segment(begin + ms + 1, down, (to, port), (501, 102 + bytes as u32), FIN | ACK, 0);
+        self.segment(begin + ms + 2, up, (port, to), (102 + bytes as u32, 502), ACK, 0);
     }
 
     fn write(&mut self, name: &str) -> String {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("application-{name}.pcap"));
         let file = std::fs::File::create(&path).expect("a file for tests");
         let mut writer = CaptureWriter::new(CaptureFormat::Pcap, Box::new(file));
-        self.0.sort_by_key(|(ms, _)| *ms);
-        for (ms, frame) in &self.0 {
+        self.frames.sort_by_key(|(ms, _)| *ms);
+        for (ms, frame) in &self.frames {
             let bytes = frame.len() as u32;
             let meta = PacketMeta {
                 time: Timestamp(1_700_000_000_000_000_000 + ms * 1_000_000),
@@ -74,14 +84,7 @@ impl Traffic {
 /// Traffic that has what an application finds.
 fn traffic(application: &str) -> Traffic {
     let syn = |traffic: &mut Traffic, from: [u8; 4], to: [u8; 4], port: u16, number: u32| {
-        traffic.segment(
-            i64::from(number),
-            [from, to],
-            (2_000 + number as u16, port),
-            (number, 0),
-            SYN,
-            (0, 64),
-        );
+        traffic.segment(i64::from(number), [from, to], (2_000 + number as u16, port), (number, 0), SYN, 0);
     };
     let host = |net: u8, number: u32| [10, net, (number >> 8) as u8, number as u8];
     match application {
@@ -97,31 +100,27 @@ fn traffic(application: &str) -> Traffic {
         "Forged resets" => {
             let mut all = Traffic::default();
             all.connection(0, 3_000, 80, 100, 5_000);
+            all.ttl = 250;
             for n in 0..5 {
-                all.segment(
-                    100 + n,
-                    [SERVER, CLIENT],
-                    (80, 3_000),
-                    (900_000 + 7 * n as u32, 0),
-                    RST,
-                    (0, 250),
-                );
+                let seq = 900_000 + 7 * n as u32;
+                all.segment(100 + n, [SERVER, CLIENT], (80, 3_000), (seq, 0), RST, 0);
             }
             all
         }
         "Changes of TTL" => Traffic::each(9, |all, n| {
-            all.segment(i64::from(n), [CLIENT, SERVER], (3_000, 80), (n, 0), ACK, (10, 60 + n as u8 % 3));
+            all.ttl = 60 + n as u8 % 3;
+            all.segment(i64::from(n), [CLIENT, SERVER], (3_000, 80), (n, 0), ACK, 10);
         }),
         "Out-of-order TCP" => {
             let mut all = Traffic::default();
             all.connection(0, 3_000, 80, 100, 5_000);
             for (ms, seq) in [(10, 701), (11, 501), (12, 601)] {
-                all.segment(ms, [SERVER, CLIENT], (80, 3_000), (seq, 201), ACK, (100, 64));
+                all.segment(ms, [SERVER, CLIENT], (80, 3_000), (seq, 201), ACK, 100);
             }
             all
         }
         _ => Traffic::each(300, |all, n| {
-            all.segment(i64::from(n), [CLIENT, SERVER], (3_000, 80), (n * 1_000, 0), ACK, (1_000, 64));
+            all.segment(i64::from(n), [CLIENT, SERVER], (3_000, 80), (n * 1_000, 0), ACK, 1_000);
         }),
     }
 }

@@ -95,6 +95,30 @@ fn mistakes_say_what_to_write() {
     assert!(crate::text(&output.stderr).contains("is no number"), "{}", crate::text(&output.stderr));
 }
 
+/// Packets without the field are another group than packets in which the field is 0.
+#[test]
+fn absence_is_not_zero() {
+    let keys: Vec<Value> = rows(&["records", FIRST_LIGHT, "--key", "tcp.ack", "--features", "len"])
+        .into_iter()
+        .map(|row| row["tcp.ack"].clone())
+        .filter(|ack| ack.as_u64().is_none_or(|ack| ack == 0))
+        .collect();
+    assert!(keys.iter().any(Value::is_null) && keys.iter().any(|ack| ack.as_u64() == Some(0)), "{keys:?}");
+}
+
+/// A question's share of 4 MiB has room for 128 groups.
+#[test]
+fn groups_end_if_memory_is_short() {
+    let args = ["records", FIRST_LIGHT, "--key", "frame.number", "--features", "len", "--memory"];
+    let count = |memory: &str, reason: &str| {
+        let rows = rows(&[&args[..], &[memory]].concat());
+        assert_eq!(rows.iter().map(|row| row["packets"].as_u64().unwrap()).sum::<u64>(), 2738, "{memory}");
+        rows.iter().filter(|row| row["reason"] == reason).count()
+    };
+    assert_eq!(count("4M", "memory"), 2738 - 128);
+    assert_eq!(count("4G", "memory"), 0);
+}
+
 /// Another question of the run holds packets until their connection is decided.
 #[test]
 fn packets_that_another_question_holds_are_grouped() {

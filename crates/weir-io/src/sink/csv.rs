@@ -98,12 +98,7 @@ fn push_numbers(line: &mut Vec<u8>, numbers: &[u64]) {
     if quote {
         line.push(b'"');
     }
-    for (index, number) in numbers.iter().enumerate() {
-        if index > 0 {
-            line.push(b',');
-        }
-        push_number(line, *number);
-    }
+    join(line, numbers.iter(), |line, number| push_number(line, *number));
     if quote {
         line.push(b'"');
     }

@@ -107,12 +107,7 @@ pub(super) fn push_list<T>(
     push: impl Fn(&mut Vec<u8>, T),
 ) {
     line.push(b'[');
-    for (index, item) in items.enumerate() {
-        if index > 0 {
-            line.push(b',');
-        }
-        push(line, item);
-    }
+    join(line, items, push);
     line.push(b']');
 }
 

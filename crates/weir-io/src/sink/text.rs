@@ -4,6 +4,16 @@ use std::io::Write;
 use std::net::IpAddr;
 use weir_packet::{Timestamp, is_hidden};
 
+/// Writes elements, separated by commas.
+pub(super) fn join<T>(line: &mut Vec<u8>, list: impl Iterator<Item = T>, push: impl Fn(&mut Vec<u8>, T)) {
+    for (index, element) in list.enumerate() {
+        if index > 0 {
+            line.push(b',');
+        }
+        push(line, element);
+    }
+}
+
 pub(super) fn push_number(line: &mut Vec<u8>, number: u64) {
     line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

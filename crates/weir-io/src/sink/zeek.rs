@@ -146,15 +146,6 @@ fn push_value(line: &mut Vec<u8>, value: Cell<'_>) {
     }
 }
 
-fn join<T>(line: &mut Vec<u8>, list: impl Iterator<Item = T>, push: impl Fn(&mut Vec<u8>, T)) {
-    for (index, element) in list.enumerate() {
-        if index > 0 {
-            line.push(b',');
-        }
-        push(line, element);
-    }
-}
-
 /// Text. Characters with a meaning in the format or for a terminal are escaped, byte by byte, as `\x09`. Invalid UTF-8
 /// bytes are already escaped in this form and stay unchanged.
 fn push_text(line: &mut Vec<u8>, text: &str, in_list: bool) {

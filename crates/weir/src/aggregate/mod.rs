@@ -12,7 +12,7 @@ mod rows;
 mod shared;
 
 pub(crate) use packets::PacketAggregator;
-pub use plan::{CONNECTIONS, Groups};
+pub use plan::{CONNECTIONS, RecordSource};
 pub use results::AggregateRows;
 pub use shared::{Aggregation, MeasureKind};
 use std::sync::Mutex;

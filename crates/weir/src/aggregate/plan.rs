@@ -31,17 +31,17 @@ pub const CONNECTIONS: &str = "conn";
 
 /// What an aggregate is computed of.
 #[derive(Debug, Clone, Copy)]
-pub enum Groups<'a> {
+pub enum RecordSource<'a> {
     /// Packets.
     Packets,
     /// Rows with these columns, the log's name first; of connections [`CONNECTIONS`].
     Rows(&'a str, &'a [Column]),
 }
 
-impl Groups<'_> {
+impl RecordSource<'_> {
     /// The columns that say when a row ends.
     fn times(&self) -> Vec<usize> {
-        let Groups::Rows(_, columns) = self else { return vec![] };
+        let RecordSource::Rows(_, columns) = self else { return vec![] };
         let is_time = |column: &&Column| matches!(&*column.name, "ts" | "duration");
         columns.iter().enumerate().filter(|(_, column)| is_time(column)).map(|(at, _)| at).collect()
     }
@@ -56,20 +56,26 @@ const OF_ROWS: &[Shorthand<'_>] = &[
 ];
 
 impl Aggregation {
-    /// The aggregate with this text.
+    /// The aggregate with this text. The groups of each worker use at most half of `memory_max` bytes, the merged ones the other half,
+    /// and the texts of rows a quarter.
     ///
     /// # Errors
     /// All mistakes in the text.
-    pub fn of(compiler: &Compiler, text: &str, groups: Groups<'_>) -> Result<Self, Diagnostics> {
-        let (names, shorthands) = match groups {
-            Groups::Packets => (Names::of_packets(compiler), OF_PACKETS),
-            Groups::Rows(log, columns) => (Names::of_rows(log, columns, compiler), OF_ROWS),
+    pub fn of(
+        compiler: &Compiler,
+        text: &str,
+        source: RecordSource<'_>,
+        memory_max: usize,
+    ) -> Result<Self, Diagnostics> {
+        let (names, shorthands) = match source {
+            RecordSource::Packets => (Names::of_packets(compiler), OF_PACKETS),
+            RecordSource::Rows(log, columns) => (Names::of_rows(log, columns, compiler), OF_ROWS),
         };
         // Packets are never late, but the clock by which their windows close goes in ticks.
-        let (lateness_ns, open_ns) = match groups {
-            Groups::Packets => (0, TICK_NS.cast_unsigned()),
-            Groups::Rows(CONNECTIONS, _) => (FLOWS_LATENESS_NS, FLOWS_LATENESS_NS),
-            Groups::Rows(..) => (ROWS_LATENESS_NS, ROWS_LATENESS_NS),
+        let (lateness_ns, open_ns) = match source {
+            RecordSource::Packets => (0, TICK_NS.cast_unsigned()),
+            RecordSource::Rows(CONNECTIONS, _) => (FLOWS_LATENESS_NS, FLOWS_LATENESS_NS),
+            RecordSource::Rows(..) => (ROWS_LATENESS_NS, ROWS_LATENESS_NS),
         };
         let wrong = |list| {
             let mut sources = Sources::new();
@@ -114,7 +120,7 @@ impl Aggregation {
             lateness_ns,
             having: made.having.as_ref().map(|condition| having_of(condition, &result_types)),
             top: made.top.map(|top| Top { rows: top.count, by: top.measure }),
-            limits: Limits { panes_max: panes_max as usize, ..Limits::default() },
+            limits: Limits { panes_max: panes_max as usize, ..Limits::within(memory_max as u64) },
         };
         let plan = Plan::new(params).map_err(|error| {
             wrong(vec![Diagnostic::error(code_of(&error), error.to_string()).at(whole_span(text))])
@@ -136,7 +142,8 @@ impl Aggregation {
             inputs,
             shown,
             window: made.window,
-            times: groups.times(),
+            times: source.times(),
+            memory_max,
             columns,
         })
     }

@@ -286,7 +286,7 @@ fn why_inexact(shown: &ShownMeasure, measured: &Measured, shared: &Aggregation) 
 mod tests {
     use super::*;
     use crate::Compiler;
-    use crate::aggregate::Groups;
+    use crate::aggregate::RecordSource;
 
     const SECOND: i64 = 1_000_000_000;
 
@@ -302,8 +302,8 @@ mod tests {
     fn windows_of_rows_close_while_no_rows_come() {
         let compiler = Compiler::default();
         let columns = [Column::new("ts", ValueType::Time, "time")];
-        let of = Groups::Rows("dns", &columns);
-        let made = Aggregation::of(&compiler, "count() every 10s", of).expect("an aggregate");
+        let of = RecordSource::Rows("dns", &columns);
+        let made = Aggregation::of(&compiler, "count() every 10s", of, usize::MAX).expect("an aggregate");
         let mut rows = AggregateRows::new(&made, compiler.stack(), Some(&columns));
         let mut batch = Batch::new(1);
         for second in [1_001, 1_012] {

@@ -7,8 +7,10 @@ use std::net::IpAddr;
 use weir_aggregate::{Record, Texts};
 use weir_packet::{Cell, Column, Row, Timestamp, ValueType};
 
-/// Bounds of the dictionary of texts: entries and bytes.
-const TEXTS_MAX: (usize, u64) = (1 << 18, 64 << 20);
+/// Texts that a dictionary has room for.
+const TEXTS_MAX: usize = 1 << 18;
+/// Bytes of these texts with their entries, unless there is less memory.
+const TEXT_BYTES_MAX: usize = 64 << 20;
 
 /// Makes records of rows.
 pub(super) struct RowReader {
@@ -36,7 +38,7 @@ impl RowReader {
             time: at("ts").filter(|&at| columns[at].value_type == ValueType::Time),
             duration: at("duration").filter(|&at| columns[at].value_type == ValueType::Interval),
             hashes: [RandomState::new(), RandomState::new()],
-            texts: Texts::new(TEXTS_MAX.0, TEXTS_MAX.1),
+            texts: Texts::new(TEXTS_MAX, TEXT_BYTES_MAX.min(shared.memory_max / 4) as u64),
             kept_ns: shared.window.map(|window| {
                 let kept_ns = window.length_ns.saturating_add(window.step_ns);
                 let kept_ns = kept_ns.saturating_add(shared.plan.params().lateness_ns);
@@ -69,8 +71,8 @@ impl RowReader {
         }
         self.number += 1;
         let Self { hashes, texts, key, input, .. } = self;
-        let key_present = fill(&shared.keys, key, row, (hashes, texts));
-        let inputs_present = fill(&shared.inputs, input, row, (hashes, texts));
+        let key_present = fill(&shared.keys, key, row, hashes, texts);
+        let inputs_present = fill(&shared.inputs, input, row, hashes, texts);
         Record {
             time_ns: self.now.0,
             order: self.number,
@@ -87,7 +89,8 @@ fn fill(
     parts: &[Part],
     words: &mut [u64],
     row: Row<'_>,
-    (hashes, texts): (&[RandomState; 2], &mut Texts),
+    hashes: &[RandomState; 2],
+    texts: &mut Texts,
 ) -> u64 {
     let mut present = 0;
     for (number, part) in parts.iter().enumerate() {

@@ -22,6 +22,8 @@ pub struct Aggregation {
     /// The columns of rows with their times.
     pub(crate) times: Vec<usize>,
     pub(crate) columns: Vec<Column>,
+    /// Bytes of memory for groups, and for texts of rows.
+    pub(crate) memory_max: usize,
 }
 
 /// A measure with a column.

@@ -2,11 +2,10 @@
 
 use super::shared::{Feature, PacketRecords};
 use crate::values::{Part, Place, Source, fill, words_of};
-use crate::yields::Yields;
+use crate::yields::{RowPlace, Yields};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_compile::{PacketValue, TuplePart, ValueOf};
-use weir_engine::subscriber::Order;
 use weir_packet::{Cell, PacketMeta, Timestamp};
 
 /// The groups of a worker.
@@ -14,22 +13,27 @@ pub(crate) struct RecordGrouper {
     shared: Arc<PacketRecords>,
     keys: Vec<Place>,
     inputs: Vec<Place>,
+    /// The words of the sender and of the receiver in the key, if both directions are one group.
+    ends: Option<[Vec<usize>; 2]>,
+    /// The words of a packet's key, and the bits of its present parts.
     key: Vec<u64>,
     input: Vec<u64>,
-    groups: HashMap<Box<[u64]>, Group>,
+    /// By key: the place in `groups`.
+    index: HashMap<Box<[u64]>, usize>,
+    groups: Vec<Group>,
+    /// Places in `groups` without a group.
+    free: Vec<usize>,
     /// Each group once, with a time of the worker at which the group had a packet.
-    by_time: VecDeque<(i64, Box<[u64]>)>,
+    by_time: VecDeque<(i64, usize)>,
     /// The worker's time.
     now: i64,
-    /// Numbers in all lists.
+    /// Numbers for which the lists of all groups have room.
     numbers: usize,
-    /// Lists of ended groups, for others.
-    free: Vec<Vec<Vec<u64>>>,
 }
 
 struct Group {
-    /// Bits of the present parts of the key.
-    present: u64,
+    /// As in the index.
+    key: Box<[u64]>,
     first: i64,
     last: i64,
     /// The worker's time at its last packet.
@@ -44,24 +48,34 @@ struct Group {
     is_done: bool,
 }
 
-/// Lists that are kept for other groups.
+/// Places without a group that keep the memory of their lists.
 const FREE_MAX: usize = 1_024;
 
 impl RecordGrouper {
     pub fn new(shared: Arc<PacketRecords>) -> Self {
-        let (key, input) = (vec![0; words_of(&shared.keys)], vec![0; words_of(&shared.inputs)]);
-        let (groups, by_time, free) = (HashMap::new(), VecDeque::new(), vec![]);
+        let end = |address, port| {
+            shared.tuple_words(address).chain(shared.tuple_words(port)).collect::<Vec<usize>>()
+        };
+        let ends = shared.is_flow.then(|| {
+            [
+                end(TuplePart::Source, TuplePart::SourcePort),
+                end(TuplePart::Destination, TuplePart::DestinationPort),
+            ]
+        });
+        let (key, input) = (vec![0; words_of(&shared.keys) + 1], vec![0; words_of(&shared.inputs)]);
         Self {
             shared,
             keys: vec![],
             inputs: vec![],
+            ends,
             key,
             input,
-            groups,
-            by_time,
+            index: HashMap::new(),
+            groups: vec![],
+            free: vec![],
+            by_time: VecDeque::new(),
             now: i64::MIN,
             numbers: 0,
-            free,
         }
     }
 
@@ -72,44 +86,33 @@ impl RecordGrouper {
         self.inputs = self.shared.inputs.iter().map(place).collect();
     }
 
-    /// Adds a packet; `outs` is its record.
-    pub fn packet(&mut self, at: (Order, usize), meta: &PacketMeta, outs: &[u64], yields: &mut Yields) {
+    /// Adds a packet; `outs` is its record. Rows go to the question at `place`.
+    pub fn packet(&mut self, place: RowPlace, meta: &PacketMeta, outs: &[u64], yields: &mut Yields) {
         let present = fill(&self.keys, &mut self.key, outs);
         let known = fill(&self.inputs, &mut self.input, outs);
-        let shared = Arc::clone(&self.shared);
-        if shared.of_tuple && present == 0 {
+        if self.shared.of_tuple && present == 0 {
             return;
         }
-        let is_swapped = shared.is_flow && order_ends(&shared, &mut self.key);
-        let (time, limits) = (meta.time.0, shared.limits);
+        if let Some(word) = self.key.last_mut() {
+            *word = present;
+        }
+        let is_swapped = self.ends.as_ref().is_some_and(|ends| order_ends(ends, &mut self.key));
+        let time = meta.time.0;
         // Before the first time of the worker, the packet's own is the only one.
         let now = if self.now == i64::MIN { time } else { self.now };
-        if !self.groups.contains_key(&self.key[..]) {
-            while self.groups.len() >= limits.groups_max.max(1) && self.end_oldest(at, yields) {}
-            let lists = self.free.pop().unwrap_or_else(|| vec![vec![]; shared.features.len()]);
-            self.numbers += lists.iter().map(Vec::capacity).sum::<usize>();
-            let group = Group {
-                present,
-                first: time,
-                last: time,
-                seen: now,
-                lists,
-                packets: 0,
-                missing: 0,
-                is_swapped,
-                is_done: false,
-            };
-            self.by_time.push_back((now, self.key.clone().into_boxed_slice()));
-            self.groups.insert(self.key.clone().into_boxed_slice(), group);
-        }
-        let Some(group) = self.groups.get_mut(&self.key[..]) else { return };
+        let at = match self.index.get(&self.key[..]) {
+            Some(&at) => at,
+            None => self.begin_group(time, now, is_swapped, place, yields),
+        };
+        let Self { shared, groups, input, numbers, .. } = self;
+        let (group, limits) = (&mut groups[at], &shared.limits);
         group.seen = now;
         let age = time.saturating_sub(group.first);
         if group.packets > 0 && !group.is_done && age >= i64::try_from(limits.age_ns).unwrap_or(i64::MAX) {
-            write(&shared, &self.key, group, "age", at, yields);
-            self.numbers -= group.numbers();
+            group.write(shared, "age", place, yields);
+            *numbers -= group.numbers();
             group.begin(time, is_swapped, limits.first_only);
-            self.numbers += group.numbers();
+            *numbers += group.numbers();
         }
         let before = if group.packets == 0 { time } else { group.last };
         group.last = group.last.max(time);
@@ -122,25 +125,50 @@ impl RecordGrouper {
                 Feature::Time => time as u64,
                 Feature::Gap => time.saturating_sub(before).max(0) as u64,
                 Feature::Direction => u64::from(is_swapped != group.is_swapped),
-                Feature::Field(input) => {
-                    group.missing += u64::from(known >> input & 1 == 0);
-                    self.input[shared.inputs[input].word]
+                Feature::Field(number) => {
+                    group.missing += u64::from(known >> number & 1 == 0);
+                    input[shared.inputs[number].word]
                 }
             });
         }
         group.packets += 1;
-        self.numbers += group.numbers() - before_numbers;
+        *numbers += group.numbers() - before_numbers;
         if group.packets >= limits.packets_max.max(1) {
-            write(&shared, &self.key, group, "count", at, yields);
-            self.numbers -= group.numbers();
+            group.write(shared, "count", place, yields);
+            *numbers -= group.numbers();
             group.begin(time, is_swapped, limits.first_only);
-            self.numbers += group.numbers();
+            *numbers += group.numbers();
         }
-        while self.numbers > limits.numbers_max && self.end_oldest(at, yields) {}
+        while self.numbers > self.shared.limits.numbers_max && self.end_oldest(place, yields) {}
+    }
+
+    /// Begins the group of the current key. Returns the place of the group.
+    #[cold]
+    fn begin_group(
+        &mut self,
+        time: i64,
+        now: i64,
+        is_swapped: bool,
+        place: RowPlace,
+        yields: &mut Yields,
+    ) -> usize {
+        while self.index.len() >= self.shared.limits.groups_max.max(1) && self.end_oldest(place, yields) {}
+        let key: Box<[u64]> = self.key.as_slice().into();
+        let at = self.free.pop().unwrap_or(self.groups.len());
+        if at == self.groups.len() {
+            self.groups.push(Group::of(self.shared.features.len()));
+        }
+        let group = &mut self.groups[at];
+        self.numbers += group.numbers();
+        group.begin(time, is_swapped, false);
+        (group.last, group.seen, group.key) = (time, now, key.clone());
+        self.by_time.push_back((now, at));
+        self.index.insert(key, at);
+        at
     }
 
     /// Ends groups that are idle at `now`, the worker's time; all of them at the end of the run.
-    pub fn pass_time(&mut self, at: (Order, usize), now: i64, yields: &mut Yields) {
+    pub fn pass_time(&mut self, place: RowPlace, now: i64, yields: &mut Yields) {
         let is_end = now == i64::MAX;
         if !is_end {
             self.now = now;
@@ -151,11 +179,10 @@ impl RecordGrouper {
             if !self.by_time.front().is_some_and(|(time, _)| is_idle(*time)) {
                 return;
             }
-            let Some((_, key)) = self.by_time.pop_front() else { return };
-            match self.groups.get(&key) {
-                Some(group) if !is_idle(group.seen) => self.by_time.push_back((group.seen, key)),
-                Some(_) => self.end(&key, if is_end { "end" } else { "idle" }, at, yields),
-                None => {}
+            let Some((_, at)) = self.by_time.pop_front() else { return };
+            match self.groups[at].seen {
+                seen if !is_idle(seen) => self.by_time.push_back((seen, at)),
+                _ => self.end(at, if is_end { "end" } else { "idle" }, place, yields),
             }
         }
     }
@@ -167,39 +194,36 @@ impl RecordGrouper {
             step(&mut self.now);
         }
         self.by_time.iter_mut().for_each(|(time, _)| step(time));
-        for group in self.groups.values_mut() {
+        for group in &mut self.groups {
             [&mut group.first, &mut group.last, &mut group.seen].into_iter().for_each(step);
         }
     }
 
     /// Ends a group without packets for a long time. Returns whether there was one.
-    fn end_oldest(&mut self, at: (Order, usize), yields: &mut Yields) -> bool {
-        for _ in 0..LOOKS {
-            let Some((time, key)) = self.by_time.pop_front() else { return false };
-            match self.groups.get(&key) {
-                Some(group) if group.seen > time => self.by_time.push_back((group.seen, key)),
-                Some(_) => {
-                    self.end(&key, "memory", at, yields);
-                    return true;
-                }
-                None => {}
+    fn end_oldest(&mut self, place: RowPlace, yields: &mut Yields) -> bool {
+        for looks in 1.. {
+            let Some((time, at)) = self.by_time.pop_front() else { break };
+            let seen = self.groups[at].seen;
+            if seen <= time || looks > LOOKS {
+                self.end(at, "memory", place, yields);
+                return true;
             }
+            self.by_time.push_back((seen, at));
         }
-        let Some((_, key)) = self.by_time.pop_front() else { return false };
-        self.end(&key, "memory", at, yields);
-        true
+        false
     }
 
-    fn end(&mut self, key: &[u64], reason: &str, at: (Order, usize), yields: &mut Yields) {
-        let Some(mut group) = self.groups.remove(key) else { return };
+    /// Ends a group, which is no longer in `by_time`.
+    fn end(&mut self, at: usize, reason: &str, place: RowPlace, yields: &mut Yields) {
+        let group = &mut self.groups[at];
         if group.packets > 0 && !group.is_done {
-            write(&self.shared, key, &group, reason, at, yields);
+            group.write(&self.shared, reason, place, yields);
         }
+        self.index.remove(&group.key);
         self.numbers -= group.numbers();
-        if self.free.len() < FREE_MAX && group.lists.iter().all(|list| list.capacity() <= KEPT_NUMBERS) {
-            group.lists.iter_mut().for_each(Vec::clear);
-            self.free.push(group.lists);
-        }
+        let kept = if self.free.len() < FREE_MAX { KEPT_NUMBERS } else { 0 };
+        group.clear(kept);
+        self.free.push(at);
     }
 }
 
@@ -209,72 +233,79 @@ const LOOKS: usize = 8;
 const KEPT_NUMBERS: usize = 256;
 
 impl Group {
+    /// A place for a group, with this number of lists.
+    fn of(lists: usize) -> Self {
+        Self {
+            key: Box::default(),
+            first: 0,
+            last: 0,
+            seen: 0,
+            lists: vec![vec![]; lists],
+            packets: 0,
+            missing: 0,
+            is_swapped: false,
+            is_done: false,
+        }
+    }
+
     /// Numbers for which its lists have room.
     fn numbers(&self) -> usize {
         self.lists.iter().map(Vec::capacity).sum()
     }
 
-    /// Begins the next record.
-    fn begin(&mut self, time: i64, is_swapped: bool, is_done: bool) {
+    /// Empties the lists; each keeps room for at most this many numbers.
+    fn clear(&mut self, kept: usize) {
         for list in &mut self.lists {
             list.clear();
-            list.shrink_to(if is_done { 0 } else { KEPT_NUMBERS });
+            list.shrink_to(kept);
         }
+    }
+
+    /// Begins the next record.
+    fn begin(&mut self, time: i64, is_swapped: bool, is_done: bool) {
+        self.clear(if is_done { 0 } else { KEPT_NUMBERS });
         (self.first, self.packets, self.missing) = (time, 0, 0);
         (self.is_swapped, self.is_done) = (is_swapped, is_done);
     }
+
+    /// Writes the row of the current record.
+    fn write(&self, shared: &PacketRecords, reason: &str, place: RowPlace, yields: &mut Yields) {
+        let mut row = yields.add_row(place, shared.columns.len());
+        row.push(Cell::Time(Timestamp(self.first)));
+        row.push(Cell::Interval(self.last.saturating_sub(self.first).max(0) as u64));
+        let exchanged = |of| match of {
+            TuplePart::Source => TuplePart::Destination,
+            TuplePart::Destination => TuplePart::Source,
+            TuplePart::SourcePort => TuplePart::DestinationPort,
+            TuplePart::DestinationPort => TuplePart::SourcePort,
+            TuplePart::Layer => TuplePart::Layer,
+        };
+        let present = self.key.last().copied().unwrap_or(0);
+        for (number, part) in shared.keys.iter().enumerate() {
+            if present >> number & 1 == 0 {
+                row.push(Cell::Absent);
+                continue;
+            }
+            let words = match part.source {
+                // The first packet's sender comes first.
+                Source::Packet(ValueOf::Tuple(of)) if self.is_swapped => shared.tuple_words(exchanged(of)),
+                _ => part.word..part.word + part.words,
+            };
+            row.push(part.cell(&self.key[words], &shared.layers));
+        }
+        row.push(Cell::Unsigned(self.packets as u64));
+        self.lists.iter().for_each(|list| row.push(Cell::Numbers(list)));
+        row.push(Cell::Unsigned(self.missing));
+        row.push(Cell::Text(reason));
+    }
 }
 
-/// Puts the smaller end of a packet's tuple first. Returns whether the ends were exchanged.
-fn order_ends(shared: &PacketRecords, key: &mut [u64]) -> bool {
-    let words = |address, port| [shared.tuple_words(address), shared.tuple_words(port)];
-    let sender = words(TuplePart::Source, TuplePart::SourcePort);
-    let receiver = words(TuplePart::Destination, TuplePart::DestinationPort);
-    let end = |key: &[u64], places: &[std::ops::Range<usize>; 2]| {
-        [&key[places[0].clone()], &key[places[1].clone()]].concat()
-    };
-    let is_swapped = end(key, &sender) > end(key, &receiver);
+/// Puts the smaller end of a packet's tuple first. `ends`: the words of the sender and of the receiver. Returns whether the ends were
+/// exchanged.
+fn order_ends([sender, receiver]: &[Vec<usize>; 2], key: &mut [u64]) -> bool {
+    let is_swapped = sender.iter().map(|&word| key[word]).gt(receiver.iter().map(|&word| key[word]));
     if is_swapped {
-        for (from, to) in sender.into_iter().zip(receiver) {
-            from.zip(to).for_each(|(a, b)| key.swap(a, b));
-        }
+        sender.iter().zip(receiver).for_each(|(&a, &b)| key.swap(a, b));
     }
     is_swapped
-}
-
-fn write(
-    shared: &PacketRecords,
-    key: &[u64],
-    group: &Group,
-    reason: &str,
-    at: (Order, usize),
-    yields: &mut Yields,
-) {
-    let (order, question) = at;
-    let mut row = yields.add_row(order, question, 0, None, shared.columns.len());
-    row.push(Cell::Time(Timestamp(group.first)));
-    row.push(Cell::Interval(group.last.saturating_sub(group.first).max(0) as u64));
-    let exchanged = |of| match of {
-        TuplePart::Source => TuplePart::Destination,
-        TuplePart::Destination => TuplePart::Source,
-        TuplePart::SourcePort => TuplePart::DestinationPort,
-        TuplePart::DestinationPort => TuplePart::SourcePort,
-        TuplePart::Layer => TuplePart::Layer,
-    };
-    for (number, part) in shared.keys.iter().enumerate() {
-        if group.present >> number & 1 == 0 {
-            row.push(Cell::Absent);
-            continue;
-        }
-        let words = match part.source {
-            // The first packet's sender comes first.
-            Source::Packet(ValueOf::Tuple(of)) if group.is_swapped => shared.tuple_words(exchanged(of)),
-            _ => part.word..part.word + part.words,
-        };
-        row.push(part.cell(&key[words], &shared.layers));
-    }
-    row.push(Cell::Unsigned(group.packets as u64));
-    group.lists.iter().for_each(|list| row.push(Cell::Numbers(list)));
-    row.push(Cell::Unsigned(group.missing));
-    row.push(Cell::Text(reason));
 }

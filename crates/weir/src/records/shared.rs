@@ -21,6 +21,22 @@ pub struct RecordLimits {
     pub numbers_max: usize,
 }
 
+/// Bytes of a group beside its lists: twice the key, the lists' own places, and the entries of the group.
+const GROUP_BYTES: usize = 512;
+
+impl RecordLimits {
+    /// The usual limits, with at most about this many bytes of memory for the groups of a worker: a quarter for the groups, the rest
+    /// for numbers.
+    pub fn within(memory_max: usize) -> Self {
+        let usual = Self::default();
+        Self {
+            groups_max: usual.groups_max.min(memory_max / 4 / GROUP_BYTES),
+            numbers_max: usual.numbers_max.min(memory_max / 4 * 3 / size_of::<u64>()),
+            ..usual
+        }
+    }
+}
+
 impl Default for RecordLimits {
     fn default() -> Self {
         Self {

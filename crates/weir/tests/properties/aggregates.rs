@@ -5,7 +5,7 @@
 use crate::aggregate_model::{Datum, Field, Function, Kind, Record, Row, Spec, rows};
 use crate::drive::{FIRST_LIGHT, MemoryPacket, ask, in_memory, read_capture, seeds};
 use std::collections::{BTreeMap, BTreeSet};
-use weir::aggregate::{AggregateRows, Aggregation, CONNECTIONS, Groups};
+use weir::aggregate::{AggregateRows, Aggregation, CONNECTIONS, RecordSource};
 use weir::lang::filter::Catalog;
 use weir::lang::model::{FieldId, LayerId};
 use weir::packet::{Batch, Column, DropReason, LinkType, PacketMeta, Value, ValueType};
@@ -369,7 +369,7 @@ fn check_packets(name: &str, random: &mut Random, packets: &[MemoryPacket]) -> u
             FILTERS.map(|filter| Question::new(ask(filter, Want::Packets), Shape::default())).to_vec();
         let mut asked = vec![];
         for (spec, filter) in &specs {
-            let made = Aggregation::of(&compiler, &spec.text(), Groups::Packets)
+            let made = Aggregation::of(&compiler, &spec.text(), RecordSource::Packets, usize::MAX)
                 .unwrap_or_else(|wrong| panic!("{name}: {}: {wrong}", spec.text()));
             questions.push(made.question(FILTERS[*filter]).expect("few fields"));
             let rows = AggregateRows::new(&made, compiler.stack(), None);
@@ -459,8 +459,13 @@ fn aggregates_of_rows_are_those_of_a_naive_model() {
                 let mut asked = vec![];
                 for _ in 0..12 {
                     let spec = spec(&mut random, &row_fields(&columns));
-                    let made = Aggregation::of(&compiler, &spec.text(), Groups::Rows(of, &columns))
-                        .unwrap_or_else(|wrong| panic!("{of}: {}: {wrong}", spec.text()));
+                    let made = Aggregation::of(
+                        &compiler,
+                        &spec.text(),
+                        RecordSource::Rows(of, &columns),
+                        usize::MAX,
+                    )
+                    .unwrap_or_else(|wrong| panic!("{of}: {}: {wrong}", spec.text()));
                     let rows = AggregateRows::new(&made, compiler.stack(), Some(&columns));
                     let columns = made.columns().len();
                     asked.push(Asked { spec, question: 0, rows, columns, got: vec![] });

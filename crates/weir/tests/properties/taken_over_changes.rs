@@ -50,8 +50,7 @@ fn run(
     let mut engine = Engine::with(Compiler::default(), Options { narrow, ..Setting::default().options });
     engine.subscribe_questions(vec![question(stays)], rows.clone()).expect("the filter is right");
     let (asked, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let changer =
-        change(engine.control(), (Arc::clone(&asked), Arc::clone(&done)), others, of_others.clone());
+    let changer = change(engine.control(), Arc::clone(&asked), Arc::clone(&done), others, of_others.clone());
     let places = places.to_vec();
     source.waits = Some(Box::new(move |at| {
         asked.fetch_max(due(&places, at), Ordering::SeqCst);
@@ -67,7 +66,8 @@ fn run(
 /// A thread that makes as many changes as are asked for, and says how many are done.
 fn change(
     control: Control,
-    (asked, done): (Arc<AtomicUsize>, Arc<AtomicUsize>),
+    asked: Arc<AtomicUsize>,
+    done: Arc<AtomicUsize>,
     others: &[Ask],
     rows: Rows,
 ) -> std::thread::JoinHandle<()> {
