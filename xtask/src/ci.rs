@@ -18,6 +18,12 @@ const STEPS: &[(&str, Step)] = &[
     ("clippy", Step::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("build", Step::Cargo(&["build", "--quiet", "--workspace"])),
     ("test", Step::Cargo(&["test", "--quiet", "--workspace"])),
+    // Packages come from PyPI; without them the step says so.
+    ("python", Step::Chore(crate::python::tests_if_possible, &[])),
+    ("spark", Step::Chore(crate::python::spark_tests_if_possible, &[])),
+    ("site", Step::Chore(crate::site::run_if_possible, &[])),
+    // The broker of Kafka comes from Maven, the collector of OpenTelemetry from PyPI; the tests skip themselves without them.
+    ("features", Step::Chore(crate::features::run, &[])),
     ("gallery", Step::Chore(crate::gallery::run, &["--check"])),
 ];
 

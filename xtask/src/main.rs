@@ -7,15 +7,19 @@ mod bench;
 mod capture;
 mod ci;
 mod compare;
+mod dist;
 mod dpdk;
+mod features;
 mod fuzz;
 mod gallery;
 mod imports;
 mod lab;
 mod layers;
 mod modules;
+mod python;
 mod sanitize;
 mod shell;
+mod site;
 mod tidy;
 mod traces;
 
@@ -57,13 +61,35 @@ const CHORES: &[Chore] = &[
         run: dpdk::run,
     },
     Chore {
+        name: "dist",
+        about: "make the wheel, the Debian package and the static archive in target/dist [wheel| deb| archive] [--test]",
+        run: dist::run,
+    },
+    Chore {
+        name: "features",
+        about: "fetch a broker of Kafka and a collector of OpenTelemetry, and test `weir` with the features `kafka` and `otlp`",
+        run: features::run,
+    },
+    Chore { name: "wheel", about: "build the Python package in target/wheels [--debug]", run: python::wheel },
+    Chore {
+        name: "python-tests",
+        about: "test the Python package, its notebooks and types [--wheel] [PYTEST ARGUMENT…]",
+        run: python::tests,
+    },
+    Chore { name: "site", about: "build the documentation as a site in target/site", run: site::run },
+    Chore {
+        name: "spark-tests",
+        about: "test the data source of Spark, on Spark and Sail of PyPI [PYTEST ARGUMENT…]",
+        run: python::spark_tests,
+    },
+    Chore {
         name: "fuzz",
         about: "fuzz all targets with libFuzzer [NAME…] [--seconds N| --minutes N] [--jobs N] [--replay FILE…| --distill]",
         run: fuzz::run,
     },
     Chore {
         name: "sanitize",
-        about: "run the tests of code with `unsafe` under Miri and AddressSanitizer [miri| address]",
+        about: "run the tests of code with `unsafe` under Miri and AddressSanitizer, and models of protocols [miri| address| loom]",
         run: sanitize::run,
     },
     Chore { name: "traces", about: "generate the benchmark's traces in bench/data (root)", run: traces::run },

@@ -1,4 +1,5 @@
-//! `cargo xtask sanitize [miri|address]`: the tests of code with `unsafe`, under Miri and AddressSanitizer.
+//! `cargo xtask sanitize [miri|address|loom]`: the tests of code with `unsafe`, under Miri and AddressSanitizer; and the protocol of a
+//! recorder's ring under all interleavings, by loom.
 //!
 //! Miri checks the memory of flow tables; it interprets everything, so no generated code, system calls or C libraries.
 //! AddressSanitizer checks these, too, but only memory errors and leaks. Compiled functions themselves have no
@@ -13,15 +14,19 @@ struct Step {
     run: fn() -> Result,
 }
 
-const STEPS: &[Step] = &[Step { name: "miri", run: miri }, Step { name: "address", run: address }];
+const STEPS: &[Step] = &[
+    Step { name: "miri", run: miri },
+    Step { name: "address", run: address },
+    Step { name: "loom", run: model },
+];
 
 /// Crates with `unsafe` code whose tests run with AddressSanitizer.
-const UNSAFE_CRATES: &[&str] = &["weir-codegen", "weir-engine", "weir-link", "weir-vectorscan"];
+const UNSAFE_CRATES: &[&str] = &["weir-codegen", "weir-engine", "weir-link", "weir-ring", "weir-vectorscan"];
 
 /// Runs the named steps, or all; every step even after a failure.
 pub fn run(args: &[String]) -> Result {
     if let Some(unknown) = args.iter().find(|arg| STEPS.iter().all(|step| step.name != arg.as_str())) {
-        return Err(format!("{unknown}: unknown; use `miri`, `address` or nothing for both"));
+        return Err(format!("{unknown}: unknown; use `miri`, `address`, `loom` or nothing for all"));
     }
     let wanted = |step: &&Step| args.is_empty() || args.iter().any(|arg| arg == step.name);
     let failed: Vec<String> = STEPS
@@ -89,6 +94,23 @@ fn address() -> Result {
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", "-Zsanitizer=address")
         .env("ASAN_OPTIONS", "detect_leaks=1");
+    finish(tests)
+}
+
+/// The protocol between writers and readers of a ring.
+fn model() -> Result {
+    let mut tests = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    tests.args([
+        "test",
+        "--quiet",
+        "--release",
+        "--lib",
+        "--target-dir",
+        "target/sanitize/loom",
+        "-p",
+        "weir-ring",
+    ]);
+    tests.env("RUSTFLAGS", "--cfg loom");
     finish(tests)
 }
 

@@ -77,9 +77,19 @@ pub fn build_weir(release: bool) -> Result<PathBuf> {
     }
 }
 
+/// Builds `weir` in release mode, with a feature that the plain build does not have.
+pub fn build_weir_with(feature: &str) -> Result<PathBuf> {
+    build(&["--package", "weir-cli", "--features", feature], "weir", true)
+}
+
 /// Builds an example of the library in release mode; returns its path.
 pub fn build_example(name: &str) -> Result<PathBuf> {
-    build(&["--package", "weir", "--example", name], &format!("examples/{name}"), true)
+    build_example_of("weir", name)
+}
+
+/// The same of another crate.
+pub fn build_example_of(package: &str, name: &str) -> Result<PathBuf> {
+    build(&["--package", package, "--example", name], &format!("examples/{name}"), true)
 }
 
 /// The folder of everything that is built, in which this program lies.

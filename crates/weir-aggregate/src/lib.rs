@@ -27,6 +27,7 @@ mod having;
 mod histogram;
 mod measure;
 mod merge;
+mod operators;
 mod pane;
 mod plan;
 mod quantile;

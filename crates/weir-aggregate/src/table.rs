@@ -1,15 +1,13 @@
 //! The groups of a pane: a flat hash table with open addressing.
 //!
 //! A group is a row of words: its key, the bits of the parts of the key that are present, and its state. All rows are in one array, in
-//! the order in which groups came. The index is an array of slots, each a word: the number of the row in the lower half, and a half of
-//! the key's hash in the upper half. Probing therefore reads rows only where 32 bits of the hash agree.
+//! the order in which groups came, and a [`RowIndex`] finds them.
 //! Row 0 is the group `other` for records beyond the bounds; the index does not refer to row 0.
 
 use crate::budget::block_bytes;
 use crate::context::Context;
+use weir_pipeline::RowIndex;
 
-/// Slots of a new index. At most half of the slots are used.
-const FIRST_SLOTS: usize = 16;
 const FIRST_ROWS: usize = 8;
 /// The row of groups beyond the bounds.
 pub(crate) const OTHER: usize = 0;
@@ -20,7 +18,7 @@ pub(crate) struct Table {
     /// Number of rows that fit in `rows`.
     capacity: usize,
     len: usize,
-    index: Vec<u64>,
+    index: RowIndex,
     key_words: usize,
     row_words: usize,
 }
@@ -40,14 +38,13 @@ impl Table {
         let mut rows = Vec::with_capacity(FIRST_ROWS * row_words);
         rows.resize(key_words + 1, 0);
         rows.extend_from_slice(empty);
-        let table =
-            Self { rows, capacity: FIRST_ROWS, len: 1, index: vec![0; FIRST_SLOTS], key_words, row_words };
+        let table = Self { rows, capacity: FIRST_ROWS, len: 1, index: RowIndex::new(), key_words, row_words };
         context.budget.force(table.bytes());
         table
     }
 
     fn bytes(&self) -> u64 {
-        block_bytes::<u64>(self.capacity * self.row_words) + block_bytes::<u64>(self.index.len())
+        block_bytes::<u64>(self.capacity * self.row_words) + block_bytes::<u64>(self.index.slots())
     }
 
     /// The number of rows, `other` included.
@@ -80,21 +77,13 @@ impl Table {
         context: &mut Context,
     ) -> Place {
         let hash = context.hash.hash(key, present);
-        let mask = self.index.len() - 1;
-        let mut slot = hash as usize & mask;
-        loop {
-            let entry = self.index[slot];
-            if entry == 0 {
-                return self.insert(hash, key, present, empty, context);
-            }
-            if (entry ^ hash) >> 32 == 0 {
-                let row = entry as u32 as usize;
-                let words = &self.rows[row * self.row_words..][..=self.key_words];
-                if words[self.key_words] == present && is_equal(&words[..self.key_words], key) {
-                    return Place::Row(row);
-                }
-            }
-            slot = (slot + 1) & mask;
+        let is_equal = |row: usize| {
+            let words = &self.rows[row * self.row_words..][..=self.key_words];
+            words[self.key_words] == present && is_equal(&words[..self.key_words], key)
+        };
+        match self.index.find(hash, is_equal) {
+            Some(row) => Place::Row(row),
+            None => self.insert(hash, key, present, empty, context),
         }
     }
 
@@ -117,7 +106,7 @@ impl Table {
         self.rows.push(present);
         self.rows.extend_from_slice(empty);
         self.len += 1;
-        link(&mut self.index, hash, row);
+        self.index.insert(hash, row);
         Place::Row(row)
     }
 
@@ -136,32 +125,18 @@ impl Table {
             self.rows.reserve_exact(self.capacity * self.row_words);
             self.capacity *= 2;
         }
-        let slots = self.index.len();
-        if self.len * 2 < slots {
+        if !self.index.is_full() {
             return true;
         }
+        let slots = self.index.slots();
         let new = block_bytes::<u64>(slots * 2);
         if !budget.has_room_for_groups(new) || !budget.take(new) {
             return false;
         }
         budget.give_back(block_bytes::<u64>(slots));
-        let mut index = vec![0; slots * 2];
-        for row in 1..self.len {
-            link(&mut index, context.hash.hash(self.key(row), self.key_present(row)), row);
-        }
-        self.index = index;
+        self.index.grow();
         true
     }
-}
-
-/// Puts a row into the first free slot from its hash on.
-fn link(index: &mut [u64], hash: u64, row: usize) {
-    let mask = index.len() - 1;
-    let mut slot = hash as usize & mask;
-    while index[slot] != 0 {
-        slot = (slot + 1) & mask;
-    }
-    index[slot] = hash & !u64::from(u32::MAX) | row as u64;
 }
 
 /// Compares keys word by word: for a few words, faster than a call of `memcmp`.
@@ -205,7 +180,7 @@ mod tests {
         for number in 0..10_000 {
             assert_eq!(row(&mut table, [number, 0], 0, &mut context), number as usize + 1);
         }
-        assert!(table.index.len() >= table.len * 2, "at most half of the slots are used");
+        assert!(table.index.slots() >= table.index.len() * 2, "at most half of the slots are used");
         assert_eq!(context.budget.used(), table.bytes());
         assert_eq!(table.rows.capacity(), table.capacity * table.row_words);
     }

@@ -7,13 +7,12 @@ use crate::form::Form;
 use crate::outlets::Outlets;
 use crate::output;
 use crate::rotation::{Rotation, Turn};
-use crate::rows::Rows;
+use crate::shown_rows::{ShownRows, each_part};
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
 use crate::totals::{BLOCKED, Loss, QuestionCounters, RunTotals};
 use crate::view::View;
-use std::io;
-use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,23 +25,8 @@ use weir::{Item, Next, QuestionLosses, RunEnd, TakeItems};
 /// Size of a batch in bytes: the answer that reaches it ends the batch.
 const BATCH_BYTES: usize = 32 << 10;
 
-/// Rows that are converted together.
-const ROWS_TOGETHER: usize = 64;
-
-/// Copies rows to `waiting`, until there are `limit`; `count` is their number.
-fn keep_up_to(
-    limit: u64,
-    count: &mut u64,
-    waiting: &mut packet::Batch,
-) -> impl FnMut(&packet::Batch, Range<usize>, Option<&[usize]>) -> io::Result<()> {
-    move |batch, rows, columns| {
-        let room = usize::try_from(limit.saturating_sub(*count)).unwrap_or(usize::MAX);
-        let taken = rows.start..rows.end.min(rows.start.saturating_add(room));
-        *count += taken.len() as u64;
-        waiting.extend(batch, taken, columns);
-        Ok(())
-    }
-}
+/// Live packets to instances wait for others for this time of the capture: an interface with steady traffic has no pause.
+const PACKET_WAIT_NS: u64 = 5_000_000;
 
 /// The output of a question.
 #[derive(Clone)]
@@ -84,6 +68,19 @@ impl QuestionOutput {
     /// Opens the output again if its file was renamed or deleted since.
     pub fn reopen(&self) {
         self.post(Destination::reopen);
+    }
+
+    /// Changes the instances to which packets go, between two batches. Waits for the end of the batches before.
+    ///
+    /// # Errors
+    /// The new instances cannot be opened, and the previous ones stay; or the output is blocked.
+    pub fn change_instances(&self, to: PathBuf, limit: Duration) -> Result<(), Failure> {
+        let (sender, changed): (_, Receiver<Result<(), Failure>>) = channel();
+        self.post(move |destination| {
+            // The receiver may have given up.
+            let _ = sender.send(destination.change_instances(to));
+        });
+        changed.recv_timeout(limit).unwrap_or_else(|_| Err(Failure::new("the output is blocked")))
     }
 
     /// Tells a live run the time since 1970, in nanoseconds. Completes the current file if its time is over. A busy output is left
@@ -146,10 +143,7 @@ pub struct Answers {
     name: Option<String>,
     output_name: String,
     form: Form,
-    rows: Box<dyn Rows>,
-    view: View,
-    /// The index of the question whose DNS answers name hosts, and the columns of its rows.
-    naming: Option<(usize, Vec<Column>)>,
+    shown: ShownRows,
     counted: Counted,
     output: QuestionOutput,
     has_failed: Arc<AtomicBool>,
@@ -158,6 +152,8 @@ pub struct Answers {
     waiting_rows: packet::Batch,
     waiting_packets: Vec<Packet>,
     packet_bytes: usize,
+    /// Packets to instances wait for others for this time, nanoseconds, if they are live.
+    packet_wait_ns: Option<u64>,
     /// The output has something to open or flush at the next pause.
     is_pause_due: bool,
     /// Number of answers so far.
@@ -183,7 +179,8 @@ impl Answers {
         let (local, precise) = (spec.local, spec.wide || resolved.brief.is_empty());
         let Resolved { log, rows, counted, lines, .. } = resolved;
         let columns = view.columns.clone();
-        let findings = (form == Form::Capture(CaptureFormat::Pcapng)).then(|| findings.follow());
+        let has_findings = form == Form::Capture(CaptureFormat::Pcapng) && spec.instances().is_none();
+        let findings = has_findings.then(|| findings.follow());
         let outlet = outlets.of(spec.output.as_deref());
         let publish = match form {
             _ if spec.drops_empty || rotation.is_some() => Publish::Complete,
@@ -211,6 +208,7 @@ impl Answers {
             clients: outlets.clients().clone(),
             export: export::Options::of(spec),
         };
+        let is_sent_at_once = spec.instances().is_some() && !outlets.clients().waits_for_first;
         let name = (stdout == Stdout::Shared).then(|| spec.name.clone());
         let counters = totals.add_question(name.clone().unwrap_or_else(|| spec.ask.clone()), losses);
         let (totals, has_failed) = (totals.clone(), Arc::<AtomicBool>::default());
@@ -226,9 +224,7 @@ impl Answers {
             name,
             output_name: output::name_of(spec.output.as_deref()),
             form,
-            rows,
-            view,
-            naming: None,
+            shown: ShownRows { rows, view, naming: None },
             counted,
             output: QuestionOutput {
                 outlet,
@@ -242,6 +238,7 @@ impl Answers {
             waiting_rows: packet::Batch::default(),
             waiting_packets: vec![],
             packet_bytes: 0,
+            packet_wait_ns: is_sent_at_once.then_some(PACKET_WAIT_NS),
             is_pause_due: publish != Publish::Complete,
             count: 0,
             lost: 0,
@@ -250,8 +247,9 @@ impl Answers {
     }
 
     /// DNS answers, the items of the question with this index, name hosts; `columns` are the columns of their rows.
-    pub fn with_naming(self, question: usize, columns: Vec<Column>) -> Self {
-        Self { naming: Some((question, columns)), ..self }
+    pub fn with_naming(mut self, question: usize, columns: Vec<Column>) -> Self {
+        self.shown.naming = Some((question, columns));
+        self
     }
 
     /// The output, for those who wait for it.
@@ -270,31 +268,26 @@ impl Answers {
     }
 
     fn take_item(&mut self, item: Item<'_>) {
-        let is_pause = matches!(item, Item::Pause);
+        let (is_pause, mut is_due) = (matches!(item, Item::Pause), false);
         let made = match (self.form, item) {
-            (Form::Capture(_), Item::Packet { meta, frame, options, .. }) if self.count < self.view.limit => {
+            (Form::Capture(_), Item::Packet { meta, frame, options, key, .. })
+                if self.count < self.shown.view.limit =>
+            {
                 self.count += 1;
-                let packet = Packet { meta, frame, options };
+                let packet = Packet { meta, frame, options, key };
                 self.packet_bytes += packet.bytes();
+                let first = self.waiting_packets.first().map_or(meta.time, |first| first.meta.time);
+                is_due = self.packet_wait_ns.is_some_and(|wait| meta.time.since_ns(first) >= wait);
                 self.waiting_packets.push(packet);
                 Ok(())
             }
             (Form::Rows(_) | Form::Lines { .. }, item) => {
-                let (count, waiting, view) = (&mut self.count, &mut self.waiting_rows, &mut self.view);
-                let mut keep = keep_up_to(view.limit, count, waiting);
-                let mut rows =
-                    |batch: &packet::Batch, range: Range<usize>| view.rows(batch, range, &mut keep);
-                match is_pause {
-                    true => {
-                        let now = self.output.now.load(Ordering::Relaxed);
-                        self.rows.pause((now > 0).then_some(now), &mut rows)
-                    }
-                    false => self.rows.item(&item, &mut rows),
-                }
+                let now = self.output.now.load(Ordering::Relaxed);
+                self.shown.take(&item, (now > 0).then_some(now), &mut self.count, &mut self.waiting_rows)
             }
             (Form::Count, item) if self.counted == Counted::Rows => {
                 let count = &mut self.count;
-                self.rows.item(&item, &mut |_, rows| {
+                self.shown.rows.item(&item, &mut |_, rows| {
                     *count += rows.len() as u64;
                     Ok(())
                 })
@@ -305,6 +298,8 @@ impl Answers {
             self.fail(Failure::from(error));
         } else if is_pause {
             self.pause();
+        } else if is_due {
+            self.send(true);
         } else if self.load().bytes >= BATCH_BYTES {
             self.send(false);
         }
@@ -358,11 +353,9 @@ impl Answers {
             let (mut counted, mut kept) = (0, packet::Batch::default());
             let count = if is_row { &mut self.count } else { &mut counted };
             let waiting = if is_counted { &mut kept } else { &mut self.waiting_rows };
-            let view = &mut self.view;
-            let mut keep = keep_up_to(view.limit, count, waiting);
-            self.rows.end(end, &mut |batch, rows| view.rows(batch, rows, &mut keep))
+            self.shown.end(end, count, waiting)
         };
-        let kept = self.view.take_kept();
+        let kept = self.shown.view.take_kept();
         let sorted = kept.map_or(Ok(()), |kept| {
             kept.each(&mut |batch, rows, columns| {
                 self.count += rows.len() as u64;
@@ -390,28 +383,16 @@ impl Answers {
 
 impl TakeItems for Answers {
     fn take(&mut self, question: usize, item: Item<'_>) -> Next {
-        if let (Some((naming, columns)), Item::Rows(rows)) = (&self.naming, &item)
-            && *naming == question
-        {
-            rows.iter().for_each(|row| self.view.learn(columns, row));
+        if self.shown.learn(question, &item) {
             return Next::Go;
         }
-        match item {
-            // A batch for the output does not become much larger than it should.
-            Item::Rows(rows) => {
-                for first in rows.range.clone().step_by(ROWS_TOGETHER) {
-                    let range = first..rows.range.end.min(first + ROWS_TOGETHER);
-                    if !self.has_failed() {
-                        self.take_item(Item::Rows(weir::Rows { range, ..rows }));
-                    }
-                }
+        each_part(item, |part| {
+            if !self.has_failed() {
+                self.take_item(part);
             }
-            item if !self.has_failed() => self.take_item(item),
-            _ => {}
-        }
+        });
         self.counters.set_answers(self.count);
-        let is_enough = self.count >= self.view.limit && !self.view.is_sorted() || self.rows.is_enough();
-        if self.has_failed() || is_enough { Next::End } else { Next::Go }
+        if self.has_failed() || self.shown.is_enough(self.count) { Next::End } else { Next::Go }
     }
 
     fn finish(&mut self, end: Option<RunEnd<'_>>) {
@@ -421,13 +402,13 @@ impl TakeItems for Answers {
         }
         self.complete(end.as_ref());
         self.counters.set_answers(self.count);
-        self.view.report();
+        self.shown.view.report();
         if self.lost > 0 {
             let (question, output) = (self.name.clone(), self.output_name.clone());
             self.output.totals.add_loss(Loss { question, output, rows: self.lost, why: BLOCKED });
         }
         self.output.totals.add_answers(self.count - self.lost.min(self.count));
-        if let Some(failure) = self.rows.fault() {
+        if let Some(failure) = self.shown.rows.fault() {
             self.fail(failure);
         }
     }

@@ -1,7 +1,9 @@
 //! Arguments that several subcommands share.
 
 use crate::failure::Failure;
-use crate::quantity::{number, seconds, share};
+use crate::metrics::{self, Readers};
+use crate::quantity::{interval, moment, number, seconds, share};
+use crate::recording::RecordingParams;
 use crate::spec::QuestionSpec;
 use crate::words::Words;
 use clap::Args as ClapArgs;
@@ -9,6 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use weir::io::Format;
+use weir::packet::Timestamp;
 
 /// Arguments that most questions share.
 #[derive(ClapArgs, Clone)]
@@ -19,6 +22,14 @@ pub struct Ask {
     pub output: Output,
     #[command(flatten)]
     pub input: Input,
+}
+
+impl Input {
+    /// To whom the metrics of the run are shown.
+    pub fn readers(&self) -> Readers<'_> {
+        let collector = self.otlp.as_deref().map(|collector| (collector, self.otlp_interval));
+        Readers { page: self.metrics.as_deref(), collector }
+    }
 }
 
 impl Ask {
@@ -40,7 +51,8 @@ impl Ask {
 pub struct Input {
     /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), or `-` for standard input, `tcp://HOST:PORT` for a capture from
     /// a TCP connection, `tcp-listen:PORT` to wait for a sender on this host (`tcp-listen:ADDRESS:PORT`: on others, too).
-    /// Several are merged by time
+    /// Packets over UDP: `udp://:PORT` from senders on this host, `udp://ADDRESS:PORT` from others, `tzsp://ADDRESS:37008` from routers.
+    /// Packets of a recorder (`weir record`): `ring:` or `ring:NAME`. Several are merged by time
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., help_heading = "Input")]
     pub read: Vec<OsString>,
     /// Capture on a network interface, or on all (`any`), until a signal. `dpdk:DEVICE[,ARGUMENT=VALUE…]`: on a device of DPDK. May
@@ -72,6 +84,15 @@ pub struct Input {
     /// Read on as the last file grows, or is replaced by another one (as tail -F), until a signal
     #[arg(long, help_heading = "Input")]
     pub follow: bool,
+    /// With -r ring: packets from this time on: 14:02 (today, UTC), '2026-11-26 14:02:03', or -5m, five minutes ago
+    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true, help_heading = "Input")]
+    pub from: Option<Timestamp>,
+    /// With -r ring: packets up to this time
+    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true, help_heading = "Input")]
+    pub to: Option<Timestamp>,
+    /// The packets of the run are recorded.
+    #[arg(skip)]
+    pub recording: Option<RecordingParams>,
     #[command(flatten)]
     pub program: Program,
     /// Look only at this share of the traffic (1/8), all connections between the hosts that are selected. On links the kernel
@@ -85,6 +106,13 @@ pub struct Input {
     /// this host alone), 0.0.0.0:9464 (everybody), :0 (a free port). A message names the address
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub metrics: Option<String>,
+    /// Send the counters of the run to this collector of OpenTelemetry, by OTLP over gRPC without TLS (needs a weir that is built with
+    /// the feature `otlp`)
+    #[arg(long, value_name = "HOST[:4317]", value_parser = metrics::collector, help_heading = "Output")]
+    pub otlp: Option<String>,
+    /// Time between two messages to the collector of --otlp, from 1 s to 24 h
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = interval, allow_hyphen_values = true, help_heading = "Output")]
+    pub otlp_interval: f64,
     /// Number of workers. The order of rows of files does not depend on it. With more than one, a connection whose
     /// packets come through tunnels with different ends may become several rows
     #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true, help_heading = "Advanced")]
@@ -122,7 +150,7 @@ pub struct Input {
 }
 
 /// Options of the rights of a live run.
-#[derive(ClapArgs, Clone)]
+#[derive(ClapArgs, Clone, Default)]
 pub struct SandboxArgs {
     /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user
     #[arg(long, value_name = "NAME[:GROUP]", help_heading = "Capture")]
@@ -174,7 +202,7 @@ pub struct Output {
     /// Format of rows. Default: by the name of the output file; otherwise table on a terminal, JSON lines else
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]), help_heading = "Output")]
     pub format: Option<String>,
-    /// Write rows to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
+    /// Write rows to this file. parquet, arrow and packed also accept a directory (existing, or `DIR/`), with one
     /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet. Or send rows: ipfix://HOST:PORT or ipfix+tcp://HOST:PORT
     /// (flow records, of weir flows), syslog://HOST:PORT or syslog+tcp://HOST:PORT (a JSON message for each row)
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/|URL", help_heading = "Output")]
@@ -199,8 +227,8 @@ pub struct Output {
 /// Options of rows that are sent to other machines.
 #[derive(ClapArgs, Clone, Default)]
 pub struct ExportArgs {
-    /// With -o ipfix+tcp://… or syslog+tcp://…: keep what the receiver does not have in this directory, also when the run ends or is
-    /// killed; the next run with the same directory sends it. Default: in memory, up to 4 MiB
+    /// With -o ipfix+tcp://…, syslog+tcp://…, kafka://… or clickhouse://…: keep what the receiver does not have in this directory, also
+    /// when the run ends or is killed; the next run with the same directory sends it. Default: in memory, up to 4 MiB
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub spool: Option<PathBuf>,
     /// With --spool: at most this many bytes in the directory; further rows are lost and counted. Default: 1G
@@ -215,13 +243,20 @@ pub struct ExportArgs {
     /// With -o ipfix://…: the number of the observation domain, by which a collector tells exporters of one host apart. Default: 0
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub observation_domain: Option<u32>,
+    /// With -o kafka://… or clickhouse://…: the name of this machine in the column `sensor`, and as the key of messages. Default: the
+    /// name of the host
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    pub sensor: Option<String>,
+    /// With -o clickhouse://…: create the table unless it exists
+    #[arg(long, help_heading = "Output")]
+    pub create: bool,
 }
 
 impl ExportArgs {
     /// Adds these options to the question.
     pub fn put_into(&self, spec: QuestionSpec) -> QuestionSpec {
-        let Self { spool, spool_max, observation_domain } = self.clone();
-        QuestionSpec { spool, spool_max, observation_domain, ..spec }
+        let Self { spool, spool_max, observation_domain, sensor, create } = self.clone();
+        QuestionSpec { spool, spool_max, observation_domain, sensor, create, ..spec }
     }
 }
 
@@ -334,7 +369,7 @@ pub struct StreamBounds {
         help_heading = "Streams"
     )]
     pub overlap: Option<String>,
-    /// Flush partial chunks after TIME (10, 500ms, 5m) of capture time, late by up to 0.13 s
+    /// Flush partial chunks after TIME (10, 500ms, 5m) of capture time, late by up to 0.07 s
     #[arg(long, value_name = "TIME", requires = "chunk", value_parser = seconds, allow_hyphen_values = true, help_heading = "Streams")]
     pub flush: Option<f64>,
     /// Priority, 0 (lowest) to 15, of streams that match a filter or use a service's ports ('dns:9'). When

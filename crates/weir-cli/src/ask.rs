@@ -1,15 +1,17 @@
 //! Asks the questions of a command in one pass over the captures.
 
+use crate::api::{Api, Door};
 use crate::args::Input;
 use crate::captures::Hangup;
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
 use crate::live_clock;
-use crate::metrics;
+use crate::metrics::{self, Published};
 use crate::monitor::Monitor;
 use crate::question_changes::QuestionChanges;
 use crate::question_set::{Active, QuestionSet, Stated};
+use crate::recording::Recording;
 use crate::reload::{self, Reload};
 use crate::report::{self, Ran};
 use crate::runner::{self, Runner};
@@ -18,6 +20,8 @@ use crate::shutdown::Shutdown;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::Subcommand;
 use crate::terminal;
+use crate::thresholds::Threshold;
+use crate::triggers::{PendingAsker, Trigger};
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,8 +50,13 @@ impl<'a> Asked<'a> {
     /// A single question, which owns standard output.
     pub fn one(input: &'a Input, spec: &'a QuestionSpec, stats: bool) -> Self {
         let stdout = Stdout::Own { is_terminal: io::stdout().is_terminal() };
-        let specs = std::slice::from_ref(spec);
-        Self { input, specs, wrong: vec![], socket: None, reload: None, stats, stdout }
+        Self { stats, stdout, ..Self::of(input, std::slice::from_ref(spec)) }
+    }
+
+    /// Several questions.
+    pub fn of(input: &'a Input, specs: &'a [QuestionSpec]) -> Self {
+        let (wrong, stdout) = (vec![], Stdout::Shared);
+        Self { input, specs, wrong, socket: None, reload: None, stats: false, stdout }
     }
 }
 
@@ -95,7 +104,10 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let asks_for_first =
         socket.is_some() || specs.iter().any(|spec| spec.filter.contains("frame.time_relative"));
     let first_time = if asks_for_first { weir::io::first_time(&input.read) } else { None };
-    let watch = (input.monitor || input.metrics.is_some()).then(Watch::default);
+    let api = input.recording.as_ref().and_then(|params| params.api.as_ref());
+    let door = api.map(Door::open).transpose()?;
+    let is_watched = input.monitor || input.metrics.is_some() || input.otlp.is_some() || door.is_some();
+    let watch = is_watched.then(Watch::default);
     let options = weir::Options { timed: stats, first_time, watch: watch.clone(), ..options };
     let compiler = input::compiler(&input.program.stack)?;
     input::check_files(input, &compiler)?;
@@ -124,23 +136,51 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
             lost_bytes |= prepared.lost_bytes;
         }
     }
+    let asking = PendingAsker::default();
+    for filter in input.recording.iter().flat_map(|params| &params.triggers) {
+        let (trigger, question) = Trigger::new(filter, asking.clone());
+        engine.subscribe_questions(vec![question], trigger)?;
+    }
+    if let Some(params) = &input.recording {
+        for (number, text) in params.thresholds.iter().enumerate() {
+            let (threshold, question) =
+                Threshold::new((number, text), params.around, &set.compiler, asking.clone())?;
+            engine.subscribe_questions(vec![question], threshold)?;
+        }
+    }
     let compiled = engine.compile()?;
     runner::warn(&compiled);
     let runner = Runner {
         input,
         findings: &set.findings,
-        has_control: socket.is_some(),
+        has_control: socket.is_some() || door.is_some(),
         lost_bytes,
         stats,
         notes: &notes,
     };
     let hangup = if reload.is_some() { Hangup::Reloads } else { Hangup::Ends };
-    let captures = runner.open(hangup)?;
+    let mut captures = runner.open(hangup)?;
     // Only sockets of links need rights. Threads have the rights of the one that starts them, so threads come later.
     if !input.interface.is_empty() {
-        sandbox::enter(input, &sandbox::writable(&input.sandbox, specs, socket))?;
+        let mut writable = sandbox::writable(&input.sandbox, specs, socket);
+        if let Some(params) = &input.recording {
+            writable.extend(params.writable()?);
+        }
+        sandbox::enter(input, &writable)?;
         // The times of other inputs may be those of a capture that is replayed.
         live_clock::start(&set)?;
+    }
+    let recording = input
+        .recording
+        .as_ref()
+        .map(|params| params.start(&set.findings, &set.compiler, (input.workers, input.program.bpf)))
+        .transpose()?;
+    if let Some(asker) = recording.as_ref().and_then(Recording::dump_asker) {
+        asking.set(asker);
+    }
+    if let Some(recording) = &recording {
+        captures.record(recording.recorder());
+        set.totals.set_recording(recording.counters());
     }
     let shutdown = Shutdown::watch(Arc::clone(&set.outlets), socket, hangup)?;
     if let Some(reload) = reload {
@@ -149,14 +189,24 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let _listening = socket
         .map(|path| control::listen(path, QuestionChanges::new(engine.control(), Arc::clone(&set))))
         .transpose()?;
-    if let (Some(address), Some(watch)) = (&input.metrics, &watch) {
-        metrics::serve(address, watch.clone(), set.totals.clone())?;
-    }
+    let published = watch
+        .as_ref()
+        .map(|watch| metrics::publish(input.readers(), specs, watch, &set.totals))
+        .transpose()?;
+    let api = match (door, &recording, &watch) {
+        (Some(door), Some(recording), Some(watch)) => {
+            Some(Api::start(door, recording, (&set, engine.control(), watch))?)
+        }
+        _ => None,
+    };
     let watch = watch.filter(|_| input.monitor);
     let monitor = watch.map(Monitor::start).transpose().map_err(Failure::new)?;
     let outcome = runner.run(&mut engine, &compiled, captures);
     drop(monitor);
+    api.into_iter().for_each(Api::finish);
+    let is_lossy = recording.is_some_and(Recording::finish);
     let blocked = set.outlets.wait();
+    published.into_iter().for_each(Published::finish);
     let fault = set.totals.take_fault();
     match fault {
         // If the last output failed and ended the run early, counters would cover only part of the captures.
@@ -171,6 +221,9 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
             say!("weir: {name} ended the process before its outputs were complete");
             status
         });
+    }
+    if is_lossy {
+        ran.status = ExitCode::from(2);
     }
     match fault {
         // The reader of one output closed it. Input errors still determine the result.

@@ -3,25 +3,31 @@
 
 use crate::args::Input;
 use crate::failure::Failure;
+use crate::listener::Listener;
 use crate::output;
 use crate::quantity::bytes;
+use crate::recording::{RecordWriter, RecordedPart, Recorder};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use weir::io::{Attended, CaptureReader, Findings, Interface};
+use weir::io::ring::TimeRange;
+use weir::io::{Attended, CaptureReader, Findings, Interface, Listening};
 use weir::link::{LinkOptions, Links, Method, Note, Notes};
 use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
 
 /// Signals that end a run, with their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
 
+/// Bytes that datagrams should be able to occupy in the kernel until they are read: some hundredths of a second of 10 Gbit/s.
+const DATAGRAM_BUFFER_BYTES: usize = 32 << 20;
+
 /// Stands in the place of a signal's number if the program itself ends the captures.
 const ENDED: usize = usize::MAX;
 
 /// Ends captures early, from another thread.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Ender(Arc<AtomicUsize>);
 
 impl Ender {
@@ -53,6 +59,10 @@ pub struct Captures {
     /// Number of the signal received; 0: none.
     signal: Arc<AtomicUsize>,
     packets: u64,
+    /// Writes the packets into a ring, too.
+    writer: Option<RecordWriter>,
+    /// Makes the writers of parts.
+    recorder: Option<Recorder>,
     /// A signal ended the captures early.
     is_cut: bool,
 }
@@ -107,16 +117,39 @@ impl Captures {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)
                 .map_err(Failure::new)?;
         }
+        Self::open_with(input, workers, is_attended, findings, &Ender(signal))
+    }
+
+    /// As [`open`](Self::open), without handlers of signals: `ender` ends the captures early.
+    pub fn open_with(
+        input: &Input,
+        workers: usize,
+        is_attended: bool,
+        findings: &Findings,
+        ender: &Ender,
+    ) -> Result<Self, Failure> {
+        let signal = Arc::clone(&ender.0);
         let is_live = output::is_live(input);
         if !input.interface.is_empty() {
             let links = Links::open(&input.interface, &link_options(input, &signal, findings)?, workers);
             let reader = Reader::Links(links.map_err(Failure::new)?);
-            return Ok(Self { reader, is_live, signal, packets: 0, is_cut: false });
+            return Ok(Self::of(reader, is_live, signal));
         }
-        let reader = CaptureReader::open(&input.read).with_findings(findings.clone());
+        let times = TimeRange {
+            first: input.from.map_or(i64::MIN, |time| time.0),
+            last: input.to.map_or(i64::MAX, |time| time.0),
+        };
+        let reader = CaptureReader::open(&input.read).with_findings(findings.clone()).with_times(times);
         let mut reader = if input.follow { reader.following() } else { reader };
-        for (name, addresses) in reader.listen().map_err(Failure::new)? {
-            note!("weir: {name}: waiting for a sender on {}", output::addresses(&addresses));
+        for Listening { name, addresses, buffer_bytes } in reader.listen().map_err(Failure::new)? {
+            inform!("weir: {name}: waiting for a sender on {}", output::addresses(&addresses));
+            if let Some(bytes) = buffer_bytes.filter(|bytes| *bytes < DATAGRAM_BUFFER_BYTES) {
+                note!(
+                    "weir: {name}: the kernel keeps {} KiB of datagrams at most: sysctl -w net.core.rmem_max={DATAGRAM_BUFFER_BYTES} \
+                     (or root) gives more room",
+                    bytes >> 10
+                );
+            }
         }
         let reader = match is_live || is_attended {
             true => {
@@ -125,7 +158,17 @@ impl Captures {
             }
             false => Reader::Own(Box::new(reader)),
         };
-        Ok(Self { reader, is_live, signal, packets: 0, is_cut: false })
+        Ok(Self::of(reader, is_live, signal))
+    }
+
+    fn of(reader: Reader, is_live: bool, signal: Arc<AtomicUsize>) -> Self {
+        Self { reader, is_live, signal, packets: 0, writer: None, recorder: None, is_cut: false }
+    }
+
+    /// Records the packets. Called before they are read.
+    pub fn record(&mut self, recorder: Recorder) {
+        self.writer = Some(recorder.writer());
+        self.recorder = Some(recorder);
     }
 
     /// Ends the captures before their end.
@@ -136,7 +179,7 @@ impl Captures {
     /// Says that the capture begins, once the process is ready for signals and requests.
     pub fn announce(&self, input: &Input) {
         if matches!(self.reader, Reader::Links(_)) {
-            note!("weir: capturing on {} (Ctrl-C ends)", input.interface.join(", "));
+            inform!("weir: capturing on {} (Ctrl-C ends)", input.interface.join(", "));
         }
     }
 
@@ -162,6 +205,9 @@ impl Source for Captures {
         }
         let polled = self.reader.source_mut().poll(burst);
         self.packets += burst.packets.len() as u64;
+        if let Some(writer) = &mut self.writer {
+            writer.write(burst);
+        }
         polled
     }
 
@@ -170,7 +216,11 @@ impl Source for Captures {
         parts: usize,
         idle_max: Option<Duration>,
     ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
-        self.reader.source_mut().split(parts, idle_max)
+        let parts = self.reader.source_mut().split(parts, idle_max)?;
+        let Some(recorder) = &self.recorder else { return Ok(parts) };
+        let recorded =
+            |part| Box::new(RecordedPart { part, writer: recorder.writer() }) as Box<dyn Source + Send>;
+        Ok(parts.map(|parts| parts.into_iter().map(recorded).collect()))
     }
 
     fn clock_step(&mut self) -> i64 {
@@ -182,6 +232,8 @@ impl Source for Captures {
     }
 
     fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        // All packets are recorded.
+        let filters = filters.filter(|_| self.writer.is_none());
         self.reader.source_mut().narrow(filters);
     }
 
@@ -199,17 +251,20 @@ fn link_options(
     let usual = LinkOptions::default();
     let buffer = input.buffer.as_deref().map(|text| bytes("--buffer", text)).transpose()?;
     let findings = findings.clone();
-    let note = move |note: Note| match note {
+    let tell = move |note: Note| match note {
         Note::Interface(named) => findings.add_interface(Interface::of_link(&named.name, named.link)),
         Note::Down(name) => say!("weir: {name} is down: the capture continues when it is up again"),
-        Note::Method(name, method) => note!("weir: {name}: {method}"),
-        Note::Filtered(name, by) => note!("weir: {name}: {by} discards packets that no question needs"),
-        Note::Unfiltered(name, by, why) => note!("weir: {name}: {by} does not filter packets: {why}"),
+        Note::Method(name, method) => inform!("weir: {name}: {method}"),
+        Note::Filtered(name, by) => inform!("weir: {name}: {by} discards packets that no question needs"),
+        Note::Unfiltered(name, by, why) => inform!("weir: {name}: {by} does not filter packets: {why}"),
         Note::Fixed(why) => {
-            note!("weir: new connections do not move away from workers that fall behind: {why}")
+            inform!("weir: new connections do not move away from workers that fall behind: {why}")
         }
-        Note::Up(name) => note!("weir: {name} has packets again"),
+        Note::Up(name) => inform!("weir: {name} has packets again"),
     };
+    // Threads of the links have notes, too.
+    let listener = Listener::current();
+    let note = move |note: Note| Listener::within(listener.clone(), || tell(note));
     let method = Method::ALL.into_iter().find(|(name, _)| *name == input.method);
     Ok(LinkOptions {
         method: method.map_or(usual.method, |(_, method)| method),

@@ -1,9 +1,10 @@
-//! The control socket of `weir run`: it adds, lists and removes questions during the run. Each request and each answer
+//! The control socket of `weir run`: it adds, lists, changes and removes questions during the run. Each request and each answer
 //! is one line of JSON. `weir ctl` is one client; other programs may also connect.
 //!
 //! ```text
 //! {"do":"add","question":{"name":"com","ask":"tls","filter":"tls.sni contains \"com\"","output":"com.json"}}
 //! {"do":"list"}
+//! {"do":"change","name":"front","output":"udp://10.0.0.2:9000,10.0.0.3:9000"}
 //! {"do":"remove","name":"com"}
 //! ```
 
@@ -14,7 +15,7 @@ use crate::spec::QuestionSpec;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A request.
@@ -28,6 +29,13 @@ pub enum Request {
     },
     /// Lists the questions.
     List,
+    /// Changes the instances of a question.
+    Change {
+        /// Name of the question.
+        name: String,
+        /// The instances.
+        output: PathBuf,
+    },
     /// Removes a question.
     Remove {
         /// Name of the question.
@@ -95,6 +103,7 @@ impl Service {
         match request {
             Request::Add { question } => Ok(Answer { note: self.changes.add(*question)?, ..answer }),
             Request::List => Ok(Answer { questions: self.changes.list()?, ..answer }),
+            Request::Change { name, output } => self.changes.change(&name, output).map(|()| answer),
             Request::Remove { name } => self.changes.remove(&name).map(|()| answer),
         }
     }

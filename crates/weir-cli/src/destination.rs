@@ -4,6 +4,7 @@
 use crate::export::{self, Export, Target};
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::instances::Instances;
 use crate::outlets::ClientTerms;
 use crate::output::{self, FileId};
 use crate::part::Part;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir::io::outlet::{Load, Paced, Pulse};
 use weir::io::tcp::{self, Endpoint};
+use weir::io::udp;
 use weir::io::{
     CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Following, Format, Partitions,
     WholeFile, Written, sink,
@@ -31,9 +33,17 @@ pub struct Packet {
     pub meta: PacketMeta,
     pub frame: Vec<u8>,
     pub options: Vec<u8>,
+    /// The number of its key.
+    pub key: u64,
 }
 
 impl Packet {
+    /// The packet as it is sent over UDP.
+    fn to_send(&self) -> udp::Packet<'_> {
+        let PacketMeta { time, wire_bytes, link, .. } = self.meta;
+        udp::Packet { time, wire_bytes, link, frame: &self.frame }
+    }
+
     /// Bytes of memory that the packet uses.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.frame.len() + self.options.len()
@@ -103,6 +113,8 @@ enum Writer {
     Capture(CaptureWriter),
     /// Packets go to all clients that are connected.
     Clients(CaptureClients),
+    /// Packets go to instances, each to the one that has its key.
+    Instances(Instances),
     /// Answers are only counted; the number is written at the end.
     Count,
     Closed,
@@ -175,7 +187,11 @@ impl Destination {
                     output::name_of(self.output.as_deref())
                 )));
             }
-            Writer::Rows(_) | Writer::Capture(_) | Writer::Clients(_) | Writer::Count => {}
+            Writer::Rows(_)
+            | Writer::Capture(_)
+            | Writer::Clients(_)
+            | Writer::Instances(_)
+            | Writer::Count => {}
         }
         Ok(())
     }
@@ -283,6 +299,9 @@ impl Destination {
             }
             Form::Capture(format) if let Some(Endpoint::Listen { address, port }) = self.endpoint()? => {
                 Writer::Clients(self.clients(format, address, port)?)
+            }
+            Form::Capture(_) if let Some(Endpoint::Datagrams(name)) = self.endpoint()? => {
+                Writer::Instances(Instances::open(&name).map_err(|error| self.unsent(&error))?)
             }
             Form::Capture(format) => {
                 let writer = CaptureWriter::new(format, self.stream()?);
@@ -470,8 +489,31 @@ impl Destination {
         part.publish().map_err(|e| self.unwritten(&e))
     }
 
+    fn unsent(&self, error: &io::Error) -> Failure {
+        Failure::new(format!("{}: {error}", output::name_of(self.output.as_deref())))
+    }
+
+    /// Changes the instances of an output `udp://`. Packets so far go to the previous ones.
+    ///
+    /// # Errors
+    /// The new instances cannot be opened: the previous ones stay.
+    pub fn change_instances(&mut self, to: PathBuf) -> Result<(), Failure> {
+        let Some(Endpoint::Datagrams(name)) = output::endpoint(&to)? else {
+            return Err(Failure::new(format!("{}: write udp://HOST:PORT,HOST:PORT", to.display())));
+        };
+        if let Writer::Instances(instances) = &mut self.writer {
+            instances.change(&name).map_err(|error| Failure::new(format!("{}: {error}", to.display())))?;
+        }
+        self.output = Some(to);
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.writer {
+            Writer::Instances(instances) => {
+                instances.flush(&self.counters);
+                Ok(())
+            }
             Writer::Rows(sink) => sink.flush(),
             Writer::Capture(writer) => writer.flush(),
             _ => Ok(()),
@@ -530,6 +572,11 @@ impl Destination {
                 let mut packets = packets.iter();
                 packets.try_for_each(|p| writer.write_with_options(&p.meta, &p.frame, &p.options))
             }
+            (Writer::Instances(instances), Batch::Packets(packets)) => {
+                let keyed = packets.iter().map(|packet| (packet.to_send(), packet.key));
+                instances.write(keyed, &self.counters);
+                Ok(())
+            }
             (Writer::Clients(clients), Batch::Packets(packets)) => {
                 let bytes = packets.iter().map(Packet::bytes).sum();
                 let load = Load { rows: packets.len() as u64, bytes };
@@ -560,6 +607,14 @@ impl Destination {
             Writer::Rows(mut sink) => sink.end(),
             Writer::Capture(writer) => writer.finish(),
             Writer::Clients(clients) => self.finish_clients(clients),
+            Writer::Instances(instances) => {
+                let output = output::name_of(self.output.as_deref());
+                instances.finish(&self.counters, |rows, why| {
+                    let (question, output) = (self.name.clone(), output.clone());
+                    self.totals.add_loss(Loss { question, output, rows, why });
+                });
+                Ok(())
+            }
             Writer::Count => {
                 let mut out = self.stream()?;
                 writeln!(out, "{count}").and_then(|()| out.flush())

@@ -56,6 +56,11 @@ pub fn compiler(stacks: &[String]) -> Result<Compiler, Failure> {
     )))
 }
 
+/// Whether the packets of a recorder are read.
+fn reads_recorder(input: &Input) -> bool {
+    input.read.iter().any(|name| Endpoint::is_recorder(Path::new(name)))
+}
+
 /// The text of a file.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
     let text = std::fs::read(path).and_then(weir::lang::text_of);
@@ -86,6 +91,12 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
     if input.hardware_time && input.method == "af_xdp" {
         return Err(Failure::new("--hardware-time is for --method af_packet".to_string()));
     }
+    if (input.from.is_some() || input.to.is_some()) && !reads_recorder(input) {
+        return Err(Failure::new(
+            "--from and --to are for recorders (-r ring:NAME); for other captures, filter by frame.time: 'frame.time >= \"2026-11-26 \
+             14:02\"'",
+        ));
+    }
     let is_link = !input.interface.is_empty();
     let wrong = of_links.into_iter().filter(|(_, is_given)| *is_given && !is_link);
     let each =
@@ -95,7 +106,10 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
         return Err(Failure::new("-r - -r -: standard input can be read once".to_string()));
     }
     let mistakes = input.read.iter().filter_map(|word| {
-        let mistake = Endpoint::of(Path::new(word))?.err()?;
+        let mistake = match Endpoint::of(Path::new(word))? {
+            Ok(Endpoint::Datagrams(name)) => name.local().err()?,
+            endpoint => endpoint.err()?,
+        };
         Some(Failure::new(format!("{}: {mistake}", word.display())))
     });
     Failure::all(mistakes.collect())?;
@@ -149,7 +163,7 @@ pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Fail
     let processors = cpus.map(processors).transpose()?.unwrap_or_default();
     Ok(Options {
         sample: input.and_then(|input| input.sample),
-        narrow: input.is_some_and(|input| !input.interface.is_empty()),
+        narrow: input.is_some_and(|input| !input.interface.is_empty() || reads_recorder(input)),
         processors,
         engine: match program.engine.as_str() {
             "native" => Executor::Native,

@@ -1,94 +1,9 @@
-//! The command `weir`: one syntax for every question, `weir WHAT -r FILE… [FILTER]`.
-//!
-//! Each file of `command` is a subcommand: its arguments, the question that it states (`spec`), and how such questions
-//! are resolved (`subcommand`). `ask` answers one or several questions in one pass over the captures; `answers` writes
-//! each question's answers to its output. `report` summarises the run; `failure` has the errors and the exit status (0
-//! done, 1 nothing found where that matters, 2 error; a broken pipe is success).
+//! The command `weir`. Everything is in the library, which other programs use too: see `lib.rs`.
 #![forbid(unsafe_code)]
-// `eprintln!` panics if standard error is closed: use `say!`.
-#![deny(clippy::print_stderr)]
-
-/// Like `eprintln!`, but through [`terminal::say`], which does not panic.
-macro_rules! say {
-    ($($words:tt)*) => { $crate::terminal::say(format_args!($($words)*)) };
-}
-
-/// Prints a warning or a note to standard error, unless `-q` is given.
-macro_rules! note {
-    ($($words:tt)*) => { $crate::terminal::note(format_args!($($words)*)) };
-}
-
-mod answers;
-mod args;
-mod ask;
-mod captures;
-mod command;
-mod command_line;
-mod control;
-mod control_socket;
-mod conversation_lines;
-mod decoded_bodies;
-mod dedup;
-mod destination;
-mod export;
-mod extraction;
-mod failure;
-mod file_options;
-mod first_connections;
-mod form;
-mod grep;
-mod handover;
-mod hex_lines;
-mod host_names;
-mod input;
-mod live_clock;
-mod memory;
-mod merged_logs;
-mod metrics;
-mod monitor;
-mod outlets;
-mod output;
-mod packet_details;
-mod packet_tree;
-mod part;
-mod policies;
-mod quantity;
-mod question_changes;
-mod question_options;
-mod question_set;
-mod reload;
-mod report;
-mod report_lines;
-mod rotation;
-mod row_code;
-mod rows;
-mod runner;
-mod sandbox;
-mod shutdown;
-mod sorter;
-mod spec;
-mod stream_columns;
-mod stream_files;
-mod stream_questions;
-mod subcommand;
-mod summary;
-mod summary_question;
-mod tagged_sink;
-mod terminal;
-mod top;
-mod totals;
-mod view;
-mod words;
-mod write_bounds;
-
-use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() -> ExitCode {
-    match command_line::run(&command::all()) {
-        Ok(status) => status,
-        Err(failure) => failure.report(),
-    }
+fn main() -> std::process::ExitCode {
+    weir_cli::run_command()
 }

@@ -1,9 +1,9 @@
 //! Rows of all session logs in one output. `_path` names the log, as in Zeek's JSON.
 
 use std::fmt::Write as _;
-use weir::Log;
 use weir::packet::{Batch, Cell, Column, Row, Value, ValueType};
 use weir::sessions::SessionRegistry;
+use weir::{ColumnMask, Log};
 
 /// A log, with the places of its columns.
 struct MergedLog {
@@ -59,6 +59,24 @@ impl Union {
         let logs = logs.into_iter().map(merged).collect();
         let carrier = columns.iter().position(|column| column.name == "proto");
         Self { columns, logs, is_narrow, carrier }
+    }
+
+    /// The columns of the logs that these columns of the union need. The same mask applies to the rows of all logs.
+    pub fn needed(&self, shown: ColumnMask) -> ColumnMask {
+        let of_log = |merged: &MergedLog| -> Vec<usize> {
+            let sources = merged.sources.iter().enumerate().filter(|(at, _)| shown.contains(*at));
+            let mut needed: Vec<usize> = sources.filter_map(|(_, source)| *source).collect();
+            if self.is_narrow {
+                needed.extend(&merged.others);
+            }
+            needed
+        };
+        let mut needed: Vec<usize> = self.logs.iter().flat_map(of_log).collect();
+        if self.carrier.is_some_and(|carrier| shown.contains(carrier)) {
+            // The carrier comes after the columns of its log.
+            needed.extend(self.logs.iter().map(|merged| merged.columns.len()));
+        }
+        needed.into_iter().collect()
     }
 
     /// Adds the row of a session to `batch`; nothing for a protocol without a log.

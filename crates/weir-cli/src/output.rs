@@ -20,9 +20,10 @@ use weir::packet::RowSink;
 pub fn is_live(input: &Input) -> bool {
     let path = |name| if name == "-" { Path::new(STDIN) } else { Path::new(name) };
     // A missing file never becomes live.
+    // A recorder has packets up to now, unless it is followed.
     let is_file = |path: &Path| {
-        !Endpoint::is_named(path)
-            && std::fs::metadata(path).map_or(true, |about| about.is_file() || about.is_dir())
+        let is_whole = || std::fs::metadata(path).map_or(true, |about| about.is_file() || about.is_dir());
+        Endpoint::is_recorder(path) || !Endpoint::is_named(path) && is_whole()
     };
     input.follow || !input.interface.is_empty() || input.read.iter().any(|name| !is_file(path(name)))
 }
@@ -115,6 +116,13 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(endpoint) = endpoint(path)? {
+        if let Endpoint::Datagrams(name) = &endpoint {
+            let wrong = |mistake| Failure::new(format!("{}: {mistake}", path.display()));
+            return name.instances().map(drop).map_err(wrong);
+        }
+        if let Endpoint::Recorder(_) = endpoint {
+            return Err(Failure::new(format!("{}: a recorder can be read, not written", path.display())));
+        }
         // To connect would disturb the receiver.
         let Endpoint::Listen { address, port } = endpoint else { return Ok(()) };
         return listen(path, address, port).map(drop);
@@ -184,9 +192,10 @@ impl FileId {
     }
 }
 
-/// What a path leads to. `None` for special files (a terminal, `/dev/null`) and receivers of exports, which several may write to.
+/// What a path leads to. `None` for special files (a terminal, `/dev/null`), receivers of exports and instances, which several may
+/// write to.
 pub fn file_id(path: &Path) -> Option<FileId> {
-    if Target::is_named(path) {
+    if Target::is_named(path) || matches!(Endpoint::of(path), Some(Ok(Endpoint::Datagrams(_)))) {
         return None;
     }
     match std::fs::metadata(path) {

@@ -1,25 +1,20 @@
-//! The answers of `weir packets -V` and `-x`: the tree of each packet, the sessions that it completes, and its bytes.
+//! The answers of `weir packets -V`: the tree of each packet, the sessions that it completes, and its bytes.
 
-use crate::hex_lines::push_hex_lines;
+use crate::packet_text::{PacketHead, push_bytes};
 use crate::packet_tree;
 use crate::rows::{Rows, WriteRows, write_row};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::ops::Range;
+use std::io;
 use std::sync::Arc;
 use weir::io::{human, json_text};
-use weir::lang::model::Stack;
-use weir::packet::{Batch, Column, PacketMeta, Row, RowSink, Value, ValueType, printable};
+use weir::packet::{PacketMeta, Row, Value, printable};
 use weir::sessions::SessionRegistry;
-use weir::{Dissector, Item, Log, Path, RunEnd};
-
-/// The only column: the text of a packet.
-pub const COLUMNS: &[Column] = &[Column::new("text", ValueType::Text, "what is shown of the packet")];
+use weir::{Dissector, Item, Log, RunEnd};
 
 /// What is shown of each packet.
 pub struct Shown {
-    /// Its layers, fields and sessions.
-    pub detail: Option<Dissector>,
+    /// Its layers and fields.
+    pub dissector: Dissector,
     /// Its bytes.
     pub hex: bool,
     /// As a JSON object.
@@ -29,7 +24,6 @@ pub struct Shown {
 /// Makes the texts of packets.
 pub struct PacketDetails {
     shown: Shown,
-    stack: Stack,
     registry: Arc<SessionRegistry>,
     logs: Vec<Log>,
     /// The last packet. It waits until all sessions that it completes are known.
@@ -52,16 +46,16 @@ struct PacketText {
 
 impl PacketDetails {
     /// Texts of packets; sessions that wait for their packet take about `memory_max` bytes.
-    pub fn new(shown: Shown, stack: Stack, registry: &Arc<SessionRegistry>, memory_max: usize) -> Self {
+    pub fn new(shown: Shown, registry: &Arc<SessionRegistry>, memory_max: usize) -> Self {
         let (logs, registry) = (Log::all(registry), Arc::clone(registry));
         let (last, early, early_bytes, lost) = (None, BTreeMap::new(), 0, 0);
-        Self { shown, stack, registry, logs, last, early, early_bytes, memory_max, lost }
+        Self { shown, registry, logs, last, early, early_bytes, memory_max, lost }
     }
 
-    fn packet(&mut self, meta: &PacketMeta, frame: &[u8], path: Path, line: &str) -> PacketText {
+    fn packet(&mut self, meta: &PacketMeta, frame: &[u8]) -> PacketText {
         let (before, after) = match self.shown.json {
-            true => self.json(meta, frame, line),
-            false => self.text(meta, frame, path, line),
+            true => self.json(meta, frame),
+            false => self.text(meta, frame),
         };
         // No session of an earlier packet comes any more: packets and sessions are in the order of the capture.
         let later = self.early.split_off(&meta.number);
@@ -71,46 +65,26 @@ impl PacketDetails {
         PacketText { number: meta.number, before, sessions, after }
     }
 
-    fn text(&self, meta: &PacketMeta, frame: &[u8], path: Path, line: &str) -> (String, String) {
-        let time = human::precise_moment(meta.time);
-        let PacketMeta { number, wire_bytes, captured_bytes, .. } = *meta;
-        let captured = match captured_bytes < wire_bytes {
-            true => format!(", {captured_bytes} of them captured"),
-            false => String::new(),
-        };
-        let head = format!("packet {number}  {time} UTC  {wire_bytes} bytes{captured}");
-        let before = match &self.shown.detail {
-            Some(dissector) => {
-                let tree = packet_tree::text(dissector, &dissector.packet(meta, frame), frame);
-                format!("{head}\n{tree}")
-            }
-            None => {
-                let layers = weir::Stats::path_name(&self.stack, path);
-                format!("{head}  {layers}  {}\n", printable(line, &[]))
-            }
-        };
-        let mut after = String::new();
+    fn text(&self, meta: &PacketMeta, frame: &[u8]) -> (String, String) {
+        let dissector = &self.shown.dissector;
+        let (mut before, mut after) = (String::new(), String::new());
+        PacketHead::of(meta).push_text(&mut before);
+        before.push('\n');
+        before += &packet_tree::text(dissector, &dissector.packet(meta, frame), frame);
         if self.shown.hex {
-            push_hex_lines(&mut after, "", (0, 4), frame);
+            push_bytes(&mut after, frame);
         }
         after.push('\n');
         (before, after)
     }
 
-    fn json(&self, meta: &PacketMeta, frame: &[u8], line: &str) -> (String, String) {
-        let time = json_text(&Value::Time(meta.time));
-        let PacketMeta { number, wire_bytes, captured_bytes, .. } = *meta;
-        let mut before = format!(
-            "{{\"number\":{number},\"ts\":{time},\"length\":{wire_bytes},\"captured\":{captured_bytes},"
-        );
-        match &self.shown.detail {
-            Some(dissector) => {
-                before += &packet_tree::json(dissector, &dissector.packet(meta, frame), frame);
-                before += ",\"sessions\":[";
-            }
-            None => before += &format!("\"info\":{}", json_text(&Value::Text(line.into()))),
-        }
-        let mut after = if self.shown.detail.is_some() { "]" } else { "" }.to_string();
+    fn json(&self, meta: &PacketMeta, frame: &[u8]) -> (String, String) {
+        let dissector = &self.shown.dissector;
+        let (mut before, mut after) = (String::new(), "]".to_string());
+        PacketHead::of(meta).push_json(&mut before);
+        before.push(',');
+        before += &packet_tree::json(dissector, &dissector.packet(meta, frame), frame);
+        before += ",\"sessions\":[";
         if self.shown.hex {
             after += &format!(",\"bytes\":{}", json_text(&Value::Bytes(frame.into())));
         }
@@ -176,9 +150,9 @@ fn of_session(value: &Value<'_>) -> String {
 impl Rows for PacketDetails {
     fn item(&mut self, item: &Item<'_>, row: WriteRows<'_>) -> io::Result<()> {
         match item {
-            Item::Packet { meta, frame, path, line, .. } => {
+            Item::Packet { meta, frame, .. } => {
                 self.pass(row)?;
-                self.last = Some(self.packet(meta, frame, *path, line));
+                self.last = Some(self.packet(meta, frame));
             }
             Item::Rows(rows) => {
                 let numbers = rows.packets.get(rows.range.clone()).unwrap_or_default();
@@ -209,40 +183,5 @@ impl Rows for PacketDetails {
             );
         }
         self.pass(row)
-    }
-}
-
-/// Writes the texts of packets.
-pub struct TextLines {
-    out: io::BufWriter<Box<dyn Write + Send>>,
-}
-
-impl TextLines {
-    /// A sink for [`COLUMNS`].
-    pub fn new(out: Box<dyn Write + Send>) -> Self {
-        Self { out: io::BufWriter::with_capacity(1 << 16, out) }
-    }
-}
-
-impl RowSink for TextLines {
-    fn begin(&mut self, _: &[Column]) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
-        for index in rows {
-            let text = batch.cell(index, 0).text();
-            let text = text.ok_or_else(|| io::Error::other("this is no text of a packet"))?;
-            self.out.write_all(text.as_bytes())?;
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }

@@ -4,7 +4,11 @@
 use crate::failure::Failure;
 use std::fmt::Display;
 use std::ops::RangeFrom;
+use std::time::{SystemTime, UNIX_EPOCH};
 use weir::SAMPLES;
+use weir::io::human;
+use weir::lang::filter::time_of;
+use weir::packet::Timestamp;
 
 /// A whole number in this range; `example` is shown in errors.
 pub fn number<T>(text: &str, range: RangeFrom<T>, example: T) -> Result<T, String>
@@ -34,15 +38,40 @@ impl Bounds for u64 {
     const LARGEST: Self = Self::MAX;
 }
 
-/// A duration in seconds: a number with `ms`, `s`, `m` or `h`; seconds without a unit.
+/// A duration in seconds: a number with `ms`, `s`, `m`, `h` or `d`; seconds without a unit.
 pub fn seconds(text: &str) -> Result<f64, String> {
-    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
     let of_unit = |(unit, seconds)| Some((text.strip_suffix(unit)?, seconds));
     let (digits, unit) = units.into_iter().find_map(of_unit).unwrap_or((text, 1.0));
     let number = digits.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     number
         .map(|number| number * unit)
-        .ok_or_else(|| "give a time, for example 300, 1.5s, 500ms, 5m or 1h".to_string())
+        .ok_or_else(|| "give a time, for example 300, 1.5s, 500ms, 5m, 1h or 30d".to_string())
+}
+
+/// A time: `14:02` (today, UTC), `2026-11-26 14:02:03.5`, seconds since 1970, or `-5m`, before now.
+pub fn moment(text: &str) -> Result<Timestamp, String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
+    if let Some(before) = text.strip_prefix('-') {
+        let before = (seconds(before)? * 1e9) as i64;
+        return Ok(Timestamp(now.saturating_sub(before)));
+    }
+    let is_clock = text.as_bytes().get(..2).is_some_and(|hour| hour[0].is_ascii_digit())
+        && text.find(':').is_some_and(|at| at <= 2);
+    let today = || human::moment(Timestamp(now)).split_once(' ').map(|(day, _)| day.to_string());
+    let whole = match today().filter(|_| is_clock) {
+        Some(day) => format!("{day} {text}"),
+        None => text.to_string(),
+    };
+    let example = "for example 14:02, \"2026-11-26 14:02:03\" (in UTC), or -5m (before now)";
+    time_of(&whole).ok_or_else(|| format!("give a time, {example}"))
+}
+
+/// Seconds between two reports: from 1 s to 24 h.
+pub fn interval(text: &str) -> Result<f64, String> {
+    let seconds = seconds(text)?;
+    let is_possible = (1.0..=86_400.0).contains(&seconds);
+    if is_possible { Ok(seconds) } else { Err("give a time from 1s to 24h, for example 10s".to_string()) }
 }
 
 /// A share such as 1/8, in 65536ths.
@@ -99,10 +128,10 @@ mod tests {
     fn times_have_units_and_are_not_negative() {
         let read = |text| seconds(text).ok();
         assert_eq!(
-            ["0", "300", "1.5", "300s", "5m", "2h", "250ms", "0.5m"].map(read),
-            [0.0, 300.0, 1.5, 300.0, 300.0, 7200.0, 0.25, 30.0].map(Some)
+            ["0", "300", "1.5", "300s", "5m", "2h", "250ms", "0.5m", "2d"].map(read),
+            [0.0, 300.0, 1.5, 300.0, 300.0, 7200.0, 0.25, 30.0, 172_800.0].map(Some)
         );
-        assert_eq!(["", "m", "-1", "-5m", "nan", "inf", "5 m", "5d", "1e999", "ms"].map(read), [None; 10]);
+        assert_eq!(["", "m", "-1", "-5m", "nan", "inf", "5 m", "5w", "1e999", "ms"].map(read), [None; 10]);
     }
 
     #[test]

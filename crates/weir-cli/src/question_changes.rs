@@ -2,9 +2,11 @@
 
 use crate::failure::Failure;
 use crate::handover::Guard;
+use crate::output;
 use crate::question_set::{Active, QuestionSet, Stated};
 use crate::spec::QuestionSpec;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir::Control;
@@ -14,6 +16,9 @@ const OPEN_MAX: Duration = Duration::from_secs(1);
 
 /// Time for the output of a removed question to be completed.
 const COMPLETE_MAX: Duration = Duration::from_secs(5);
+
+/// Time for an output to open other instances, whose names may have to be looked up.
+const CHANGE_MAX: Duration = Duration::from_secs(20);
 
 /// Changes the questions of a run.
 pub struct QuestionChanges {
@@ -94,6 +99,26 @@ impl QuestionChanges {
             let rows = load.rows;
             Err(format!("`{name}` is removed, but its output is blocked: {rows} rows are not written"))
         })
+    }
+
+    /// Changes the instances to which a question sends its packets. No packet is lost or sent twice.
+    ///
+    /// # Errors
+    /// There is no such question, its packets do not go to instances, or the new ones cannot be opened: the previous ones stay.
+    pub fn change(&self, name: &str, to: PathBuf) -> Result<(), String> {
+        let mut names = self.live_names()?;
+        let active = names.get_mut(name).ok_or_else(|| format!("there is no question called `{name}`"))?;
+        let now = QuestionSpec { output: Some(to.clone()), ..active.stated.spec.clone() };
+        output::check(&to).map_err(|wrong| wrong.to_string())?;
+        if !now.is_rescaled(&active.stated.spec) {
+            return Err(format!(
+                "only instances can be changed (udp://HOST:PORT,HOST:PORT): remove `{name}`, and add it again"
+            ));
+        }
+        let changed = active.output.change_instances(to, CHANGE_MAX);
+        changed.map_err(|wrong| wrong.of_question(name).to_string())?;
+        active.stated = Stated::new(now);
+        Ok(())
     }
 
     /// Checks questions that would run beside those of these names.

@@ -25,7 +25,7 @@ fn setting(text: &str) -> Result<(String, Value), String> {
 }
 
 /// The options that are paths.
-const PATHS: &[&str] = &["output", "files", "pattern_files", "spool"];
+const PATHS: &[&str] = &["output", "files", "pattern_files", "spool", "script"];
 
 /// The options of a question, as a table in a file of questions has them.
 #[derive(Default)]

@@ -11,6 +11,7 @@ use crate::outlets::Outlets;
 use crate::output::{self, FileId};
 use crate::quantity;
 use crate::rotation::Rotation;
+use crate::shown_rows::ShownRows;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::stream_files::Files;
 use crate::subcommand::{Context, QuestionKinds, Resolved, Subcommand};
@@ -110,6 +111,20 @@ pub struct Prepared {
     pub lost_bytes: bool,
 }
 
+/// A question whose rows another program reads.
+pub struct SettledRows {
+    /// The questions for the engine.
+    pub questions: Vec<Question>,
+    /// The name of the log of the rows; may be empty.
+    pub log: &'static str,
+    /// The columns of the rows.
+    pub columns: Vec<Column>,
+    /// Makes rows of the items.
+    pub rows: ShownRows,
+    /// The run reports the bytes that its streams lack.
+    pub lost_bytes: bool,
+}
+
 impl QuestionSet {
     /// An empty set.
     pub fn new(input: Input, compiler: Compiler, commands: &[Subcommand], stdout: Stdout) -> Self {
@@ -193,17 +208,36 @@ impl QuestionSet {
         });
         let mut directories = [&spec.files, &spec.extract, &spec.spool].into_iter().flatten();
         let files = directories.try_for_each(|path| output::check_directory(path));
-        let (filter, resolved) = match (self.kinds.get(&spec.ask), self.resolve(spec, memory_max)) {
+        let (filter, resolved) = self.settle(spec, memory_max);
+        wrong
+            .extend([output, files, filter].into_iter().filter_map(Result::err).map(|w| self.named(spec, w)));
+        match resolved {
+            Ok((resolved, shown)) if wrong.is_empty() => Ok(self.prepare(spec, resolved, shown)),
+            resolved => {
+                wrong.extend(resolved.err().map(|w| self.named(spec, w)));
+                Err(wrong)
+            }
+        }
+    }
+
+    /// Resolves a question, and what is shown of its rows. The first result is that of its filters.
+    fn settle(
+        &self,
+        spec: &QuestionSpec,
+        memory_max: usize,
+    ) -> (Result<(), Failure>, Result<(Resolved, Shown), Failure>) {
+        match (self.kinds.get(&spec.ask), self.resolve(spec, memory_max)) {
             (_, Ok((mut resolved, form))) => {
                 let limit = spec.limit.filter(|_| !resolved.has_own_limit);
                 let shown = QuestionSpec { limit, ..spec.clone() };
-                let view = View::of(&shown, form, &resolved.columns, &resolved.brief, memory_max);
+                let view = View::of(&shown, form, &resolved, memory_max);
                 let view = view.and_then(|view| check_rows(spec, &resolved, &view, form).map(|()| view));
                 let shown = view.and_then(|view| {
                     // Values that nobody sees are not computed.
                     let needed = view.needed(resolved.columns.len());
-                    let of_records = resolved.questions.iter_mut().filter(|_| resolved.of_records);
-                    of_records.for_each(|question| question.show_columns(needed));
+                    if let Some(show_columns) = resolved.show_columns.take() {
+                        show_columns(&mut resolved.questions, needed);
+                    }
                     let rotation = Rotation::of(spec, form, &view.columns)?;
                     export::check(spec, form, resolved.log, &view.columns)?;
                     Ok(Shown { view, form, rotation })
@@ -215,14 +249,29 @@ impl QuestionSet {
             // Also check the filter of a question of unknown type.
             (Err(_), Err(wrong)) => (self.check_filter(&spec.filter), Err(wrong)),
             (Ok(_), Err(wrong)) => (Ok(()), Err(wrong)),
-        };
-        wrong
-            .extend([output, files, filter].into_iter().filter_map(Result::err).map(|w| self.named(spec, w)));
+        }
+    }
+
+    /// Resolves a question whose rows another program reads, as the engine's questions and the rows of their items.
+    ///
+    /// # Errors
+    /// All mistakes in the question. Its answers are no rows.
+    pub fn settle_rows(&self, spec: &QuestionSpec) -> Result<SettledRows, Failure> {
+        let (filter, resolved) = self.settle(spec, self.memory_max(0)?);
+        let mut wrong: Vec<Failure> = filter.err().into_iter().collect();
         match resolved {
-            Ok((resolved, shown)) if wrong.is_empty() => Ok(self.prepare(spec, resolved, shown)),
+            Ok((mut resolved, shown)) if wrong.is_empty() && matches!(shown.form, Form::Rows(_)) => {
+                let (mut questions, view) = (std::mem::take(&mut resolved.questions), shown.view);
+                let naming = view.learns_names().then(|| self.naming(&mut questions)).flatten();
+                let columns = view.columns.clone();
+                let rows = ShownRows { rows: resolved.rows, view, naming };
+                let (log, lost_bytes) = (resolved.log, resolved.lost_bytes);
+                Ok(SettledRows { questions, log, columns, rows, lost_bytes })
+            }
+            Ok(_) if wrong.is_empty() => Err(Failure::new("the answers of this question are no rows")),
             resolved => {
-                wrong.extend(resolved.err().map(|w| self.named(spec, w)));
-                Err(wrong)
+                wrong.extend(resolved.err());
+                Err(Failure::Several(wrong))
             }
         }
     }

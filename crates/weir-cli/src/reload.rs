@@ -83,19 +83,35 @@ fn again(
     // A question that failed, for instance because of a full disk, begins again. One that reached its limit does not.
     let is_kept = |spec: &QuestionSpec| before.contains(spec) && !changes.has_failed(&spec.name);
     let (kept, new): (Vec<QuestionSpec>, Vec<QuestionSpec>) = now.into_iter().partition(is_kept);
-    let gone = active.iter().filter(|one| before.contains(one) && !kept.contains(one));
+    // A question that only gets other instances continues; `weir ctl` may have changed them since the last reload.
+    let is_of_file = |one: &QuestionSpec| before.iter().any(|spec| spec == one || spec.is_rescaled(one));
+    let rescales = |spec: &QuestionSpec| active.iter().any(|one| is_of_file(one) && spec.is_rescaled(one));
+    let (rescaled, new): (Vec<QuestionSpec>, Vec<QuestionSpec>) =
+        new.into_iter().partition(|spec| rescales(spec) && !changes.has_failed(&spec.name));
+    let continues = |one: &QuestionSpec| rescaled.iter().any(|spec| spec.name == one.name);
+    let stays = |one: &QuestionSpec| kept.iter().any(|spec| spec.name == one.name) || continues(one);
+    let gone = active.iter().filter(|one| is_of_file(one) && !stays(one));
     let previous: Vec<&QuestionSpec> = gone.collect();
     let gone: Vec<&str> = previous.iter().map(|one| one.name.as_str()).collect();
-    let stay: Vec<&str> =
-        active.iter().map(|one| one.name.as_str()).filter(|name| !gone.contains(name)).collect();
+    let stay = active.iter().filter(|one| !continues(one)).map(|one| one.name.as_str());
+    let stay: Vec<&str> = stay.filter(|name| !gone.contains(name)).collect();
     let _handover = changes.hand_over(&previous, &new);
-    changes.check(&new, &stay)?;
+    changes.check(&[&new[..], &rescaled].concat(), &stay)?;
     // A changed question may write to the same file, so the previous one ends first.
     for why in gone.iter().filter_map(|name| changes.remove(name).err()) {
         say!("weir: {}: {why}", reload.file);
     }
     let (gone, mut now, mut begun) = (gone.len(), kept, 0);
-    let continuing = now.len();
+    let continuing = now.len() + rescaled.len();
+    for spec in rescaled {
+        match changes.change(&spec.name, spec.output.clone().unwrap_or_default()) {
+            Ok(()) => now.push(spec),
+            Err(why) => {
+                say!("weir: {}: {why}", reload.file);
+                now.extend(active.iter().find(|one| one.name == spec.name).cloned());
+            }
+        }
+    }
     for spec in new {
         match changes.add(spec.clone()) {
             Ok(remark) => {

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use weir::io::Found;
 use weir::io::outlet::Load;
+use weir::lang::model::Stack;
+use weir::packet::SourceStats;
 use weir::{Compiled, LossCounts, Outcome, Stage};
 
 /// The result of a run.
@@ -20,8 +22,33 @@ pub struct Ran {
     pub found: Found,
 }
 
+/// Reports what a run could not do as it was asked, with this number of workers, and what the answers lack. `lost_bytes`: also of streams.
+pub fn warnings(ran: &Ran, workers: usize, stack: &Stack, lost_bytes: bool) {
+    if let Some(why) = &ran.outcome.one_worker {
+        note!("weir: using one worker instead of {workers}: {why}");
+    }
+    unknown_links(stack, &ran.found);
+    losses(ran);
+    if lost_bytes {
+        self::lost_bytes(ran);
+    }
+}
+
+/// Reports each interface whose link type the stack does not support, once.
+fn unknown_links(stack: &Stack, found: &Found) {
+    let mut named = vec![];
+    for interface in &found.interfaces {
+        let known = stack.starts.iter().any(|(number, _)| *number == interface.link.0);
+        if !known && !named.contains(&interface.link) {
+            named.push(interface.link);
+            let (file, link, stack) = (&interface.file, interface.link, &stack.name);
+            note!("weir: {file}: {link} is not a start of the stack `{stack}`: its packets have no layers");
+        }
+    }
+}
+
 /// Reports losses to limits, even without `--stats`.
-pub fn losses(ran: &Ran) {
+fn losses(ran: &Ran) {
     let counters = &ran.outcome.counters;
     let source = &ran.outcome.source;
     if source.dropped() > 0 {
@@ -39,6 +66,11 @@ pub fn losses(ran: &Ran) {
             (source.refused, "the kernel could not pass them, for instance because of their length"),
             (source.invalid, "the kernel's description of them was invalid"),
             (source.damaged, "the device received them with errors"),
+            (source.missing, missing(source)),
+            (
+                source.overtaken,
+                "they left the ring of the recorder meanwhile (a narrower filter or --from, or a larger ring)",
+            ),
         ];
         let (_, cause) = causes.into_iter().max_by_key(|(count, _)| *count).unwrap_or_default();
         say!(
@@ -134,6 +166,17 @@ pub fn losses(ran: &Ran) {
     }
 }
 
+/// Why packets over UDP are missing.
+fn missing(source: &SourceStats) -> &'static str {
+    match source.datagrams.dropped {
+        0 => "datagrams were lost between the sender and this receiver (a slower sender, or a better path)",
+        _ => {
+            "the buffer of the socket was full (sysctl -w net.core.rmem_max=67108864, a narrower filter of the sender, or more \
+             instances)"
+        }
+    }
+}
+
 /// Reports what each question has lost in the engine, if the run has several, and with `stats` all counts of each question.
 /// Losses of the source concern all questions alike, and are reported once.
 pub fn questions(questions: &BTreeMap<String, QuestionTotals>, has_several: bool, stats: bool) {
@@ -169,8 +212,8 @@ pub fn lost_rows(losses: &[Loss], blocked: &[(String, Load)], with_counter: bool
     !losses.is_empty() || !blocked.is_empty()
 }
 
-/// Reports the bytes that streams lack, for commands that show streams.
-pub fn lost_bytes(ran: &Ran) {
+/// Reports the bytes that streams lack.
+fn lost_bytes(ran: &Ran) {
     let counters = &ran.outcome.counters;
     let (gap_bytes, dropped) = (counters.sequence.gap_bytes, counters.stream.stream_bytes_dropped);
     if gap_bytes > 0 {
@@ -244,7 +287,8 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("source_pairs_moved", ran.outcome.source.pairs_moved),
         ("source_pairs_not_moved", ran.outcome.source.pairs_not_moved),
     ];
-    let losses = ran.outcome.source.losses().map(|(name, value, _)| (name, value));
+    let losses = ran.outcome.source.losses().into_iter().chain(ran.outcome.source.datagrams.counters());
+    let losses = losses.map(|(name, value, _)| (name, value));
     for (name, value) in others.into_iter().chain(losses).filter(|(_, value)| *value > 0) {
         say!("{name:<20} {value}");
     }

@@ -9,8 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Instant;
-use weir::io::{Findings, Found};
-use weir::lang::model::Stack;
+use weir::io::Findings;
 use weir::packet::Source;
 use weir::{Compiled, Engine, Outcome, Stages};
 
@@ -91,16 +90,9 @@ impl Runner<'_> {
             say!("weir: {error}");
             status = ExitCode::from(2);
         }
-        if let Some(why) = &outcome.one_worker {
-            note!("weir: using one worker instead of {}: {why}", self.input.workers);
-        }
         let found = self.findings.found();
-        warn_of_links(compiled.stack(), &found);
         let ran = Ran { outcome, status, is_whole: stopped.is_none(), found };
-        report::losses(&ran);
-        if self.lost_bytes {
-            report::lost_bytes(&ran);
-        }
+        report::warnings(&ran, self.input.workers, compiled.stack(), self.lost_bytes);
         if self.stats {
             report::stats(compiled, &ran, seconds);
             self.notes.iter().for_each(|note| say!("{note}"));
@@ -113,19 +105,6 @@ impl Runner<'_> {
 pub fn warn(compiled: &Compiled) {
     if !compiled.warnings().list.is_empty() && !terminal::is_quiet() {
         terminal::say_rendered(&compiled.warnings().render(terminal::stderr_color()));
-    }
-}
-
-/// Reports each interface whose link type the stack does not support, once.
-fn warn_of_links(stack: &Stack, found: &Found) {
-    let mut named = vec![];
-    for interface in &found.interfaces {
-        let known = stack.starts.iter().any(|(number, _)| *number == interface.link.0);
-        if !known && !named.contains(&interface.link) {
-            named.push(interface.link);
-            let (file, link, stack) = (&interface.file, interface.link, &stack.name);
-            note!("weir: {file}: {link} is not a start of the stack `{stack}`: its packets have no layers");
-        }
     }
 }
 

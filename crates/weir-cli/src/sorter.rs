@@ -6,10 +6,13 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek, Write};
-use weir::packet::Value;
+use std::ops::Range;
+use weir::packet::{Batch, Cell, Row};
 
 /// Minimum memory for rows, whatever the memory of the run.
 const BYTES_MIN: usize = 1 << 20;
+/// Maximum memory for rows: a column of a batch has room for 4 GiB.
+const BYTES_MAX: usize = 2 << 30;
 /// Maximum number of parts that are merged at the same time. More parts are merged into one part before.
 const PARTS_MAX: usize = 64;
 
@@ -22,16 +25,12 @@ pub struct SortKey {
     pub is_descending: bool,
 }
 
-type Row = Vec<Value<'static>>;
-
 impl SortKey {
-    fn compare(&self, one: &Row, other: &Row) -> Ordering {
-        let absent = Value::Absent;
-        let of_column = |&at: &usize| match (one.get(at).unwrap_or(&absent), other.get(at).unwrap_or(&absent))
-        {
-            (Value::Absent, Value::Absent) => Ordering::Equal,
-            (Value::Absent, _) => Ordering::Greater,
-            (_, Value::Absent) => Ordering::Less,
+    fn compare(&self, one: Row<'_>, other: Row<'_>) -> Ordering {
+        let of_column = |&at: &usize| match (one.cell(at), other.cell(at)) {
+            (Cell::Absent, Cell::Absent) => Ordering::Equal,
+            (Cell::Absent, _) => Ordering::Greater,
+            (_, Cell::Absent) => Ordering::Less,
             (one, other) if self.is_descending => compare(other, one),
             (one, other) => compare(one, other),
         };
@@ -40,38 +39,37 @@ impl SortKey {
 }
 
 /// The order of two values of a column: numbers and times by size, addresses of IPv4 before IPv6, texts by their bytes.
-fn compare(one: &Value<'_>, other: &Value<'_>) -> Ordering {
+fn compare(one: Cell<'_>, other: Cell<'_>) -> Ordering {
     match (one, other) {
-        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-        (Value::Unsigned(a), Value::Unsigned(b)) => a.cmp(b),
-        (Value::Interval(a), Value::Interval(b)) => a.cmp(b),
-        (Value::Fraction(a), Value::Fraction(b)) => a.total_cmp(b),
-        (Value::Time(a), Value::Time(b)) => a.cmp(b),
-        (Value::Address(a), Value::Address(b)) => a.cmp(b),
-        (Value::Mac(a), Value::Mac(b)) => a.cmp(b),
-        (Value::Text(a), Value::Text(b)) => a.cmp(b),
-        (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
-        (Value::Texts(a), Value::Texts(b)) => a.cmp(b),
-        (Value::Numbers(a), Value::Numbers(b)) => a.cmp(b),
+        (Cell::Bool(a), Cell::Bool(b)) => a.cmp(&b),
+        (Cell::Unsigned(a), Cell::Unsigned(b)) | (Cell::Interval(a), Cell::Interval(b)) => a.cmp(&b),
+        (Cell::Fraction(a), Cell::Fraction(b)) => a.total_cmp(&b),
+        (Cell::Time(a), Cell::Time(b)) => a.cmp(&b),
+        (Cell::Address(a), Cell::Address(b)) => a.cmp(&b),
+        (Cell::Mac(a), Cell::Mac(b)) => a.cmp(&b),
+        (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
+        (Cell::Bytes(a), Cell::Bytes(b)) => a.cmp(b),
+        (Cell::Texts(a), Cell::Texts(b)) => a.iter().cmp(b.iter()),
+        (Cell::Numbers(a), Cell::Numbers(b)) => a.cmp(b),
         // The values of a column have one type, except that hosts may be addresses or numbers.
         (one, other) => rank(one).cmp(&rank(other)),
     }
 }
 
-fn rank(value: &Value<'_>) -> u8 {
-    match value {
-        Value::Bool(_) => 0,
-        Value::Unsigned(_) => 1,
-        Value::Fraction(_) => 2,
-        Value::Interval(_) => 3,
-        Value::Time(_) => 4,
-        Value::Address(_) => 5,
-        Value::Mac(_) => 6,
-        Value::Text(_) => 7,
-        Value::Bytes(_) => 8,
-        Value::Texts(_) => 9,
-        Value::Numbers(_) => 10,
-        Value::Absent => 11,
+fn rank(cell: Cell<'_>) -> u8 {
+    match cell {
+        Cell::Bool(_) => 0,
+        Cell::Unsigned(_) => 1,
+        Cell::Fraction(_) => 2,
+        Cell::Interval(_) => 3,
+        Cell::Time(_) => 4,
+        Cell::Address(_) => 5,
+        Cell::Mac(_) => 6,
+        Cell::Text(_) => 7,
+        Cell::Bytes(_) => 8,
+        Cell::Texts(_) => 9,
+        Cell::Numbers(_) => 10,
+        Cell::Absent => 11,
     }
 }
 
@@ -81,8 +79,7 @@ pub struct Sorter {
     /// Only the first rows are needed.
     limit: usize,
     bytes_max: usize,
-    rows: Vec<Row>,
-    bytes: usize,
+    rows: Batch,
     /// Sorted rows in temporary files, the oldest first.
     parts: VecDeque<Part>,
 }
@@ -94,8 +91,8 @@ impl Sorter {
     /// An empty sorter that returns the first `limit` rows, and uses about `bytes_max` bytes of memory.
     pub fn new(key: SortKey, limit: Option<u64>, bytes_max: usize) -> Self {
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let bytes_max = bytes_max.max(BYTES_MIN);
-        Self { key, limit, bytes_max, rows: vec![], bytes: 0, parts: VecDeque::new() }
+        let bytes_max = bytes_max.clamp(BYTES_MIN, BYTES_MAX);
+        Self { key, limit, bytes_max, rows: Batch::default(), parts: VecDeque::new() }
     }
 
     /// The indexes of the columns that rows are sorted by.
@@ -103,33 +100,35 @@ impl Sorter {
         &self.key.columns
     }
 
-    /// Adds a row.
+    /// Adds rows.
     ///
     /// # Errors
     /// Those of a temporary file.
-    pub fn push(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        let row: Row = values.iter().map(|value| value.borrowed().into_owned()).collect();
-        self.bytes += bytes_of(&row);
-        self.rows.push(row);
-        if self.bytes <= self.bytes_max {
+    pub fn push(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
+        self.rows.extend(batch, rows, None);
+        if self.rows.bytes() <= self.bytes_max {
             return Ok(());
         }
-        self.sort();
-        if self.bytes > self.bytes_max / 2 {
-            let rows = std::mem::take(&mut self.rows).into_iter().map(Ok);
-            self.bytes = 0;
-            self.parts.push_back(Part::written(rows)?);
+        let sorted = self.take_sorted();
+        if self.limit < sorted.order.len() {
+            let first = &sorted.order[..self.limit];
+            first.iter().for_each(|&index| self.rows.add().extend(sorted.batch.row(index)));
+        }
+        if self.limit >= sorted.order.len() || self.rows.bytes() > self.bytes_max / 2 {
+            self.rows.clear();
+            self.parts.push_back(Part::written(&self.key, self.limit, vec![List::of(sorted)])?);
             self.merge_parts()?;
         }
         Ok(())
     }
 
-    /// Sorts the rows in memory, and forgets those beyond the limit.
-    fn sort(&mut self) {
-        let key = &self.key;
-        self.rows.sort_by(|one, other| key.compare(one, other));
-        let forgotten = self.rows.drain(self.limit.min(self.rows.len())..);
-        self.bytes -= forgotten.map(|row| bytes_of(&row)).sum::<usize>();
+    /// Removes the rows in memory.
+    fn take_sorted(&mut self) -> Sorted {
+        let next = Batch::new(self.rows.columns());
+        let batch = std::mem::replace(&mut self.rows, next);
+        let mut order: Vec<usize> = (0..batch.rows()).collect();
+        order.sort_by(|&one, &other| self.key.compare(batch.row(one), batch.row(other)));
+        Sorted { batch, order }
     }
 
     /// Merges all parts into one, if there are too many.
@@ -137,42 +136,37 @@ impl Sorter {
         if self.parts.len() < PARTS_MAX {
             return Ok(());
         }
-        let parts = std::mem::take(&mut self.parts);
-        let merged = Merge::of(&self.key, parts, vec![])?;
-        let limit = self.limit;
-        self.parts.push_back(Part::written(merged.take(limit))?);
+        let lists = self.take_parts()?;
+        self.parts.push_back(Part::written(&self.key, self.limit, lists)?);
         Ok(())
+    }
+
+    fn take_parts(&mut self) -> io::Result<Vec<List>> {
+        std::mem::take(&mut self.parts).into_iter().map(List::read).collect()
     }
 
     /// Passes the rows to `next`, sorted.
     ///
     /// # Errors
     /// Those of a temporary file, and of `next`.
-    pub fn finish(mut self, next: &mut dyn FnMut(&[Value<'_>]) -> io::Result<()>) -> io::Result<()> {
-        self.sort();
-        let rows = Merge::of(&self.key, self.parts, self.rows)?;
-        rows.take(self.limit).try_for_each(|row| next(&row?))
+    pub fn finish(mut self, next: &mut dyn FnMut(Row<'_>) -> io::Result<()>) -> io::Result<()> {
+        let mut lists = self.take_parts()?;
+        lists.push(List::of(self.take_sorted()));
+        merge(&self.key, lists, self.limit, next)
     }
 }
 
-/// The memory of a row.
-fn bytes_of(row: &Row) -> usize {
-    let heap = |value: &Value<'_>| match value {
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-        Value::Texts(texts) => texts.iter().map(|text| size_of::<String>() + text.len()).sum(),
-        Value::Numbers(numbers) => size_of_val(&**numbers),
-        _ => 0,
-    };
-    size_of::<Row>() + row.iter().map(|value| size_of::<Value<'_>>() + heap(value)).sum::<usize>()
+/// Rows in memory, and their indexes in order.
+struct Sorted {
+    batch: Batch,
+    order: Vec<usize>,
 }
 
 impl Part {
-    fn written(rows: impl Iterator<Item = io::Result<Row>>) -> io::Result<Self> {
+    /// The first `limit` rows of sorted lists, as one list.
+    fn written(key: &SortKey, limit: usize, lists: Vec<List>) -> io::Result<Self> {
         let mut out = BufWriter::new(tempfile::tempfile()?);
-        for row in rows {
-            row_code::write(&row?, &mut out)?;
-        }
+        merge(key, lists, limit, &mut |row| row_code::write(row, &mut out))?;
         out.flush()?;
         let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.rewind()?;
@@ -180,56 +174,69 @@ impl Part {
     }
 }
 
-/// Merges sorted lists of rows. Of equal rows, those of the earlier list come first.
-struct Merge<'a> {
-    key: &'a SortKey,
-    lists: Vec<(Option<Row>, List)>,
-}
-
-enum List {
-    File(BufReader<File>),
-    Memory(std::vec::IntoIter<Row>),
+/// A sorted list of rows.
+struct List {
+    /// The rows in memory: of a file, the next one.
+    rows: Sorted,
+    /// The place of the next row in the order.
+    at: usize,
+    file: Option<BufReader<File>>,
 }
 
 impl List {
-    fn next(&mut self) -> io::Result<Option<Row>> {
-        match self {
-            List::File(file) => row_code::read(file),
-            List::Memory(rows) => Ok(rows.next()),
+    fn of(rows: Sorted) -> Self {
+        Self { rows, at: 0, file: None }
+    }
+
+    fn read(Part(file): Part) -> io::Result<Self> {
+        let rows = Sorted { batch: Batch::default(), order: vec![] };
+        let mut list = Self { rows, at: 0, file: Some(BufReader::new(file)) };
+        list.fill()?;
+        Ok(list)
+    }
+
+    fn first(&self) -> Option<Row<'_>> {
+        Some(self.rows.batch.row(*self.rows.order.get(self.at)?))
+    }
+
+    fn advance(&mut self) -> io::Result<()> {
+        self.at += 1;
+        self.fill()
+    }
+
+    /// Reads the next row of a file.
+    fn fill(&mut self) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        self.rows.batch.clear();
+        self.at = 0;
+        self.rows.order.clear();
+        if row_code::read(file, &mut self.rows.batch)? {
+            self.rows.order.push(0);
         }
+        Ok(())
     }
 }
 
-impl<'a> Merge<'a> {
-    fn of(key: &'a SortKey, parts: VecDeque<Part>, rows: Vec<Row>) -> io::Result<Self> {
-        let files = parts.into_iter().map(|Part(file)| List::File(BufReader::new(file)));
-        let lists = files.chain([List::Memory(rows.into_iter())]);
-        let lists = lists.map(|mut list| Ok((list.next()?, list))).collect::<io::Result<_>>()?;
-        Ok(Self { key, lists })
+/// Merges sorted lists of rows, and passes the first `limit` rows to `next`. Of equal rows, those of the earlier list come first.
+fn merge(
+    key: &SortKey,
+    mut lists: Vec<List>,
+    limit: usize,
+    next: &mut dyn FnMut(Row<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    for _ in 0..limit {
+        let firsts = lists.iter().enumerate().filter_map(|(at, list)| Some((at, list.first()?)));
+        let Some((at, row)) = firsts.min_by(|(_, one), (_, other)| key.compare(*one, *other)) else { break };
+        next(row)?;
+        lists[at].advance()?;
     }
-}
-
-impl Iterator for Merge<'_> {
-    type Item = io::Result<Row>;
-
-    fn next(&mut self) -> Option<io::Result<Row>> {
-        let firsts = self.lists.iter_mut().filter(|(first, _)| first.is_some());
-        let (first, list) = firsts.min_by(|(one, _), (other, _)| match (one, other) {
-            (Some(one), Some(other)) => self.key.compare(one, other),
-            _ => Ordering::Equal,
-        })?;
-        let row = first.take()?;
-        match list.next() {
-            Ok(next) => *first = next,
-            Err(error) => return Some(Err(error)),
-        }
-        Some(Ok(row))
-    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir::packet::Value;
 
     /// Sorts numbers, each with its place in the input.
     fn sorted(
@@ -241,14 +248,15 @@ mod tests {
         for (place, number) in numbers.iter().enumerate() {
             let number = number.map_or(Value::Absent, Value::Unsigned);
             let padding = Value::Text("x".repeat(1000).into());
-            sorter.push(&[Value::Unsigned(place as u64), number, padding]).expect("a temporary file");
+            let mut row = Batch::default();
+            row.push(&[Value::Unsigned(place as u64), number, padding]);
+            sorter.push(&row, 0..1).expect("a temporary file");
         }
         let (mut keys, mut places) = (vec![], vec![]);
         sorter
             .finish(&mut |row| {
-                let number = |value: &Value<'_>| if let Value::Unsigned(n) = value { Some(*n) } else { None };
-                keys.push(number(&row[1]));
-                places.extend(number(&row[0]));
+                keys.push(row.cell(1).unsigned());
+                places.extend(row.cell(0).unsigned());
                 Ok(())
             })
             .expect("a temporary file");

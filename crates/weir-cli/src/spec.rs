@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
 use weir::io::tcp::Endpoint;
+use weir::io::udp::Name;
 use weir::io::{CaptureFormat, Format};
 use weir::patterns::EngineChoice;
 
@@ -33,7 +35,7 @@ pub struct QuestionSpec {
     /// With `rotate`: the number of files that are kept.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep: Option<u64>,
-    /// For an output over TCP (`ipfix+tcp://`, `syslog+tcp://`): a directory for what the receiver does not have.
+    /// For a receiver with a connection (`ipfix+tcp://`, `syslog+tcp://`, `kafka://`, `clickhouse://`): a directory for what the receiver does not have.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub spool: Option<PathBuf>,
     /// With `spool`: maximum number of bytes in the directory, such as `1G`.
@@ -42,6 +44,12 @@ pub struct QuestionSpec {
     /// For an output `ipfix://`: the number of the observation domain.
     #[serde(default, skip_serializing_if = "is_default")]
     pub observation_domain: Option<u32>,
+    /// For an output `kafka://` or `clickhouse://`: the name of this machine. Default: the name of the host.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sensor: Option<String>,
+    /// For an output `clickhouse://`: create the table unless it exists.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub create: bool,
     /// For `match`: the patterns, one regular expression each.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub patterns: Vec<String>,
@@ -63,6 +71,9 @@ pub struct QuestionSpec {
     /// For `match`: maximum number of matches per stream.
     #[serde(default, skip_serializing_if = "is_default")]
     pub max_count: Option<usize>,
+    /// For logs that suppress rows which were shown before: show them. For programs that divide captures.
+    #[serde(skip)]
+    pub repeated: bool,
     /// For `match`: show the streams with matches (`with`) or without (`without`) instead of the matches.
     #[serde(default, skip_serializing_if = "is_default")]
     pub streams: Option<StreamsShown>,
@@ -93,10 +104,13 @@ pub struct QuestionSpec {
     /// For `streams` and `match`: the time after which partial chunks are flushed, in seconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flush: Option<f64>,
+    /// For `packets` with an output `udp://`: the key by which packets are balanced over instances. Default: flow.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub balance: Option<String>,
     /// For `aggregate`: what is computed, as in `count() by ip.src every 10s`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub aggregate: Option<String>,
-    /// For `aggregate`: of what: `packets`, `flows`, `events`, or the name of a log of sessions. Default: packets.
+    /// For `aggregate`: of what: `packets`, `flows`, `events`, an event, or the name of a log of sessions. Default: packets.
     #[serde(default, skip_serializing_if = "is_default")]
     pub of: Option<String>,
     /// For `records`: the key, as fields separated by commas, `flow` or `5tuple`. Default: flow.
@@ -117,6 +131,18 @@ pub struct QuestionSpec {
     /// For `records`: seconds after its last packet at which a group ends. Default: 15.
     #[serde(default, skip_serializing_if = "is_default")]
     pub idle: Option<f64>,
+    /// For `script`: the file of the script.
+    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
+    pub script: Option<PathBuf>,
+    /// For `script`: the arguments of the script.
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
+    pub arguments: Vec<String>,
+    /// For `script`: the script has the rights of the process. Only on the command line.
+    #[serde(skip)]
+    pub trust: bool,
+    /// For `script`: connects the running script with its command. Only on the command line.
+    #[serde(skip)]
+    pub link: Option<ScriptLink>,
     /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub events: Vec<String>,
@@ -170,6 +196,34 @@ pub struct QuestionSpec {
     /// A question without answers creates no file, and leaves an existing file as it is.
     #[serde(skip)]
     pub drops_empty: bool,
+}
+
+/// Connects a running script with its command.
+#[derive(Clone, Default)]
+pub struct ScriptLink(pub Arc<ScriptLinked>);
+
+/// What a running script and its command share.
+#[derive(Default)]
+pub struct ScriptLinked {
+    /// The flows that the script wants dumped, by the filters of their packets.
+    pub dumps: Mutex<Vec<String>>,
+    /// Gives the script a new text, once the script runs.
+    pub reload: OnceLock<ReloadScript>,
+}
+
+/// Gives a script a new text; the error says why the previous one goes on.
+pub type ReloadScript = Box<dyn Fn(String) -> Result<(), Failure> + Send + Sync>;
+
+impl std::fmt::Debug for ScriptLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ScriptLink")
+    }
+}
+
+impl PartialEq for ScriptLink {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// The prefilter of `match`.
@@ -278,6 +332,21 @@ impl QuestionSpec {
     /// Whether the answers are texts of packets.
     pub fn has_packet_texts(&self) -> bool {
         (self.detail || self.hex) && !self.count
+    }
+
+    /// The instances to which the packets go over UDP; `None` if the output is something else.
+    pub fn instances(&self) -> Option<Name> {
+        match Endpoint::of(self.output.as_deref()?)?.ok()? {
+            Endpoint::Datagrams(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Whether the question is the other one with other instances.
+    pub fn is_rescaled(&self, other: &Self) -> bool {
+        let output = self.output.clone();
+        let has_instances = self.instances().is_some() && other.instances().is_some();
+        has_instances && *self == Self { output, ..other.clone() }
     }
 
     /// Whether a file that is written beside the output replaces the output.

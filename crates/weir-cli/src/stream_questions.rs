@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::quantity::{bytes, classified};
+use crate::server_ports::service;
 use crate::spec::QuestionSpec;
 use crate::subcommand::Context;
 use weir::stream::{ChunkParams, PRIORITIES_MAX, StreamParams};
@@ -50,10 +51,7 @@ fn read_classes<T>(
         let value = read(value)?;
         match filter {
             Some(filter) => {
-                // A layer's name is already a filter.
-                let mut layers = context.compiler.stack().layers.iter();
-                let is_layer = layers.any(|layer| layer.protocol.filter_name == filter);
-                let ports = if is_layer { None } else { service(filter, context) };
+                let ports = service(filter, context.compiler, context.bpf);
                 let filter = ports.unwrap_or_else(|| filter.to_owned());
                 context.compiler.check_filter(&filter, context.bpf)?;
                 classes.push((Some(filter), value));
@@ -68,21 +66,6 @@ fn read_classes<T>(
     }
     classes.push((None, others.unwrap_or(otherwise)));
     Ok(classes)
-}
-
-/// The filter that stands for the name of a session protocol: its server ports. A stream's class must be known at its first packet,
-/// when its session protocol is not known yet. `None`: no protocol with ports has the name.
-fn service(name: &str, context: &Context<'_>) -> Option<String> {
-    let sessions = context.compiler.sessions();
-    let ports = sessions.protocol(sessions.number_of(name)?).ports;
-    if ports.is_empty() {
-        return None;
-    }
-    if context.bpf {
-        return Some(ports.iter().map(|port| format!("port {port}")).collect::<Vec<_>>().join(" or "));
-    }
-    let ports = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-    Some(format!("tcp.port in {{{ports}}} or udp.port in {{{ports}}}"))
 }
 
 /// `10k` for both directions, or `1k/64k` for originator and responder.

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use weir::io::{CaptureFormat, Findings, Format};
 use weir::packet::{Column, RowSink};
-use weir::{Compiler, Question};
+use weir::{ColumnMask, Compiler, Question};
 
 /// A subcommand.
 pub struct Subcommand {
@@ -154,6 +154,8 @@ const COMMON_OPTIONS: &[&str] = &[
     "spool",
     "spool_max",
     "observation_domain",
+    "sensor",
+    "create",
 ];
 
 /// A type of question, whether it comes from the command line, a file of questions, or the control socket.
@@ -303,8 +305,10 @@ pub struct Resolved {
     pub brief: Vec<Cow<'static, str>>,
     /// Turns items into rows.
     pub rows: Box<dyn Rows>,
-    /// The rows are those of connections, unchanged: columns that are not shown are not computed.
-    pub of_records: bool,
+    /// The names of columns that are shown only if they are named.
+    pub on_request: &'static [&'static str],
+    /// Takes the work for columns that are not shown out of the questions. `None`: all columns are computed.
+    pub show_columns: Option<ShowColumns>,
     /// The rows as metrics.
     pub series: Option<Arc<Series>>,
     /// How answers are counted.
@@ -318,6 +322,9 @@ pub struct Resolved {
     /// The rows obey the `limit` of the question themselves, which is no number of rows.
     pub has_own_limit: bool,
 }
+
+/// Receives the questions for the engine, and the columns of rows that are needed afterwards.
+pub type ShowColumns = Box<dyn FnOnce(&mut [Question], ColumnMask)>;
 
 /// Makes a sink that writes lines, with or without colours.
 pub type MakeLines = Box<dyn FnOnce(Box<dyn Write + Send>, bool) -> Box<dyn RowSink + Send> + Send>;
@@ -341,15 +348,16 @@ impl Resolved {
     ) -> Self {
         let rows = Box::new(rows);
         let (counted, brief) = (Counted::Rows, vec![]);
-        let (lines, note, series) = (None, None, None);
-        let (of_records, lost_bytes, has_own_limit) = (false, false, false);
+        let (lines, note, series, show_columns) = (None, None, None, None);
+        let (lost_bytes, has_own_limit) = (false, false);
         Self {
             questions,
             log,
             columns,
             brief,
             rows,
-            of_records,
+            on_request: &[],
+            show_columns,
             series,
             counted,
             lines,
@@ -357,6 +365,14 @@ impl Resolved {
             lost_bytes,
             has_own_limit,
         }
+    }
+
+    /// Computes only the columns that are shown, and `others`, which rows are made of, too.
+    pub fn with_shown_columns(self, others: ColumnMask) -> Self {
+        let show = move |questions: &mut [Question], shown: ColumnMask| {
+            questions.iter_mut().for_each(|question| question.show_columns(shown.with(others)));
+        };
+        Self { show_columns: Some(Box::new(show)), ..self }
     }
 
     /// Sets the columns of a table.

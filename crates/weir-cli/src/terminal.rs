@@ -1,5 +1,6 @@
 //! The terminal: messages on standard error, colours, and width.
 
+use crate::listener::Listener;
 use clap::ValueEnum;
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,10 +31,18 @@ pub fn is_verbose() -> bool {
     IS_VERBOSE.load(Ordering::Relaxed)
 }
 
-/// Prints a warning or a note, unless only errors are printed.
+/// Prints a warning, unless only errors are printed. A [`Listener`] of the thread receives the warning instead.
 pub fn note(words: fmt::Arguments<'_>) {
     if !is_quiet() {
         say(words);
+    }
+}
+
+/// As [`note`], for a message that says how the run proceeds.
+pub fn inform(words: fmt::Arguments<'_>) {
+    match Listener::current() {
+        Some(listener) => listener.hear(&words.to_string(), false),
+        None => note(words),
     }
 }
 
@@ -103,8 +112,11 @@ pub fn release() {
 }
 
 /// Prints a message to standard error, without characters that control the terminal: it may name files, or repeat text
-/// of others. A closed standard error is not a failure of the run.
+/// of others. A closed standard error is not a failure of the run. A [`Listener`] of the thread receives the message instead.
 pub fn say(words: fmt::Arguments<'_>) {
+    if let Some(listener) = Listener::current() {
+        return listener.hear(&printable(&words.to_string(), &['\n', '\t']), true);
+    }
     if let Some(messages) = &mut *held() {
         if messages.len() == HELD_MAX {
             messages.pop_front();

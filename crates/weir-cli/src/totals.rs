@@ -2,9 +2,10 @@
 
 use crate::failure::Failure;
 use crate::metrics::Series;
+use crate::recording::RecordingCounters;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use weir::io::ClientLoss;
 use weir::{LossCounts, QuestionLosses};
 
@@ -26,6 +27,8 @@ struct Shared {
     questions: Mutex<Questions>,
     /// The metrics of aggregates.
     series: Mutex<Vec<Weak<Series>>>,
+    /// The counters of the recording, if the run has one.
+    recording: OnceLock<RecordingCounters>,
 }
 
 /// Limit of the names of ended questions whose counts are kept apart.
@@ -200,13 +203,23 @@ impl RunTotals {
         all.push(Arc::downgrade(series));
     }
 
+    /// The run is recorded.
+    pub fn set_recording(&self, counters: RecordingCounters) {
+        let _ = self.shared.recording.set(counters);
+    }
+
+    /// The counters of the recording, if the run has one.
+    pub fn recording(&self) -> Option<&RecordingCounters> {
+        self.shared.recording.get()
+    }
+
     /// The metrics of all aggregates that run.
     pub fn series(&self) -> Vec<Arc<Series>> {
         lock(&self.shared.series).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The counts of the questions that run.
-    pub fn questions(&self) -> Vec<(String, QuestionTotals)> {
+    fn questions(&self) -> Vec<(String, QuestionTotals)> {
         let mut questions = lock(&self.shared.questions);
         questions.settle();
         questions.running.iter().map(|(name, counters)| (name.clone(), counters.totals())).collect()

@@ -5,6 +5,7 @@ use crate::form::Form;
 use crate::host_names::{HostNames, NAMED};
 use crate::sorter::{SortKey, Sorter};
 use crate::spec::QuestionSpec;
+use crate::subcommand::Resolved;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
@@ -46,24 +47,23 @@ pub struct View {
 }
 
 impl View {
-    /// The view that a question's options describe. `brief`: the columns that a table shows without options, as far as
-    /// there are such columns; none: all.
+    /// The view that a question's options describe, of the rows of `resolved`.
     ///
     /// # Errors
     /// There is no such column; the options do not go together.
     pub fn of(
         spec: &QuestionSpec,
         form: Form,
-        all: &[Column],
-        brief: &[Cow<'static, str>],
+        resolved: &Resolved,
         memory_max: usize,
     ) -> Result<Self, Failure> {
         let is_table = form.is(Format::Table);
         let mut names = HostNames::of(&spec.names, memory_max)?;
         let all = &*match &mut names {
-            Some(names) => names.columns(all),
-            None => all.to_vec(),
+            Some(names) => names.columns(&resolved.columns),
+            None => resolved.columns.clone(),
         };
+        let is_usual = |column: &&Column| !resolved.on_request.contains(&&*column.name);
         let has_rows = matches!(form, Form::Rows(_));
         let refused = [
             ("--columns", !spec.columns.is_empty() && !has_rows),
@@ -78,7 +78,8 @@ impl View {
         let wanted: Vec<Cow<'_, str>> = match spec.columns.is_empty() {
             false => spec.columns.iter().map(|name| Cow::Borrowed(name.as_str())).collect(),
             true if is_table && !spec.wide => {
-                brief.iter().filter(|name| choose(all, name, true).is_ok()).cloned().collect()
+                let brief = resolved.brief.iter().filter(|name| choose(all, name, true).is_ok());
+                brief.cloned().collect()
             }
             true => vec![],
         };
@@ -109,6 +110,10 @@ impl View {
             Ok(Sorter::new(SortKey { columns, is_descending }, spec.limit, memory_max))
         };
         let sorter = spec.sort.as_deref().map(&mut sorter).transpose()?;
+        if chosen.is_empty() && !resolved.on_request.is_empty() {
+            let usual = all.iter().filter(is_usual).map(|column| choose(all, &column.name, is_table));
+            chosen = usual.collect::<Result<_, _>>()?;
+        }
         let (shown, columns) = match chosen.is_empty() {
             true => (None, all.to_vec()),
             false => {
@@ -157,7 +162,7 @@ impl View {
             None => (batch, rows),
         };
         match &mut self.sorter {
-            Some(sorter) => rows.into_iter().try_for_each(|index| sorter.push(&batch.row(index).values())),
+            Some(sorter) => sorter.push(batch, rows),
             None => project(self.shown.as_deref(), batch, rows, next),
         }
     }
@@ -198,8 +203,11 @@ impl Kept {
     pub fn each(self, next: ShowRows<'_>) -> io::Result<()> {
         let shown = self.shown.as_deref();
         let mut sorted = Batch::default();
-        self.sorter.finish(&mut |values| {
-            sorted.push(values);
+        self.sorter.finish(&mut |row| {
+            if sorted.columns() == 0 {
+                sorted = Batch::new(row.len());
+            }
+            sorted.add().extend(row);
             if sorted.rows() < SORTED_ROWS {
                 return Ok(());
             }

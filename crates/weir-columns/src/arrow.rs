@@ -87,7 +87,7 @@ fn write(batch: &mut Arrays, writer: &mut StreamWriter<Blocks>) -> io::Result<()
 }
 
 /// The underlying writer's error, if there is one, so that a broken pipe keeps its kind.
-fn to_io(error: ArrowError) -> io::Error {
+pub fn to_io(error: ArrowError) -> io::Error {
     match error {
         ArrowError::IoError(_, error) => error,
         error => io::Error::other(error),

@@ -38,6 +38,7 @@ pub struct Arrays {
     names: Vec<String>,
     rows: usize,
     bytes: usize,
+    bytes_max: usize,
     /// A buffer for conversion to text, kept for reuse.
     text: String,
 }
@@ -66,7 +67,20 @@ impl Arrays {
         let fields: Vec<_> = columns.iter().zip(&builders).map(field).collect();
         let schema = Arc::new(Schema::new(fields).with_metadata(about));
         let names = columns.iter().map(|column| column.name.to_string()).collect();
-        Self { schema, columns: builders, names, rows: 0, bytes: 0, text: String::new() }
+        Self {
+            schema,
+            columns: builders,
+            names,
+            rows: 0,
+            bytes: 0,
+            bytes_max: BYTES_MAX,
+            text: String::new(),
+        }
+    }
+
+    /// With another limit of bytes than [`BYTES_MAX`].
+    pub fn with_bytes_max(self, bytes_max: usize) -> Self {
+        Self { bytes_max, ..self }
     }
 
     pub fn schema(&self) -> &SchemaRef {
@@ -111,7 +125,7 @@ impl Arrays {
     }
 
     fn is_full(&self) -> bool {
-        self.rows >= ROWS_MAX || self.bytes >= BYTES_MAX
+        self.rows >= ROWS_MAX || self.bytes >= self.bytes_max
     }
 
     /// The rows so far as arrays, if there are any. Leaves the collection empty.

@@ -1,8 +1,8 @@
 //! Rows as columns: Parquet files and Arrow streams.
 //!
 //! `batch.rs` converts rows to batches of typed columns for both formats; [`ParquetSink`] and [`ArrowSink`]
-//! write them. This is a crate of its own because it has the project's only large dependencies; only
-//! `weir-io` depends on it.
+//! write them, and [`ArrowMessages`] makes a stream of each batch; [`ArrowBatches`] passes batches to readers in the same process. This is a
+//! crate of its own because it has the project's only large dependencies; only `weir-io` and the Python package depend on it.
 //!
 //! The types of columns:
 //!
@@ -23,12 +23,16 @@
 
 mod arrow;
 mod batch;
+mod batches;
 mod footed_file;
+mod messages;
 mod parquet;
 #[cfg(test)]
 mod tests;
 
 pub use crate::arrow::ArrowSink;
+pub use crate::batches::ArrowBatches;
+pub use crate::messages::{ArrowMessages, TakeMessage};
 pub use crate::parquet::{ParquetSink, complete_parquet};
 
 use std::io::{self, Write};

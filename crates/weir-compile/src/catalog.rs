@@ -429,8 +429,9 @@ impl StackCatalog {
             return;
         }
         let (layer, number) = (event.layer, event.index);
-        let (key, stage, doc) = match event.is_end {
-            true => (FieldKey::End(layer, number), Stage::Connection, "as it was at the end"),
+        let (key, stage, doc) = match event.is_of_instance {
+            true if event.is_end => (FieldKey::End(layer, number), Stage::Connection, "as it was at the end"),
+            true => (FieldKey::End(layer, number), Stage::Connection, "as it was then"),
             false => (FieldKey::Event(layer, number), Stage::Packet, "as it was when this happened"),
         };
         let name = event.name.clone();
@@ -438,7 +439,7 @@ impl StackCatalog {
         self.add(key, name, ValueType::Bool, 1, &event.doc, stage);
         for (index, (column, value_type)) in event.columns.iter().enumerate() {
             let name = format!("{}.{column}", event.name);
-            let key = match event.is_end {
+            let key = match event.is_of_instance {
                 true => FieldKey::EndColumn(layer, number, index as u16),
                 false => FieldKey::EventColumn(layer, number, index as u16),
             };

@@ -25,9 +25,11 @@ pub struct StackEvent {
     /// columns, another word follows all columns: bit `n` says that column `n` is present (of the first 64). For bytes
     /// (`Bytes`, `Text`) the low word is the number by which the engine keeps them.
     pub columns: Vec<(String, ValueType)>,
-    /// The event reports the end of an instance: it belongs to no packet, and the engine reads its columns from the
-    /// instance's record.
+    /// The event reports the end of an instance.
     pub is_end: bool,
+    /// The event belongs to no packet: it reports an instance at its end, or at intervals, and the engine reads its columns from the
+    /// instance's record.
+    pub is_of_instance: bool,
 }
 
 impl StackEvent {
@@ -65,6 +67,7 @@ pub fn events(stack: &Stack) -> Vec<StackEvent> {
                 doc: event.doc.clone(),
                 columns: columns.chain(at_end).collect(),
                 is_end: event.is_end(),
+                is_of_instance: event.is_of_instance(),
             });
         }
     }

@@ -100,6 +100,7 @@ impl<S: Subscriber> Worker<S> {
         self.forget_streams(&plan);
         self.flows.change(&Moves { remainders: &remainders, classes: &classes, old: &self.plan, new: &plan });
         self.delivery.set_plan(Arc::clone(&plan), |open| remainders.map(open));
+        self.checks.change(&plan);
         self.program = Arc::clone(&plan.program);
         self.delivery.streams.overload.set_session_bytes(self.flows.session_bytes());
         self.delivery.streams.overload.set_table_bytes(self.flows.granted_bytes());

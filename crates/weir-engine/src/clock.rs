@@ -36,6 +36,17 @@ const BEHIND_PACKETS: u32 = 4096;
 /// time every 10 ms.
 const BEHIND_CLAIMS: u32 = 32;
 
+/// What a clock knows between two packets: a clock that continues from there shows the same times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockState {
+    /// The time that the clock shows, nanoseconds since 1970; `i64::MIN` before the second packet.
+    pub now: i64,
+    /// Time of the last packet.
+    pub last: i64,
+    /// Consecutive packets that were far behind.
+    pub behind: u32,
+}
+
 /// The clock of a run.
 #[derive(Debug, Clone)]
 pub struct Clock {
@@ -66,6 +77,24 @@ impl Default for Clock {
 }
 
 impl Clock {
+    /// A clock that continues one that had this state between two packets, and no claims.
+    pub fn resumed(state: ClockState) -> Self {
+        let ClockState { now, last, behind } = state;
+        Self { now, last, behind, ..Self::default() }
+    }
+
+    /// The state after the packets so far.
+    pub fn state(&self) -> ClockState {
+        ClockState { now: self.now, last: self.last, behind: self.behind }
+    }
+
+    /// Shows the time of another clock, which sees more packets than this one. Returns whether another tick begins.
+    pub fn follow(&mut self, now: i64) -> bool {
+        let before = self.ticked();
+        self.now = now;
+        self.ticked() != before
+    }
+
     /// Nanoseconds since 1970; `i64::MIN` before the second packet.
     pub fn now(&self) -> i64 {
         self.now
@@ -194,6 +223,20 @@ mod tests {
             shows(&[START, START + 1, START + 9, START + 5, START + CENTURY, START + CENTURY + 1]);
         assert_eq!(shown, [i64::MIN, START, START + 1, START + 5, START + 5, START + CENTURY]);
         assert_eq!(counters, ClockCounters::default());
+    }
+
+    #[test]
+    fn a_clock_continues_between_any_two_packets() {
+        let mut times = vec![START + CENTURY; 9];
+        times.extend((0..5_000).map(|n| START + n * (n % 7)));
+        let mut whole = Clock::default();
+        for (index, &time) in times.iter().enumerate() {
+            if index % 977 == 0 {
+                whole = Clock::resumed(whole.state());
+            }
+            let _ = whole.tick(time);
+        }
+        assert_eq!(whole.now(), *shows(&times).0.last().unwrap());
     }
 
     #[test]

@@ -51,6 +51,7 @@ counters! {
         flows_created, "Flows created.";
         flows_refused, "Packets without a flow because the table was full.";
         flows_ended, "Flows ended by their state machine (closed connections).";
+        checks_skipped, "Reports of all flows (`on check`) that were left out, because the time has jumped.";
         flows_restarted, "Flows ended because a new flow with the same key began.";
         flows_expired, "Flows ended by their idle time-out.";
         flows_shed, "Flows ended early because their table was full or could not grow (those nearest to their time-out), or to release the memory that they held.";

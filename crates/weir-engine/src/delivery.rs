@@ -222,8 +222,19 @@ impl<S: Subscriber> Delivery<S> {
     pub fn ends(&mut self, flow: &FlowView<'_>, terms: Terms<'_>) {
         let plan = Arc::clone(&self.matcher.plan);
         let mut emitted = std::mem::take(&mut self.ended);
-        plan.ends[flow.table.index()].iter().for_each(|end| emitted.push_end(end, flow));
+        let ends = plan.ends[flow.table.index()].iter().filter(|event| event.interval_ns.is_none());
+        ends.for_each(|end| emitted.push_end(end, flow));
         self.events_at(flow.last_time(), None, &mut emitted, terms);
+        self.ended = emitted;
+    }
+
+    /// Delivers the events that report a flow in this interval, at the time `at` (nanoseconds since 1970).
+    pub fn checks(&mut self, flow: &FlowView<'_>, terms: Terms<'_>, interval_ns: i64, at: i64) {
+        let plan = Arc::clone(&self.matcher.plan);
+        let mut emitted = std::mem::take(&mut self.ended);
+        let due = plan.ends[flow.table.index()].iter().filter(|event| event.interval_ns == Some(interval_ns));
+        due.for_each(|event| emitted.push_end(event, flow));
+        self.events_at(Timestamp(at), None, &mut emitted, terms);
         self.ended = emitted;
     }
 

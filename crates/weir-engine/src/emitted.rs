@@ -30,7 +30,7 @@ impl Emitted {
         self.values.extend_from_slice(values);
     }
 
-    /// Adds an event that reports the end of a flow.
+    /// Adds an event that reports a flow.
     pub fn push_end(&mut self, end: &EndEvent, flow: &FlowView<'_>) {
         let start = self.values.len();
         let mut known = 0;
@@ -69,7 +69,7 @@ impl Emitted {
         self.cut_bytes = 0;
     }
 
-    /// The events. `time` and `packet`: those of the packet, or the flow's last time and `None`.
+    /// The events. `time` and `packet`: those of the packet, or those of a report and `None`.
     pub fn views(&self, time: Timestamp, packet: Option<u64>) -> impl Iterator<Item = EventView<'_>> {
         self.events.iter().enumerate().map(move |(at, (event, table, header, start))| {
             let end = self.events.get(at + 1).map_or(self.values.len(), |next| next.3);

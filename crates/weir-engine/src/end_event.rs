@@ -1,15 +1,17 @@
-//! Events that report the end of flows. No packet causes them and no code is generated for them: their columns are read
-//! from the flow's record when the flow ends.
+//! Events that report flows at their ends, or at intervals. No packet causes them and no code is generated for them: their columns
+//! are read from the flow's record.
 
 use crate::flow::{FlowView, NumberPlace};
 use std::sync::Arc;
 use weir_ir::graph::Event;
 
-/// An event that reports the end of every flow of a table.
+/// An event that reports every flow of a table.
 #[derive(Debug, Clone)]
 pub struct EndEvent {
     /// Its number in the graph.
     pub event: Event,
+    /// Flows are reported in this interval, nanoseconds; `None`: at their ends.
+    pub interval_ns: Option<i64>,
     /// Its columns.
     pub columns: Vec<EndColumn>,
 }

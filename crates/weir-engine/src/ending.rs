@@ -47,6 +47,29 @@ impl TableState {
         self.flows.in_order().into_iter().map(move |id| self.ending(table, 0, id))
     }
 
+    /// Adds the flows that have begun by this time and whose time-out has not passed. Returns the time at which the first of the others
+    /// begins that begin later.
+    pub fn living(&self, table: Table, at: i64, all: &mut Vec<Ending>) -> Option<i64> {
+        let mut begins: Option<i64> = None;
+        for id in self.flows.in_order() {
+            let (header, data) = self.flows.entry(id);
+            if header.first_time > at {
+                begins = Some(begins.map_or(header.first_time, |begins| begins.min(header.first_time)));
+            } else if header.last_time.saturating_add(self.layout.timeouts.ns(data)) > at {
+                all.push(self.ending(table, at, id));
+            }
+        }
+        begins
+    }
+
+    /// The first packet and the deadline of each live flow, in no order.
+    pub fn live(&self) -> impl Iterator<Item = (u64, i64)> {
+        self.flows.in_order().into_iter().map(move |id| {
+            let (header, data) = self.flows.entry(id);
+            (header.first_packet, header.last_time.saturating_add(self.layout.timeouts.ns(data)))
+        })
+    }
+
     fn ending(&self, table: Table, at: i64, id: FlowId) -> Ending {
         let first_packet = self.flows.entry(id).0.first_packet;
         Ending { at, first_packet, flow: FlowRef::new(table, id).in_part(self.part) }

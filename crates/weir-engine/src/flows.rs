@@ -502,14 +502,23 @@ impl Flows {
         if is_shared || !state.layout.observed || !state.flows.is_live(flow.id) {
             return None;
         }
+        let (_, data) = state.flows.entry(flow.id);
+        Some((self.view(flow)?, state.layout.verdict(&self.plan, data)))
+    }
+
+    /// A live flow of a table that is [not shared, or taken](Self::take_live).
+    pub fn view(&self, flow: FlowRef) -> Option<FlowView<'_>> {
+        let state = &self.tables[flow.table.index()];
+        if !state.flows.is_live(flow.id) {
+            return None;
+        }
         let (header, data) = state.flows.entry(flow.id);
         let sessions = state.sessions.get(flow.id.0 as usize).filter(|_| state.layout.delivers);
-        let view = FlowView {
+        Some(FlowView {
             recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
             outer: self.outer.get(&flow).map_or(&[], Vec::as_slice),
             ..FlowView::new(&*self.program, flow, header, data)
-        };
-        Some((view, state.layout.verdict(&self.plan, data)))
+        })
     }
 
     /// The number of a flow's first packet.
@@ -577,6 +586,26 @@ impl Flows {
         }
         all.sort_by_key(|ending| ending.first_packet);
         all
+    }
+
+    /// Adds the flows of a table that live at a time; those of the parts that this worker expires, if workers share the table. Returns the
+    /// time at which the first of the other flows begins.
+    pub fn living(&mut self, table: Table, at: i64, all: &mut Vec<Ending>) -> Option<i64> {
+        match &mut self.sharing {
+            Some(sharing) if sharing.is_shared(table) => {
+                let mut begins: Option<i64> = None;
+                for (own, part) in sharing.own_parts().filter(|(own, _)| *own == table) {
+                    sharing.take(&mut self.tables, own, part);
+                    if sharing.may_check(at) {
+                        let other = self.tables[own.index()].living(own, at, all);
+                        begins = [begins, other].into_iter().flatten().min();
+                    }
+                }
+                sharing.give_back(&mut self.tables);
+                begins
+            }
+            _ => self.tables[table.index()].living(table, at, all),
+        }
     }
 
     /// Takes the part that has the flow which a program requests, if workers share the flow's table. The key is hashed.

@@ -26,6 +26,7 @@
 #![deny(unsafe_code)]
 
 mod change;
+mod checks;
 pub mod clock;
 pub mod counters;
 pub mod deferred_predicate;

@@ -11,11 +11,14 @@ pub struct Order {
     pub phase: u8,
     /// Deadline of the flow (nanoseconds since 1970), or number of the packet; of a report the packet that asked for it.
     pub at: i64,
-    /// Number of the flow's first packet; of a report the question.
+    /// Number of the flow's first packet; of a report the question. With [`CHECKED`](Self::CHECKED) for a flow that is reported at
+    /// an interval, in the phase of flows that ended.
     pub flow: u64,
 }
 
 impl Order {
+    /// Added to [`flow`](Self::flow): flows that end at the time of a check come before those that live.
+    pub const CHECKED: u64 = 1 << 63;
     /// The phase of chunks that waited long enough.
     pub const CHUNK: u8 = 0;
     /// The phase of reports of connections that are due.

@@ -122,7 +122,7 @@ pub struct Plan {
     pub wanted: ProtocolSet,
     /// Reads a column of a connection's record.
     pub connection_value: Arc<ConnectionValue>,
-    /// By table: the events that report the end of its flows and that a question asks for.
+    /// By table: the events that report its flows, at their ends or at intervals, and that a question asks for.
     pub ends: Vec<Vec<EndEvent>>,
     /// Classes that every packet is of.
     pub unconditional: ClassSet,

@@ -42,6 +42,8 @@ struct Part {
     plans: u64,
     /// The time up to which flows have expired, nanoseconds since 1970.
     expired: i64,
+    /// The time of the last check of its flows, likewise.
+    checked: i64,
 }
 
 impl SharedTables {
@@ -55,7 +57,7 @@ impl SharedTables {
         }
         let part = |table, part| {
             let state = TableState::part(table, plan, part, workers);
-            Arc::new(Mutex::new(Part { state, plans: 0, expired: i64::MIN }))
+            Arc::new(Mutex::new(Part { state, plans: 0, expired: i64::MIN, checked: i64::MIN }))
         };
         let parts = |&table: &Table| {
             let count = if is_shared(table) { PARTS } else { 0 };
@@ -164,6 +166,15 @@ impl Sharing {
         is_later
     }
 
+    /// Whether the flows of the taken part are reported at this time by this worker. The answer is no if another worker has done so:
+    /// parts of workers that have ended belong to all others.
+    pub fn may_check(&mut self, at: i64) -> bool {
+        let Some(TakenPart { guard, .. }) = &mut self.taken else { return false };
+        let is_later = at > guard.checked;
+        guard.checked = guard.checked.max(at);
+        is_later
+    }
+
     /// All parts, if this worker ends last; else none.
     pub fn last_parts(&mut self) -> impl Iterator<Item = (Table, u8)> + use<> {
         let is_last = self.end();
@@ -187,7 +198,7 @@ impl Sharing {
             if part.plans < self.plans {
                 let mut new = TableState::part(table, plan, number, self.shared.times.len());
                 replace(table, &mut part.state, &mut new);
-                *part = Part { state: new, plans: self.plans, expired: part.expired };
+                *part = Part { state: new, plans: self.plans, expired: part.expired, checked: part.checked };
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A hierarchical timer wheel on packet time, which finds flows that have been idle for too long.
 //!
-//! Seven levels of 64 slots cover all of time in ticks of 134 ms. Level 0 holds deadlines within the current 64
+//! Seven levels of 64 slots cover all of time in ticks of 67 ms. Level 0 holds deadlines within the current 64
 //! ticks, level 1 deadlines within the current 64 × 64, and so on. The level of a deadline is its first digit (to
 //! base 64) that differs from the current tick's. Packets do not access the wheel: a flow has one entry, scheduled
 //! once. When its slot is reached, the caller returns the flow's real deadline, and only then the entry moves. A flow
@@ -11,12 +11,12 @@
 
 use crate::table::FlowId;
 
-/// The length of a tick in nanoseconds: 2²⁷.
+/// The length of a tick in nanoseconds: 2²⁶.
 pub const TICK_NS: i64 = 1 << TICK_SHIFT;
-const TICK_SHIFT: u32 = 27;
+const TICK_SHIFT: u32 = 26;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// 37 bits of ticks (64 bits of time less 27) in digits of 6 bits.
+/// 38 bits of ticks (64 bits of time less 26) in digits of 6 bits.
 const LEVELS: usize = (64 - TICK_SHIFT).div_ceil(SLOT_BITS) as usize;
 
 /// Maximum number of flows that a search for the earliest deadline visits.

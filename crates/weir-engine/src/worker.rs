@@ -1,5 +1,6 @@
 //! A worker: its state, and how its flows end. [`run`](crate::run) processes its packets.
 
+use crate::checks::Checks;
 use crate::counters::Counters;
 use crate::delivery::Delivery;
 use crate::effects::Effects;
@@ -17,8 +18,10 @@ use crate::sharing::{SharedTables, Sharing};
 use crate::stage::{Stage, Stages};
 use crate::stream::{Due, Moment};
 use crate::subscriber::{Order, Report, Subscriber};
+use crate::tables::TableState;
 use std::sync::Arc;
 use weir_ir::abi::Program;
+use weir_ir::graph::Table;
 use weir_packet::BURST_PACKETS_MAX;
 
 /// Flows that end, or are reported, per call of [`Worker::finish`] or [`Worker::pass_time`].
@@ -44,6 +47,13 @@ pub struct Worker<S> {
     ending: Vec<Ending>,
     /// Flows whose time-out has passed; the last one comes next.
     expiring: Vec<Ending>,
+    pub(crate) checks: Checks,
+    /// The time of the checks that go on.
+    check_at: Option<i64>,
+    /// They have flows.
+    has_checked: bool,
+    /// The flows that are still to be reported; the last one comes next. `None`: they are not listed yet.
+    checking: Option<Vec<Ending>>,
 }
 
 impl<S: Subscriber> Worker<S> {
@@ -59,6 +69,10 @@ impl<S: Subscriber> Worker<S> {
             memory_peak: Memory::default(),
             ending: vec![],
             expiring: vec![],
+            checks: Checks::new(&plan),
+            check_at: None,
+            has_checked: false,
+            checking: None,
             plan,
         }
     }
@@ -74,6 +88,7 @@ impl<S: Subscriber> Worker<S> {
     /// first packets keep their times, so durations include the step.)
     pub fn step_clock(&mut self, step_ns: i64) {
         self.flows.step_clock(step_ns);
+        self.checks.step_clock();
         self.delivery.subscriber.step_clock(step_ns);
     }
 
@@ -83,7 +98,7 @@ impl<S: Subscriber> Worker<S> {
     #[must_use]
     pub fn pass_time(&mut self, burst: u64, now: i64) -> bool {
         let began = self.delivery.stages.begin();
-        if self.expiring.is_empty() {
+        if self.expiring.is_empty() && self.check_at.is_none() {
             while let Some(due) = self.delivery.streams.next_due(now) {
                 self.delivery.order =
                     Order { burst, phase: Order::CHUNK, at: due.at, flow: due.first_packet };
@@ -92,7 +107,9 @@ impl<S: Subscriber> Worker<S> {
             if self.report_due(burst, now) {
                 return true;
             }
-            self.expiring = self.flows.expire(now);
+            // Flows that end before a check are not reported by it.
+            self.check_at = self.checks.due(burst, now, &mut self.delivery.counters.flow.checks_skipped);
+            self.expiring = self.flows.expire(self.check_at.unwrap_or(now));
             self.expiring.reverse();
         }
         let due = self.expiring.split_off(self.expiring.len().saturating_sub(ENDING_FLOWS));
@@ -100,18 +117,68 @@ impl<S: Subscriber> Worker<S> {
         for Ending { at, flow, first_packet } in due.into_iter().rev() {
             // The last messages of another flow may have ended this one already.
             if self.flows.take_live(flow, first_packet) && !self.flows.lives_on(flow, now) {
+                // Wheels may be late by a tick: the end of a flow comes behind the checks that did not see it.
+                let at = at.max(self.checks.reached(burst));
                 self.delivery.order = Order { burst, phase: Order::ENDED, at, flow: first_packet };
                 self.end_flow(flow, EndReason::Idle);
             }
         }
         self.flows.give_back();
-        let more = !self.expiring.is_empty();
+        let more = !self.expiring.is_empty() || self.go_on_checking(burst, now);
         if !more {
             self.shed_idle(burst, now);
             self.delivery.subscriber.pass_time(Order { burst, phase: Order::TIME, at: 0, flow: 0 }, now);
         }
         self.delivery.stages.end(Stage::Expire, ended, began);
         more
+    }
+
+    /// Reports some of the flows of the checks that go on. Returns `false` if there are none.
+    fn go_on_checking(&mut self, burst: u64, now: i64) -> bool {
+        let Some(at) = self.check_at else { return false };
+        let mut flows = self.checking.take().unwrap_or_else(|| self.begin_checks(at, now));
+        let part = flows.split_off(flows.len().saturating_sub(ENDING_FLOWS));
+        for Ending { flow, first_packet, .. } in part.into_iter().rev() {
+            if !self.flows.take_live(flow, first_packet) {
+                continue;
+            }
+            self.flows.refresh(flow);
+            let number = first_packet | Order::CHECKED;
+            self.delivery.order = Order { burst, phase: Order::ENDED, at, flow: number };
+            let terms = self.flows.terms_of(flow);
+            if let Some(view) = self.flows.view(flow) {
+                let due = self.checks.at(at).filter(|(table, _)| *table == flow.table);
+                due.for_each(|(_, interval_ns)| {
+                    self.delivery.checks(&view, Terms::of(&terms), interval_ns, at);
+                });
+            }
+        }
+        self.flows.give_back();
+        match flows.is_empty() {
+            true => {
+                self.check_at = None;
+                self.checks.made(burst, at, self.has_checked);
+            }
+            false => self.checking = Some(flows),
+        }
+        true
+    }
+
+    /// The flows that live at the time of checks, in the order of their first packets, the last one first.
+    fn begin_checks(&mut self, at: i64, now: i64) -> Vec<Ending> {
+        let mut tables: Vec<Table> = self.checks.at(at).map(|(table, _)| table).collect();
+        tables.dedup();
+        let mut all = vec![];
+        for table in tables {
+            let before = all.len();
+            let begins = self.flows.living(table, at, &mut all);
+            if all.len() == before {
+                self.checks.rest((table, at), begins.map_or(now + 1, |begins| begins.min(now + 1)));
+            }
+        }
+        self.has_checked = !all.is_empty();
+        all.sort_by_key(|ending| std::cmp::Reverse((ending.first_packet, ending.flow.table.index())));
+        all
     }
 
     /// Ends all flows after the end of the capture, in the order of their first packets. Each call ends a few flows,
@@ -221,6 +288,12 @@ impl<S: Subscriber> Worker<S> {
     pub fn size(&self) -> (u64, u64) {
         let (flows, bytes) = self.flows.size();
         (if self.is_finished { 0 } else { flows }, bytes)
+    }
+
+    /// The number of the first packet of each live flow of each table, and the time in nanoseconds since 1970 at which its idle
+    /// time-out passes if no more packets come.
+    pub fn live_flows(&self) -> impl Iterator<Item = (u64, i64)> {
+        self.flows.tables.iter().flat_map(TableState::live)
     }
 
     /// Bytes held for streams: of their chunks, and bytes that cannot be refused.

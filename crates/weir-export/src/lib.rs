@@ -1,28 +1,37 @@
-//! Rows for other machines: flow records in the format IPFIX, and lines as messages of syslog.
+//! Rows for other machines: flow records in the format IPFIX, lines as messages of syslog, and batches of columns for ClickHouse
+//! and, with `weir-kafka`, for Kafka.
 //!
-//! A sink ([`Ipfix`]) or a writer behind a sink ([`Syslog`]) makes messages, and a [`Carrier`] takes them to the peer: as
-//! datagrams ([`Datagrams`]), or over a TCP connection ([`Link`]) from a [`Queue`], which is in memory or on disk ([`Spool`]).
-//! What a message needs beyond its bytes is the [`Protocol`] of the stream. Further protocols use the same link and queue.
+//! A sink ([`Ipfix`]), a writer behind a sink ([`Syslog`]) or a part of a sink ([`Batches`]) makes messages, and a [`Carrier`] takes
+//! them to the receiver: as datagrams ([`Datagrams`]), or from a [`Queue`], which is in memory or on disk ([`Spool`]), over the
+//! connection of a [`Link`]. The [`Peer`] of a link is a stream over TCP ([`StreamPeer`]), to which a [`Protocol`] adds what
+//! messages need beyond their bytes, or a receiver with acknowledgements of its own ([`ClickHouse`]). Further receivers use the
+//! same link and queue.
 //!
-//! Read `carrier.rs` first, then `link.rs`. This crate knows neither names of hosts nor options: `weir-cli/src/export.rs`.
+//! Read `carrier.rs` first, then `link.rs`. This crate knows neither options nor the wishes of a person: `weir-cli/src/export`.
 #![forbid(unsafe_code)]
 
+mod batches;
 mod carrier;
+pub mod clickhouse;
 pub mod ipfix;
 mod link;
 mod memory;
 mod message;
 mod queue;
 mod spool;
+mod stream;
 pub mod syslog;
 mod udp;
 
-pub use carrier::{Carrier, Event, Notify, Protocol};
+pub use batches::{Batch, Batches, Labels, Lingering, MESSAGE_BYTES_MAX};
+pub use carrier::{Carrier, Connection, Event, Interruption, Notify, Peer, Protocol, Standing};
+pub use clickhouse::ClickHouse;
 pub use ipfix::Ipfix;
 pub use link::{Link, Terms};
 pub use memory::MEMORY_BYTES_MAX;
 pub use message::{Message, Refusals};
 pub use queue::Queue;
 pub use spool::{RECORD_BYTES_MAX, SPOOL_BYTES_MIN, Spool};
+pub use stream::{Connect, StreamPeer};
 pub use syslog::Syslog;
 pub use udp::Datagrams;

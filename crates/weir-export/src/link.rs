@@ -1,43 +1,31 @@
-//! Messages over TCP: [`Link`], a queue and the thread that sends its messages.
+//! Messages that wait for a receiver: [`Link`], a queue and the thread that sends its messages.
 //!
-//! A connection that ends is established again, with growing pauses. A message leaves the queue when the system of the peer
-//! has acknowledged its last byte; other messages are sent again on the next connection. The peer's system acknowledges
-//! before its program reads: TCP does not tell what a program that was killed had read.
+//! A connection that ends is established again, with growing pauses. A message leaves the queue when the receiver has
+//! acknowledged it; other messages are sent again on the next connection. What an acknowledgement means is up to the
+//! [`Connection`]: `stream.rs` has that of TCP, `clickhouse.rs` the answer to a request.
 
-use crate::carrier::{Carrier, Event, Notify, Protocol};
+use crate::carrier::{Carrier, Connection, Event, Interruption, Notify, Peer, Standing};
 use crate::message::Message;
 use crate::queue::Queue;
-use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, ErrorKind, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Pause after the first failure to connect. Each further pause is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Bytes that are written together.
-const WRITE_BYTES: usize = 64 << 10;
-/// How long a write may block before the thread looks whether it should end.
-const WRITE_WAIT: Duration = Duration::from_millis(100);
 /// How often the thread looks for acknowledgements.
 const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a thread without messages looks whether the connection has failed.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
-/// How often the exporter reports about itself.
-const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// How often a waiting sender looks whether its patience is over.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a link needs from its surroundings.
 pub struct Terms {
-    /// Connects to the peer. May block for some seconds.
-    pub connect: Box<dyn FnMut() -> io::Result<TcpStream> + Send>,
-    /// Bytes that were written and that the peer's system has not acknowledged, also after the connection has failed.
-    pub unacknowledged: fn(&TcpStream) -> io::Result<usize>,
     /// Whether a full queue that has made no progress since then is waited for no longer.
     pub is_over: Box<dyn Fn(Instant) -> bool + Send>,
     /// Likewise at the end, until the queue is empty.
@@ -46,7 +34,7 @@ pub struct Terms {
     pub notify: Notify,
 }
 
-/// A queue, and the thread that sends its messages over a TCP connection.
+/// A queue, and the thread that sends its messages.
 pub struct Link {
     shared: Arc<Shared>,
     is_over: Box<dyn Fn(Instant) -> bool + Send>,
@@ -130,8 +118,8 @@ impl Link {
     ///
     /// # Errors
     /// The thread cannot be created.
-    pub fn start(queue: Queue, protocol: Box<dyn Protocol>, terms: Terms) -> io::Result<Self> {
-        let Terms { connect, unacknowledged, is_over, is_over_at_end, notify } = terms;
+    pub fn start(queue: Queue, peer: Box<dyn Peer>, terms: Terms) -> io::Result<Self> {
+        let Terms { is_over, is_over_at_end, notify } = terms;
         let state = State {
             queue: Some(queue),
             is_ending: false,
@@ -143,15 +131,9 @@ impl Link {
         };
         let shared = Shared { state: Mutex::new(state), arrived: Condvar::new(), progressed: Condvar::new() };
         let shared = Arc::new(shared);
-        let mut worker = Worker {
-            shared: Arc::clone(&shared),
-            protocol,
-            connect,
-            unacknowledged,
-            notify: notify.clone(),
-            damaged_bytes: 0,
-        };
-        std::thread::Builder::new().name("weir-link".into()).spawn(move || worker.work())?;
+        let mut worker =
+            Worker { shared: Arc::clone(&shared), notify: notify.clone(), damaged_bytes: 0, reported: None };
+        std::thread::Builder::new().name("weir-link".into()).spawn(move || worker.work(peer))?;
         Ok(Self { shared, is_over, is_over_at_end, notify })
     }
 }
@@ -218,25 +200,17 @@ impl Drop for Link {
 /// The thread of a link.
 struct Worker {
     shared: Arc<Shared>,
-    protocol: Box<dyn Protocol>,
-    connect: Box<dyn FnMut() -> io::Result<TcpStream> + Send>,
-    unacknowledged: fn(&TcpStream) -> io::Result<usize>,
     notify: Notify,
     damaged_bytes: u64,
+    /// What kinds of interruptions were reported since the receiver last accepted messages.
+    reported: Option<Reported>,
 }
 
-/// A connection.
-struct Connection {
-    stream: TcpStream,
-    written: u64,
-    /// The messages that are not acknowledged: where they end.
-    in_flight: VecDeque<u64>,
-    /// The context that was announced.
-    context: Option<Arc<[u8]>>,
-    /// The first message with another context, for the next connection.
-    is_outdated: bool,
-    has_acknowledged: bool,
-    reported: Instant,
+/// The interruptions that were reported.
+#[derive(Debug, Default)]
+struct Reported {
+    connection: bool,
+    refusal: bool,
 }
 
 /// Why a connection is not used any longer.
@@ -245,47 +219,48 @@ enum Ended {
     Done,
     /// Another connection is needed for messages with another context.
     Outdated,
-    Failed(io::Error),
+    Failed(Interruption),
+}
+
+/// The messages of a connection.
+#[derive(Default)]
+struct Taken {
+    /// Messages that are not acknowledged.
+    in_flight: usize,
+    /// The first message with another context, for the next connection.
+    is_outdated: bool,
+    has_acknowledged: bool,
 }
 
 impl Worker {
     /// Connects, and sends messages, until the end.
-    fn work(&mut self) {
+    fn work(&mut self, mut peer: Box<dyn Peer>) {
         let mut pause = PAUSE_MIN;
-        let mut is_reported = false;
-        loop {
-            if self.is_over() {
-                return;
-            }
-            let failure = match (self.connect)() {
-                Ok(stream) => {
-                    self.shared.lock().connection = Stage::Established;
-                    self.notify.tell(Event::Connected);
-                    is_reported = false;
-                    let mut connection = Connection::new(stream);
-                    let ended = self.serve(&mut connection);
+        while !self.is_over() {
+            let failure = match peer.connect() {
+                Ok(mut connection) => {
+                    let mut taken = Taken::default();
+                    let ended = self.serve(&mut *connection, &mut taken);
                     let mut state = self.shared.lock();
-                    state.connection =
-                        if matches!(ended, Ended::Outdated) { Stage::Unknown } else { Stage::Failed };
                     state.queue.iter_mut().for_each(Queue::rewind);
-                    drop(state);
-                    if connection.has_acknowledged {
+                    if taken.has_acknowledged {
                         pause = PAUSE_MIN;
                     }
                     match ended {
-                        Ended::Done => return self.finish(),
-                        Ended::Outdated => continue,
-                        Ended::Failed(error) => error,
+                        Ended::Done => {
+                            drop(state);
+                            return self.finish();
+                        }
+                        Ended::Outdated => {
+                            state.connection = Stage::Unknown;
+                            continue;
+                        }
+                        Ended::Failed(failure) => failure,
                     }
                 }
-                Err(error) => {
-                    self.shared.lock().connection = Stage::Failed;
-                    error
-                }
+                Err(failure) => failure,
             };
-            if !std::mem::replace(&mut is_reported, true) {
-                self.notify.tell(Event::Disconnected(failure));
-            }
+            self.interrupted(failure);
             self.rest(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -299,6 +274,21 @@ impl Worker {
     fn finish(&self) {
         self.shared.lock().is_done = true;
         self.shared.progressed.notify_all();
+    }
+
+    /// Reports an interruption, each kind once until the receiver accepts messages again.
+    fn interrupted(&mut self, why: Interruption) {
+        self.shared.lock().connection = Stage::Failed;
+        let reported = self.reported.get_or_insert_default();
+        match why {
+            Interruption::Connection(error) if !std::mem::replace(&mut reported.connection, true) => {
+                self.notify.tell(Event::Disconnected(error));
+            }
+            Interruption::Refusal(why) if !std::mem::replace(&mut reported.refusal, true) => {
+                self.notify.tell(Event::Rejected(why));
+            }
+            _ => {}
+        }
     }
 
     /// Waits before the next attempt; an end of the link shortens the pause.
@@ -320,89 +310,80 @@ impl Worker {
     }
 
     /// Sends messages over a connection, until the connection or the link ends.
-    fn serve(&mut self, connection: &mut Connection) -> Ended {
-        self.protocol.begin();
-        if let Err(error) = connection.stream.set_write_timeout(Some(WRITE_WAIT)) {
-            return Ended::Failed(error);
-        }
+    fn serve(&mut self, connection: &mut dyn Connection, taken: &mut Taken) -> Ended {
+        // The connection before may have failed.
+        self.shared.lock().connection = Stage::Unknown;
         loop {
-            match self.step(connection) {
+            match self.step(connection, taken) {
                 Ok(None) => {}
                 Ok(Some(ended)) => return ended,
                 Err(error) => {
-                    // The peer may have acknowledged more before the failure.
-                    self.acknowledge(connection);
+                    // The receiver may have acknowledged more before the failure.
+                    self.acknowledge(connection, taken);
                     return Ended::Failed(error);
                 }
             }
         }
     }
 
-    fn step(&mut self, connection: &mut Connection) -> io::Result<Option<Ended>> {
-        self.acknowledge(connection);
-        if let Some(error) = connection.stream.take_error()? {
-            return Err(error);
+    fn step(
+        &mut self,
+        connection: &mut dyn Connection,
+        taken: &mut Taken,
+    ) -> Result<Option<Ended>, Interruption> {
+        self.acknowledge(connection, taken);
+        self.look(connection.standing());
+        // Read before the queue: nothing is added to the queue after the end.
+        let is_ending = self.shared.lock().is_ending;
+        let mut is_drained = false;
+        while connection.has_room() && !taken.is_outdated && !is_drained {
+            let Some(message) = self.next() else {
+                is_drained = true;
+                continue;
+            };
+            // A message that is not taken is read again for the next connection.
+            taken.is_outdated = !connection.take(&message);
+            taken.in_flight += usize::from(!taken.is_outdated);
         }
-        let (bytes, ends) = self.take(connection);
-        connection.in_flight.extend(ends);
-        if !bytes.is_empty() {
-            return Ok(if self.write(connection, &bytes)? { None } else { Some(Ended::Done) });
-        }
-        let has_all = connection.in_flight.is_empty();
-        if connection.is_outdated && has_all {
+        let lost_rows = self.shared.lock().lost_rows;
+        connection.work(lost_rows)?;
+        self.acknowledge(connection, taken);
+        let has_all = taken.in_flight == 0;
+        if taken.is_outdated && has_all {
             return Ok(Some(Ended::Outdated));
         }
-        if self.shared.lock().is_ending && has_all && !connection.is_outdated {
-            let mut report = vec![];
-            let lost_rows = self.shared.lock().lost_rows;
-            if connection.context.is_some() {
-                self.protocol.report(lost_rows, SystemTime::now(), &mut report);
-            }
-            self.write(connection, &report)?;
-            // The peer may have closed its end first.
-            let _ = connection.stream.shutdown(Shutdown::Write);
+        if is_ending && has_all && is_drained {
+            connection.end(lost_rows);
             return Ok(Some(Ended::Done));
         }
         let state = self.shared.lock();
-        if state.queue.is_none() {
-            return Ok(Some(Ended::Done));
-        }
-        let time = if has_all { IDLE_INTERVAL } else { ACKNOWLEDGE_INTERVAL };
+        let Some(queue) = &state.queue else { return Ok(Some(Ended::Done)) };
         // A message may have come since.
-        let is_awaited = !state.queue.as_ref().is_some_and(Queue::has_next) || connection.is_outdated;
-        if is_awaited && !(state.is_ending && has_all) {
+        if !queue.has_next() || taken.is_outdated || !connection.has_room() {
+            let time = if has_all { IDLE_INTERVAL } else { ACKNOWLEDGE_INTERVAL };
             drop(Shared::wait(&self.shared.arrived, state, time));
         }
         Ok(None)
     }
 
-    /// Takes messages from the queue that are written together, in the form of the protocol, and where they end.
-    fn take(&mut self, connection: &mut Connection) -> (Vec<u8>, Vec<u64>) {
-        let (mut bytes, mut ends) = (vec![], vec![]);
-        let now = SystemTime::now();
-        while bytes.len() < WRITE_BYTES && !connection.is_outdated {
-            let Some(message) = self.next() else { break };
-            match &connection.context {
-                Some(context) if *context == message.context => {}
-                Some(_) => {
-                    // The message is read again on the next connection.
-                    connection.is_outdated = true;
-                    break;
-                }
-                None => {
-                    self.protocol.announce(&message.context, now, &mut bytes);
-                    connection.context = Some(Arc::clone(&message.context));
+    /// Reports whether the receiver accepts messages, if that has changed.
+    fn look(&mut self, standing: Standing) {
+        match standing {
+            Standing::Unknown => {}
+            Standing::Interrupted(why) => self.interrupted(why),
+            Standing::Accepting => {
+                let mut state = self.shared.lock();
+                if std::mem::replace(&mut state.connection, Stage::Established) != Stage::Established {
+                    // A receiver that is back gets time to acknowledge. At the end this would have no bound.
+                    if !state.is_ending {
+                        state.progress = Instant::now();
+                    }
+                    drop(state);
+                    self.reported = None;
+                    self.notify.tell(Event::Connected);
                 }
             }
-            self.protocol.frame(&message, now, &mut bytes);
-            ends.push(connection.written + bytes.len() as u64);
         }
-        if connection.context.is_some() && connection.reported.elapsed() >= REPORT_INTERVAL {
-            connection.reported = Instant::now();
-            let lost_rows = self.shared.lock().lost_rows;
-            self.protocol.report(lost_rows, now, &mut bytes);
-        }
-        (bytes, ends)
     }
 
     /// The next message of the queue.
@@ -422,65 +403,21 @@ impl Worker {
         })
     }
 
-    /// Writes the bytes. Returns false if the link ended meanwhile.
-    fn write(&mut self, connection: &mut Connection, mut bytes: &[u8]) -> io::Result<bool> {
-        while !bytes.is_empty() {
-            match connection.stream.write(bytes) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    connection.written += written as u64;
-                    bytes = &bytes[written..];
-                }
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                    ) => {}
-                Err(error) => return Err(error),
-            }
-            self.acknowledge(connection);
-            if self.is_over() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Removes the messages that the peer has from the queue.
-    fn acknowledge(&mut self, connection: &mut Connection) {
-        if connection.in_flight.is_empty() {
-            return;
-        }
-        // A system that does not tell leaves only one assumption.
-        let waiting = (self.unacknowledged)(&connection.stream).unwrap_or(0) as u64;
-        let acknowledged = connection.written.saturating_sub(waiting);
-        let count = connection.in_flight.partition_point(|end| *end <= acknowledged);
+    /// Removes the messages that the receiver has from the queue.
+    fn acknowledge(&mut self, connection: &mut dyn Connection, taken: &mut Taken) {
+        let count = connection.acknowledged();
         if count == 0 {
             return;
         }
-        connection.in_flight.drain(..count);
-        connection.has_acknowledged = true;
+        taken.in_flight = taken.in_flight.saturating_sub(count);
+        taken.has_acknowledged = true;
         let mut state = self.shared.lock();
         state.progress = Instant::now();
         let Some(queue) = &mut state.queue else { return };
-        let failed = (0..count).filter_map(|_| queue.acknowledge().err()).next();
+        let failed = (0..count).fold(None, |failed, _| queue.acknowledge().err().or(failed));
         drop(state);
         self.shared.progressed.notify_all();
         failed.into_iter().for_each(|error| self.shared.tell_disk(error, &self.notify));
-    }
-}
-
-impl Connection {
-    fn new(stream: TcpStream) -> Self {
-        Self {
-            stream,
-            written: 0,
-            in_flight: VecDeque::new(),
-            context: None,
-            is_outdated: false,
-            has_acknowledged: false,
-            reported: Instant::now(),
-        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! Links over loopback, with peers that come late, go, or read nothing.
 
 use super::*;
+use crate::carrier::Protocol;
 use crate::spool::{SPOOL_BYTES_MIN, Spool};
+use crate::stream::StreamPeer;
 use std::io::Read;
-use std::net::{TcpListener, ToSocketAddrs};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 /// Messages as lines. The context is a line, too.
 struct Lines;
@@ -49,15 +52,14 @@ fn link(address: impl ToSocketAddrs, queue: Queue, limit: Duration) -> (Link, Ar
         };
         counter.fetch_add(count, Ordering::Relaxed);
     });
+    // Loopback acknowledges at once.
+    let peer = StreamPeer::new(Box::new(move || TcpStream::connect(address)), |_| Ok(0), Box::new(Lines));
     let terms = Terms {
-        connect: Box::new(move || TcpStream::connect(address)),
-        // Loopback acknowledges at once.
-        unacknowledged: |_| Ok(0),
         is_over: Box::new(move |progress| progress.elapsed() >= limit),
         is_over_at_end: Box::new(move |progress| progress.elapsed() >= limit),
         notify,
     };
-    (Link::start(queue, Box::new(Lines), terms).unwrap(), seen)
+    (Link::start(queue, Box::new(peer), terms).unwrap(), seen)
 }
 
 fn memory() -> Queue {
@@ -174,9 +176,12 @@ fn unacknowledged_messages_are_sent_again() {
     let address = listener.local_addr().unwrap();
     let (seen, mut first_bytes) = (Arc::<Seen>::default(), vec![0; "context\n0\n1\n".len()]);
     let disconnected = Arc::clone(&seen);
+    let peer = StreamPeer::new(
+        Box::new(move || TcpStream::connect(address)),
+        |_| Ok(WAITING.load(Ordering::Relaxed) as usize),
+        Box::new(Lines),
+    );
     let terms = Terms {
-        connect: Box::new(move || TcpStream::connect(address)),
-        unacknowledged: |_| Ok(WAITING.load(Ordering::Relaxed) as usize),
         is_over: Box::new(|_| false),
         is_over_at_end: Box::new(|progress| progress.elapsed() > Duration::from_secs(20)),
         notify: Notify::new(move |event| {
@@ -187,7 +192,7 @@ fn unacknowledged_messages_are_sent_again() {
             }
         }),
     };
-    let mut link = Link::start(memory(), Box::new(Lines), terms).unwrap();
+    let mut link = Link::start(memory(), Box::new(peer), terms).unwrap();
     send(&mut link, 0..3);
     let (mut stream, _) = listener.accept().unwrap();
     stream.read_exact(&mut first_bytes).unwrap();

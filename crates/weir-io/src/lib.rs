@@ -2,7 +2,7 @@
 //!
 //! [`source`] reads capture files (pcap in all its dialects, pcapng; plain, gzip, zstd or lz4) as bursts of packets
 //! in shared blocks. [`sink`] writes rows (a table for a terminal, JSON lines, CSV, Parquet …) and packets (pcap,
-//! pcapng); [`outlet`] is the thread of an output. [`tcp`] are captures over TCP connections. This crate knows no protocols: those belong to the engine and the
+//! pcapng); [`outlet`] is the thread of an output. [`tcp`] are captures over TCP connections, [`udp`] packets over UDP. This crate knows no protocols: those belong to the engine and the
 //! language.
 //!
 //! Read [`source::CaptureReader`] first, then `source/window.rs` (reading bytes into blocks), then `source/pcap.rs`
@@ -25,6 +25,10 @@ pub use sink::{
     PcapWriter, PcapngWriter, WholeFile, WriteCapture, Written, file_time, json_text,
 };
 pub use source::{
-    Attended, CaptureReader, Description, Findings, Following, Found, Interface, MemoryPacket, MemorySource,
-    TimeResolution, first_time,
+    Attended, CaptureReader, Description, Findings, Following, Found, Interface, Listening, Mark,
+    MemoryPacket, MemorySource, TimeResolution, first_time,
 };
+/// The ring of a recorder.
+pub use weir_ring as ring;
+/// Packets over UDP.
+pub use weir_udp as udp;

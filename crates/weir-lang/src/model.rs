@@ -465,9 +465,11 @@ pub enum Trigger {
     /// The instance ended. There is no packet, so such an event has [`end_columns`](Event::end_columns) and no
     /// condition.
     End,
+    /// This time has passed since the last check of all instances. There is no packet, as for [`End`](Self::End).
+    Check(Duration),
 }
 
-/// The value of a column of an event `on end`.
+/// The value of a column of an event that is read from the instance: `on end`, or `on check`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndValue {
     /// A variable of the instance; for `each side`, `me` is the originator and `peer` the responder.
@@ -494,7 +496,7 @@ pub struct Event {
     pub assemble: bool,
     /// Columns: name and value.
     pub columns: Vec<(String, Expr)>,
-    /// Columns of an event `on end`, which has no other columns.
+    /// Columns of an event `on end` or `on check`, which has no other columns.
     pub end_columns: Vec<(String, EndValue)>,
     /// One line of description.
     pub doc: String,
@@ -504,6 +506,19 @@ impl Event {
     /// Whether the event reports the end of an instance.
     pub fn is_end(&self) -> bool {
         self.triggers == [Trigger::End]
+    }
+
+    /// The interval in which the event reports all instances.
+    pub fn interval(&self) -> Option<Duration> {
+        match self.triggers[..] {
+            [Trigger::Check(interval)] => Some(interval),
+            _ => None,
+        }
+    }
+
+    /// Whether the event belongs to no packet: its columns are read from the instance.
+    pub fn is_of_instance(&self) -> bool {
+        self.is_end() || self.interval().is_some()
     }
 }
 

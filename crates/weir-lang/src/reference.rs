@@ -169,6 +169,7 @@ fn events(page: &mut String, protocol: &Protocol) {
             Trigger::Gap => "missing bytes".into(),
             Trigger::Inconsistent => "bytes that contradict others".into(),
             Trigger::End => "the end of an instance".into(),
+            Trigger::Check(interval) => format!("every {} s", interval.as_secs_f64()),
         });
         let with_name = |before: &str, list: &[usize]| {
             let names = list.iter().map(|&at| format!("{before} {}", protocol.events[at].name));

@@ -311,10 +311,10 @@ impl InterfaceQuery {
         })
     }
 
-    fn ask(&self, name: &str, what: libc::Ioctl) -> Option<libc::ifreq> {
+    fn ask(&self, name: &str, what: libc::c_ulong) -> Option<libc::ifreq> {
         let mut request = Self::request(name)?;
         // SAFETY: the kernel reads and writes the request.
-        checked(unsafe { libc::ioctl(self.0.raw(), what, ptr::from_mut(&mut request)) }).ok()?;
+        checked(unsafe { libc::ioctl(self.0.raw(), what as _, ptr::from_mut(&mut request)) }).ok()?;
         Some(request)
     }
 
@@ -350,7 +350,8 @@ impl InterfaceQuery {
         answer[0] = u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]);
         request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
         // SAFETY: the kernel writes at most `bytes` bytes of the answer, which is as long.
-        checked(unsafe { libc::ioctl(self.0.raw(), libc::SIOCETHTOOL, ptr::from_mut(&mut request)) }).ok()?;
+        checked(unsafe { libc::ioctl(self.0.raw(), libc::SIOCETHTOOL as _, ptr::from_mut(&mut request)) })
+            .ok()?;
         Some(answer.iter().flat_map(|word| word.to_ne_bytes()).take(bytes).collect())
     }
 

@@ -118,6 +118,14 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// The number; `None` if the value is no unsigned number.
+    pub fn unsigned(self) -> Option<u64> {
+        match self {
+            Cell::Unsigned(number) => Some(number),
+            _ => None,
+        }
+    }
+
     /// The value with borrowed data; only lists of texts are copied.
     pub fn value(self) -> Value<'a> {
         match self {

@@ -38,5 +38,5 @@ pub use link::LinkType;
 pub use readable::{is_hidden, printable, readable};
 pub use record::{Column, Value, ValueType};
 pub use sink::RowSink;
-pub use source::{Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats};
+pub use source::{DatagramStats, Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats};
 pub use time::Timestamp;

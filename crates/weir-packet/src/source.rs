@@ -57,6 +57,13 @@ pub trait Source {
         0
     }
 
+    /// The time that all packets have reached, for a source that leaves packets out and keeps the clock of all of them: the last poll's
+    /// packets belong to one tick of this clock, and so does an idle time. `None`: the packets of the source set the clock. Runs with
+    /// several workers ignore this time.
+    fn clock(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// Bytes read so far, and the total if known, for a progress bar.
     fn progress(&self) -> (u64, Option<u64>) {
         (0, None)
@@ -105,6 +112,12 @@ pub struct SourceStats {
     /// Packets that network cards dropped before the kernel saw them. They are not among those `received`, and not all of
     /// them would have been for this source.
     pub card_dropped: u64,
+    /// Packets that a sender of datagrams has sent, and that did not arrive, or not in time.
+    pub missing: u64,
+    /// Packets that left the ring of a recorder before they were read.
+    pub overtaken: u64,
+    /// What became of datagrams, if packets come in datagrams.
+    pub datagrams: DatagramStats,
     /// How often the kernel got another part of a split source for new pairs of hosts with some hash, because a part fell behind.
     pub places_moved: u64,
     /// Pairs of hosts that were assigned to another part than the one selected by their hash, because that part fell behind.
@@ -127,6 +140,9 @@ impl SourceStats {
         self.invalid += other.invalid;
         self.damaged += other.damaged;
         self.card_dropped += other.card_dropped;
+        self.missing += other.missing;
+        self.overtaken += other.overtaken;
+        self.datagrams.add(other.datagrams);
         self.places_moved += other.places_moved;
         self.pairs_moved += other.pairs_moved;
         self.pairs_not_moved += other.pairs_not_moved;
@@ -139,8 +155,8 @@ impl SourceStats {
 
     /// Packets that the source dropped before a burst could take them, by reason: the name of the counter, its value, and one
     /// sentence about it.
-    pub fn losses(&self) -> [(&'static str, u64, &'static str); 5] {
-        let Self { ring_full, no_buffer, refused, invalid, damaged, .. } = *self;
+    pub fn losses(&self) -> [(&'static str, u64, &'static str); 7] {
+        let Self { ring_full, no_buffer, refused, invalid, damaged, missing, overtaken, .. } = *self;
         [
             ("source_ring_full", ring_full, "The ring between the kernel, or the device, and Weir was full."),
             ("source_no_buffer", no_buffer, "There was no free memory to receive into."),
@@ -151,6 +167,8 @@ impl SourceStats {
             ),
             ("source_invalid", invalid, "The kernel's description of the packet was invalid."),
             ("source_damaged", damaged, "The device received the packet with an error."),
+            ("source_missing", missing, "The packet was sent over UDP, and did not arrive, or not in time."),
+            ("source_overtaken", overtaken, "The packet left the ring of a recorder before it was read."),
         ]
     }
 
@@ -158,6 +176,48 @@ impl SourceStats {
     /// not among them.
     pub fn dropped(&self) -> u64 {
         self.losses().iter().map(|(_, count, _)| count).sum()
+    }
+}
+
+/// What became of the datagrams that bring packets. Packets that are lost with datagrams are [missing](SourceStats::missing).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DatagramStats {
+    /// Datagrams that arrived again.
+    pub repeated: u64,
+    /// Datagrams that arrived after their packets were given up as missing.
+    pub late: u64,
+    /// Datagrams of another form, or that contradict themselves.
+    pub invalid: u64,
+    /// Datagrams that the kernel dropped because the socket's buffer was full.
+    pub dropped: u64,
+    /// Streams of senders that were forgotten because there were too many.
+    pub streams_forgotten: u64,
+}
+
+impl DatagramStats {
+    /// Adds the counters of another source.
+    pub fn add(&mut self, other: Self) {
+        self.repeated += other.repeated;
+        self.late += other.late;
+        self.invalid += other.invalid;
+        self.dropped += other.dropped;
+        self.streams_forgotten += other.streams_forgotten;
+    }
+
+    /// The counters: the name of each, its value, and one sentence about it.
+    pub fn counters(&self) -> [(&'static str, u64, &'static str); 5] {
+        let Self { repeated, late, invalid, dropped, streams_forgotten } = *self;
+        [
+            ("datagrams_repeated", repeated, "The datagram arrived again."),
+            ("datagrams_late", late, "The datagram arrived after its packets were given up as missing."),
+            ("datagrams_invalid", invalid, "The datagram has another form, or contradicts itself."),
+            ("datagrams_dropped", dropped, "The buffer of the socket was full."),
+            (
+                "streams_forgotten",
+                streams_forgotten,
+                "There were too many senders: one of them was forgotten.",
+            ),
+        ]
     }
 }
 

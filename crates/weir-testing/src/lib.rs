@@ -11,6 +11,7 @@
 //! | [`traffic`] | `frames` | TCP conversations over a bad network | |
 //! | [`filters`] | `language` | filters over all fields | |
 //! | [`capture`] | `capture` | | what a source promises; pcapng written and read again |
+//! | [`datagrams`] | `capture` | | what receivers of packets over UDP promise |
 //! | [`engines`] | `engines` | protocol texts, filters, packets | native code and passes against the interpreter |
 //! | [`kernel`] | `kernel` | | what filters in the kernel cost |
 //! | [`tshark`] | `tshark` | | bytes of connections and contents of files, as tshark has them |
@@ -29,6 +30,8 @@ pub mod capture;
 mod choices;
 #[cfg(feature = "conversation")]
 pub mod conversation;
+#[cfg(feature = "capture")]
+pub mod datagrams;
 #[cfg(feature = "engines")]
 pub mod engines;
 #[cfg(feature = "language")]

@@ -6,6 +6,7 @@ use crate::end_places::EndPlaces;
 use crate::events::never_told;
 use crate::kernel_filters::QuestionFilters;
 use crate::ordering::Ordering;
+use crate::packet_key::PacketKey;
 use crate::places::Places;
 use crate::processors::Processors;
 use crate::program::{Executor, make_program};
@@ -145,6 +146,8 @@ pub struct Compiled {
     pub(crate) kernel_filters: Option<Arc<QuestionFilters>>,
     /// Constructors of worker parts, by question; `None` for questions without any.
     pub(crate) make_workers: Vec<Option<MakeQuestionWorker>>,
+    /// The keys of packets, by question.
+    pub(crate) keys: Vec<Option<Arc<PacketKey>>>,
 }
 
 impl fmt::Debug for Compiled {
@@ -502,7 +505,7 @@ impl Compiler {
     ///
     /// # Errors
     /// All errors in the filter, and predicates that are known only later.
-    pub(crate) fn check_at_once(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
+    pub fn check_at_once(&self, filter: &str, bpf: bool) -> Result<(), Diagnostics> {
         let catalog = self.catalog();
         let checked = self.filter(filter, bpf)?;
         let ask = Ask { filter: filter.to_string(), need: Need::default(), want: Want::Events };
@@ -614,6 +617,7 @@ impl Compiler {
             native,
             kernel_filters: kernel_filters.map(Arc::new),
             make_workers: vec![],
+            keys: vec![],
         })
     }
 }

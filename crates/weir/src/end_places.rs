@@ -45,16 +45,17 @@ impl<'a> EndPlaces<'a> {
         self.of.iter().map(of_column).collect()
     }
 
-    /// By table: the events among `asked` that report the end of its flows.
+    /// By table: the events among `asked` that report its flows at their ends, or at intervals.
     pub fn asked(&self, graph: &Graph, layout: &Layout, asked: EventSet) -> Vec<Vec<EndEvent>> {
         let of_table = |(table, layer): (usize, &LayerId)| {
             let protocol = &self.stack.layers[usize::from(layer.0)].protocol;
             let numbered = self.events.iter().enumerate().filter(|(_, (of, _))| of == layer);
-            let ends =
-                numbered.filter(|(number, (_, at))| asked.contains(*number) && protocol.events[*at].is_end());
+            let ends = numbered
+                .filter(|(number, (_, at))| asked.contains(*number) && protocol.events[*at].is_of_instance());
             let found = (graph, layout, Table(table as u32));
             let ends = ends.map(|(number, (_, at))| EndEvent {
                 event: Event(number as u32),
+                interval_ns: protocol.events[*at].interval().map(|interval| interval.as_nanos() as i64),
                 columns: protocol.events[*at]
                     .end_columns
                     .iter()

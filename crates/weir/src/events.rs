@@ -71,7 +71,7 @@ impl EventRows {
             asked |= found;
         }
         if names.is_empty() {
-            let on_packets = |event: &StackEvent| !event.is_end && !event.columns.is_empty();
+            let on_packets = |event: &StackEvent| !event.is_of_instance && !event.columns.is_empty();
             let with_columns = events.iter().enumerate().filter(|(_, event)| on_packets(event));
             with_columns.for_each(|(index, _)| asked.insert(index));
         }

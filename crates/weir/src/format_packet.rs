@@ -30,15 +30,27 @@ impl Path {
         Self { numbers }
     }
 
+    /// Appends the layers as text: `eth:ip:tcp`.
+    pub(crate) fn push_name(&self, stack: &Stack, text: &mut String) {
+        let start = text.len();
+        for layer in self.layers() {
+            text.push_str(if text.len() > start { ":" } else { "" });
+            text.push_str(&stack.layers[usize::from(layer.0)].protocol.filter_name);
+        }
+        if text.len() == start {
+            text.push('?');
+        }
+    }
+
     /// The layers, outermost first; none if no path was requested.
     pub fn layers(&self) -> impl DoubleEndedIterator<Item = LayerId> + Clone + '_ {
         self.numbers.iter().filter(|&&number| number != 0).map(|&number| LayerId(u16::from(number) - 1))
     }
 }
 
-/// The values that the layers show, the innermost part last; a layer that occurs twice shows its last occurrence.
-pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
-    let mut line = String::new();
+/// Appends the values that the layers show, the innermost part last; a layer that occurs twice shows its last occurrence.
+pub fn push_line(stack: &Stack, outs_of: &[OutValue], outs: &[u64], line: &mut String) {
+    let start = line.len();
     let layers: Vec<LayerId> = Path::of_record(outs).layers().collect();
     for (place, layer) in layers.iter().enumerate() {
         if layers[place + 1..].contains(layer) {
@@ -48,7 +60,7 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
         if protocol.show.is_empty() {
             continue;
         }
-        if !line.is_empty() {
+        if line.len() > start {
             line.push_str("  ");
         }
         for (part, shown) in protocol.show.iter().enumerate() {
@@ -62,12 +74,11 @@ pub fn show(stack: &Stack, outs_of: &[OutValue], outs: &[u64]) -> String {
                         continue;
                     }
                     let words = &outs[usize::from(out.slot)..][..usize::from(out.slots)];
-                    show_value(&mut line, stack, *layer, shown, words);
+                    show_value(line, stack, *layer, shown, words);
                 }
             }
         }
     }
-    line
 }
 
 /// Writes one value of a layer in the form of its type. `words`: as described at [`OutValue`].

@@ -16,8 +16,7 @@ impl Handlers {
                 QuestionWorker::Stream(handler) => handler.into_handler(),
                 QuestionWorker::Handler(handler) => handler.into_any(),
                 QuestionWorker::Track(_)
-                | QuestionWorker::Aggregate(_)
-                | QuestionWorker::Records(_)
+                | QuestionWorker::Pipeline(_)
                 | QuestionWorker::Behind(_)
                 | QuestionWorker::None => continue,
             };

@@ -1,9 +1,9 @@
 //! The items that a question receives: [`Item`], the data in it, and its [`Shape`].
 
-use crate::aggregate::AggregatePart;
 use crate::connection::Connection;
 use crate::flow_id;
 use crate::format_packet::Path;
+use crate::pipeline::PipelinePart;
 use crate::record::ColumnMask;
 use std::any::Any;
 use std::borrow::Cow;
@@ -18,10 +18,10 @@ use weir_sessions::{PartLog, ProtocolSet, Session};
 /// An item that a question receives.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// Rows: of sessions or their parts, of events, of what handlers of streams emit; of connections, if the question asks for
-    /// [rows of them](Shape::record_rows).
+    /// Rows: of sessions or their parts, of events, of what handlers of streams emit; of packets and connections, if the question
+    /// asks for [rows of them](Shape::as_rows).
     Rows(Rows<'a>),
-    /// A packet, with its layers and the values that they show (empty unless lines are requested).
+    /// A packet, with its layers.
     Packet {
         /// The metadata of the packet.
         meta: PacketMeta,
@@ -32,15 +32,15 @@ pub enum Item<'a> {
         options: Vec<u8>,
         /// The layers; none unless requested.
         path: Path,
-        /// The values that the layers show.
-        line: String,
+        /// The number of the packet's key; 0 unless the question has a [key](crate::PacketKey).
+        key: u64,
     },
     /// The record of a connection that has ended.
     Connection(Box<Connection>),
     /// A part of a session, with its row, the only one of the batch, and the index of the session's protocol.
     Part(usize, Batch, Box<dyn Session>),
-    /// What a worker has of an aggregate of packets.
-    Aggregated(Box<AggregatePart>),
+    /// What a worker's part of a pipeline passed on: of an aggregate of packets, too.
+    Pipeline(Box<PipelinePart>),
     /// A session object, and its connection.
     Whole(Box<Flow>, Arc<dyn Session>),
     /// User-defined state of a connection, and the connection's record so far.
@@ -67,7 +67,7 @@ pub struct Rows<'a> {
     /// The rows and others.
     pub batch: &'a Batch,
     /// For each row of the batch: the number of the packet that completed the session, or that closed its connection. `None` if
-    /// no packet did: the connection was idle, was replaced or shed, or the capture ended.
+    /// no packet did: the connection was idle, was replaced or shed, or the capture ended. Empty for rows of packets.
     pub packets: &'a [Option<u64>],
     /// The indexes of the rows in the batch.
     pub range: Range<usize>,
@@ -98,12 +98,12 @@ pub struct Shape {
     pub frames: bool,
     /// Packets include their pcapng options.
     pub options: bool,
-    /// Packets include their formatted line.
-    pub lines: bool,
     /// Sessions come as objects, not as rows; parts of sessions come as both ([`Item::Part`]).
     pub whole: bool,
-    /// Connections come as rows with these columns; `None`: as objects.
-    pub record_rows: Option<ColumnMask>,
+    /// Packets come as rows with the [columns of packets](crate::PACKET_COLUMNS), connections as rows of their log; not as objects.
+    pub as_rows: bool,
+    /// The columns that are computed of rows of packets, connections, sessions, and parts of sessions. Other columns are absent.
+    pub columns: ColumnMask,
     /// Only sessions of these protocols have rows, whatever other protocols are needed to find them. `None`: all
     /// wanted protocols.
     pub rows: Option<ProtocolSet>,

@@ -1,8 +1,10 @@
 //! The names that aggregates and records may use: fields of packets with one value, parts of a packet's tuple, columns of rows.
 
 use crate::compile::Compiler;
-use crate::values::{Part, Source};
+use crate::values::{Part, Source, words_of};
 use weir_compile::{FieldKey, TuplePart, ValueOf};
+use weir_lang::aggregate::{Key, Shorthand, compile_keys};
+use weir_lang::diag::{Diagnostics, Sources, suggest};
 use weir_lang::filter::{Catalog, FieldInfo, Stage};
 use weir_packet::{Column, ValueType};
 
@@ -51,11 +53,34 @@ impl Names {
             .map(|index| (catalog.fields()[index].clone(), Source::Packet(ValueOf::Field(index as u16))))
             .collect();
         let tuple = TUPLE.iter().map(|(part, value_type, doc)| {
-            (field(part.name(), vec![], *value_type, doc), Source::Packet(ValueOf::Tuple(*part)))
+            // Numbers of the tuple are ports.
+            let bits = if *value_type == ValueType::Unsigned { 16 } else { 0 };
+            let field = FieldInfo { bits, ..field(part.name(), vec![], *value_type, doc) };
+            (field, Source::Packet(ValueOf::Tuple(*part)))
         });
         all.extend(tuple);
         let (fields, sources) = all.into_iter().unzip();
         Self { fields, sources }
+    }
+
+    /// Adds a name that is not of a packet's record.
+    pub fn add(&mut self, name: &str, value_type: ValueType, doc: &str) {
+        self.fields.push(field(name, vec![], value_type, doc));
+        self.sources.push(Source::Row(self.sources.len()));
+    }
+
+    /// The index of a name.
+    ///
+    /// # Errors
+    /// If there is no `what` of this name, with a name that is near.
+    pub fn named(&self, name: &str, what: &str) -> Result<usize, String> {
+        self.find(name).ok_or_else(|| {
+            let known = self.fields.iter().map(|field| field.name.as_str());
+            match suggest(name, known) {
+                Some(near) => format!("there is no {what} `{name}`: is `{near}` meant?"),
+                None => format!("there is no {what} `{name}`: `weir fields` lists the fields of packets"),
+            }
+        })
     }
 
     /// The columns of a log: with their names, and with those of the log's fields.
@@ -90,4 +115,31 @@ pub(crate) fn part_of(names: &Names, field: usize, word: usize) -> Part {
         _ => 1,
     };
     Part { source, value_type, word, words, prefix: None }
+}
+
+/// The parts of a key, with the words of each part after those of the part before.
+pub(crate) fn parts_of(names: &Names, keys: &[Key]) -> Vec<Part> {
+    let mut parts: Vec<Part> = vec![];
+    for key in keys {
+        let part = part_of(names, key.field, words_of(&parts));
+        parts.push(Part { prefix: key.prefix, ..part });
+    }
+    parts
+}
+
+/// The fields that a text names: `ip.src/24, tcp.dstport`. `what` is the name of the text in messages.
+///
+/// # Errors
+/// All mistakes in the text.
+pub(crate) fn keys_of(
+    names: &Names,
+    what: &str,
+    text: &str,
+    shorthands: &[Shorthand<'_>],
+) -> Result<Vec<Key>, Diagnostics> {
+    compile_keys(text, names, shorthands).map_err(|list| {
+        let mut sources = Sources::new();
+        sources.add(what, text);
+        Diagnostics { sources, list }
+    })
 }

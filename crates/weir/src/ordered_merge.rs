@@ -7,8 +7,9 @@
 //! for connections of another worker.
 
 use crate::compile::Compiled;
-use crate::item::{Item, Shape};
+use crate::item::{Item, Rows, Shape};
 use crate::outcome::{Changes, Outcome};
+use crate::packet_rows::PACKET_COLUMNS;
 use crate::watch::{Glance, Poster, Posting, Watch};
 use crate::worker_output::Presenter;
 use crate::yielded::{HeldPacket, KeptPacket, Yielded};
@@ -18,6 +19,11 @@ use weir_engine::counters::{Account, Counters};
 use weir_engine::hold::HoldQueue;
 use weir_engine::plan::{Plan, QuestionSet};
 use weir_engine::stage::{Stage, Stages};
+use weir_engine::subscriber::Order;
+use weir_packet::Batch;
+
+/// Rows of packets that waited are delivered together, up to this number.
+const ROWS_TOGETHER: usize = 64;
 
 /// An entry of the queue.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ enum Waiting {
     Packet(KeptPacket),
     /// An item for one question that waits behind such packets; `None` once it is delivered.
     Item(Option<Item<'static>>),
+    /// Rows of packets, for one question; empty once they are delivered.
+    Rows(Batch),
 }
 
 /// Delivers the results of workers.
@@ -34,6 +42,8 @@ pub struct Merger<'a> {
     /// One queue for all workers, or one for each.
     hold: Vec<HoldQueue<Waiting>>,
     changes: &'a mut dyn Changes,
+    /// By question: rows of packets that have waited, and are delivered next.
+    ready: Vec<Batch>,
     /// Packets that waited and were delivered, by question.
     matched: Vec<u64>,
     /// The outcomes of packets that waited.
@@ -56,7 +66,8 @@ impl<'a> Merger<'a> {
         let stages = Stages::new(plan.timed);
         let hold = vec![HoldQueue::new(plan)];
         let posting = Posting::new(watch, Poster::Merger);
-        Self { presenter, hold, changes, matched, counters: Counters::default(), stages, posting, workers: 1 }
+        let counters = Counters::default();
+        Self { presenter, hold, changes, ready: vec![], matched, counters, stages, posting, workers: 1 }
     }
 
     /// Gives each worker a queue of its own. Called before the first result.
@@ -85,16 +96,27 @@ impl<'a> Merger<'a> {
     /// Changes to other questions. All results for the previous ones have been taken. Items that wait behind
     /// undecided packets for removed questions are delivered now, because nothing will be added to them.
     pub fn change(&mut self, plan: &Arc<Plan>, presenter: &Arc<Presenter>) {
-        let Self { presenter: before, hold, changes, matched, .. } = self;
+        let Self { presenter: before, hold, changes, ready, matched, .. } = self;
         for hold in &mut *hold {
             let gone = hold.gone(plan);
             hold.for_each(|waiting, questions| {
                 for question in &(questions & &gone) {
                     let item = match waiting {
                         Waiting::Item(item) => item.take(),
+                        Waiting::Rows(rows) => {
+                            let all = 0..rows.rows();
+                            ready_of(ready, question).extend(rows, all, None);
+                            rows.clear();
+                            None
+                        }
                         Waiting::Packet(kept) => {
                             matched[question] += 1;
-                            before.kept(question, kept)
+                            if before.has_packet_rows(question) {
+                                before.kept_row(question, kept, &mut ready_of(ready, question).add());
+                                None
+                            } else {
+                                before.kept(question, kept)
+                            }
                         }
                     };
                     if let Some(item) = item {
@@ -103,6 +125,8 @@ impl<'a> Merger<'a> {
                 }
             });
         }
+        self.pass_ready();
+        let Self { hold, changes, .. } = self;
         changes.taken_over();
         hold.iter_mut().for_each(|hold| hold.change(plan));
         presenter.carry_over(&self.presenter, &mut self.matched);
@@ -126,10 +150,8 @@ impl<'a> Merger<'a> {
     pub fn take_batch(&mut self, mut queues: Vec<Yields>) {
         self.workers = queues.len();
         let (began, count) = (self.stages.begin(), queues.iter().map(Yields::len).sum());
-        while let Some(worker) = first(&queues) {
-            let is_last = queues.iter().enumerate().all(|(other, queue)| other == worker || queue.is_empty());
-            let count = if is_last { queues[worker].len() } else { 1 };
-            self.take_from(worker, &mut queues[worker], count);
+        while let Some((worker, end)) = first(&queues) {
+            self.take_from(worker, &mut queues[worker], end);
         }
         self.stages.end(Stage::Output, count, began);
         self.post();
@@ -148,45 +170,60 @@ impl<'a> Merger<'a> {
                     *queue = more;
                 }
             }
-            let Some(worker) = first(&queues) else { return };
-            self.take_from(worker, &mut queues[worker], 1);
+            let Some((worker, end)) = first(&queues) else { return };
+            self.take_from(worker, &mut queues[worker], end);
         }
     }
 
     /// Takes all results of a worker.
     pub fn take_all(&mut self, worker: usize, queue: &mut Yields) {
         let (began, count) = (self.stages.begin(), queue.len());
-        self.take_from(worker, queue, count);
+        self.take_from(worker, queue, None);
         self.stages.end(Stage::Output, count, began);
         self.post();
     }
 
-    fn take_from(&mut self, worker: usize, queue: &mut Yields, count: usize) {
-        let mut left = count;
-        while left > 0
-            && let Some((popped, taken)) = queue.pop(left)
-        {
-            left -= taken;
+    /// Takes the results of a worker that come before `end`, the next result of another worker; `None`: all.
+    fn take_from(&mut self, worker: usize, queue: &mut Yields, end: Option<(Order, usize)>) {
+        let is_next = |order| end.is_none_or(|end| (order, worker) < end);
+        while let Some(popped) = queue.pop_if(is_next) {
             match popped {
-                Popped::Item(question, rows) => self.changes.item(question, rows),
+                Popped::Rows(question, rows) => self.take_rows(worker, question, rows),
                 Popped::Other(yielded) => self.take(worker, yielded),
             }
         }
+        self.pass_ready();
         queue.recycle();
     }
 
+    fn take_rows(&mut self, worker: usize, question: usize, rows: Rows<'_>) {
+        let hold = self.hold_of(worker);
+        if self.presenter.has_packet_rows(question) && !self.hold[hold].is_empty() {
+            let mut waiting = Batch::new(rows.batch.columns());
+            waiting.extend(rows.batch, rows.range, None);
+            let bytes = waiting.bytes();
+            return self.hold[hold].pass(Waiting::Rows(waiting), bytes, QuestionSet::one(question));
+        }
+        self.pass_ready();
+        self.changes.item(question, Item::Rows(rows));
+    }
+
+    /// The queue of a worker's packets: one serves all workers, or each has its own.
+    fn hold_of(&self, worker: usize) -> usize {
+        if self.hold.len() == 1 { 0 } else { worker }
+    }
+
     fn take(&mut self, worker: usize, yielded: Yielded) {
-        // One queue serves all workers.
-        let queue = if self.hold.len() == 1 { 0 } else { worker };
+        let queue = self.hold_of(worker);
         let hold = &mut self.hold[queue];
         match yielded {
             Yielded::Item(question, item @ Item::Packet { .. }) if !hold.is_empty() => {
                 let bytes = item_bytes(&item);
                 hold.pass(Waiting::Item(Some(item)), bytes, QuestionSet::one(question));
             }
-            Yielded::Item(question, Item::Aggregated(mut part)) => {
+            Yielded::Item(question, Item::Pipeline(mut part)) => {
                 (part.worker, part.workers) = (worker, self.workers);
-                return self.changes.item(question, Item::Aggregated(part));
+                return self.changes.item(question, Item::Pipeline(part));
             }
             Yielded::Item(question, item) => return self.changes.item(question, item),
             // Rows were taken with their batch.
@@ -213,6 +250,7 @@ impl<'a> Merger<'a> {
             outcome.counters.packet.undecided += self.hold[queue].given_up();
             outcome.memory.held_packets += self.hold[queue].bytes_peak() as u64;
         }
+        self.pass_ready();
         outcome.counters.merge(&self.counters);
         outcome.stages.merge(&self.stages);
         outcome.add_matched(&self.matched);
@@ -228,28 +266,63 @@ impl<'a> Merger<'a> {
                 }
                 return;
             }
+            Waiting::Rows(rows) => {
+                if let Some(question) = questions.first() {
+                    self.add_ready(question, |ready| ready.extend(&rows, 0..rows.rows(), None));
+                }
+                return;
+            }
             Waiting::Packet(kept) => kept,
         };
         self.counters.account(if questions.is_empty() { kept.otherwise } else { Account::Delivered });
         for question in questions {
             self.matched[question] += 1;
-            if let Some(item) = self.presenter.kept(question, &kept) {
+            if self.presenter.has_packet_rows(question) {
+                let presenter = Arc::clone(&self.presenter);
+                self.add_ready(question, |ready| presenter.kept_row(question, &kept, &mut ready.add()));
+            } else if let Some(item) = self.presenter.kept(question, &kept) {
                 self.changes.item(question, item);
             }
         }
     }
+
+    fn add_ready(&mut self, question: usize, add: impl FnOnce(&mut Batch)) {
+        let ready = ready_of(&mut self.ready, question);
+        add(ready);
+        if ready.rows() >= ROWS_TOGETHER {
+            self.pass_ready();
+        }
+    }
+
+    /// Delivers the rows of packets that have waited.
+    fn pass_ready(&mut self) {
+        for (question, batch) in self.ready.iter_mut().enumerate().filter(|(_, batch)| !batch.is_empty()) {
+            let rows = Rows { protocol: 0, batch, packets: &[], range: 0..batch.rows() };
+            self.changes.item(question, Item::Rows(rows));
+            batch.clear();
+        }
+    }
 }
 
-/// The worker with the earliest next result.
-fn first(queues: &[Yields]) -> Option<usize> {
-    let next = queues.iter().enumerate().filter_map(|(worker, queue)| Some((queue.first()?, worker)));
-    next.min().map(|(_, worker)| worker)
+/// The rows of a question that are ready for delivery.
+fn ready_of(ready: &mut Vec<Batch>, question: usize) -> &mut Batch {
+    if ready.len() <= question {
+        ready.resize_with(question + 1, || Batch::new(PACKET_COLUMNS.len()));
+    }
+    &mut ready[question]
+}
+
+/// The worker with the earliest next result, and the place of the next result of any other worker, with this worker.
+fn first(queues: &[Yields]) -> Option<(usize, Option<(Order, usize)>)> {
+    let next = || queues.iter().enumerate().filter_map(|(worker, queue)| Some((queue.first()?, worker)));
+    let (_, worker) = next().min()?;
+    Some((worker, next().filter(|(_, other)| *other != worker).min()))
 }
 
 /// Bytes that an item refers to, besides its own size.
 fn item_bytes(item: &Item<'_>) -> usize {
     match item {
-        Item::Packet { frame, options, line, .. } => frame.len() + options.len() + line.len(),
+        Item::Packet { frame, options, .. } => frame.len() + options.len(),
         _ => 0,
     }
 }

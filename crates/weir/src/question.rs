@@ -4,6 +4,8 @@ use crate::compile::Ask;
 use crate::engine::{Every, track_store};
 use crate::isolation::Isolation;
 use crate::item::Shape;
+use crate::packet_key::PacketKey;
+use crate::packet_rows::{INFO, LAYERS};
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::record::ColumnMask;
 use crate::stream_handler::{StreamHandler, erased};
@@ -23,6 +25,8 @@ pub struct Question {
     /// Creates the handler of each worker, if the question has handlers.
     pub(crate) make: Option<MakeQuestionWorker>,
     pub(crate) losses: Arc<QuestionLosses>,
+    /// The key of its packets.
+    pub(crate) key: Option<Arc<PacketKey>>,
 }
 
 impl fmt::Debug for Question {
@@ -34,13 +38,16 @@ impl fmt::Debug for Question {
 impl Question {
     /// A question whose items are delivered in this shape.
     pub fn new(ask: Ask, shape: Shape) -> Self {
-        Self { ask, shape, make: None, losses: Arc::default() }
+        Self { ask, shape, make: None, losses: Arc::default(), key: None }
     }
 
-    /// If the question asks for rows of connections: computes only these columns of them.
+    /// Computes only these columns of rows. Layers and texts of packets that are not shown are not written by the program, either.
     pub fn show_columns(&mut self, columns: ColumnMask) {
-        if let Some(shown) = &mut self.shape.record_rows {
-            *shown = columns;
+        self.shape.columns = columns;
+        let need = &mut self.ask.need;
+        if self.ask.want == Want::Packets && self.shape.as_rows && need.lines {
+            need.lines = columns.contains(INFO);
+            need.path |= columns.contains(LAYERS);
         }
     }
 

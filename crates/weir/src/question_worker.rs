@@ -1,8 +1,7 @@
 //! How a worker processes the results of a question itself.
 
-use crate::aggregate::PacketAggregator;
 use crate::engine::{ErasedHandler, TrackStore};
-use crate::records::RecordGrouper;
+use crate::pipeline::WorkerPipeline;
 use crate::stream_handler::ErasedStreamHandler;
 use std::sync::Arc;
 
@@ -14,10 +13,8 @@ pub(crate) enum QuestionWorker {
     Stream(Box<dyn ErasedStreamHandler>),
     /// User-defined state per connection.
     Track(Box<dyn TrackStore>),
-    /// The groups of an aggregate of packets.
-    Aggregate(Box<PacketAggregator>),
-    /// The packet vectors of groups.
-    Records(Box<RecordGrouper>),
+    /// The operators that take the question's packets.
+    Pipeline(Box<dyn WorkerPipeline>),
     /// A handler of packets, sessions and connections.
     Handler(Box<dyn ErasedHandler>),
     /// As for the question this many places before, which has the same handler.

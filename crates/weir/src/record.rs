@@ -16,17 +16,32 @@ use weir_packet::{Cell, RowWriter, Texts, Timestamp, ValueType};
 /// Maximum number of application protocols that a record names.
 const SERVICES_MAX: usize = 16;
 
-/// Columns of a log, by their indexes. Columns from 128 on are always in it.
+/// Columns of a log, by their indexes. Columns from 128 on are always in it. The default is all columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnMask(u128);
+
+impl Default for ColumnMask {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
 
 impl ColumnMask {
     /// All columns.
     pub const ALL: Self = Self(u128::MAX);
 
+    /// No column, of the first 128.
+    pub const NONE: Self = Self(0);
+
     /// Whether the column with this index is in the mask.
     pub fn contains(self, column: usize) -> bool {
         column >= 128 || self.0 >> column & 1 != 0
+    }
+
+    /// The columns of both masks.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::compile::{Compiler, sources_of};
 use crate::deferred_predicate::lower_predicate;
 use crate::program::Executor;
+use crate::record::ColumnMask;
 use crate::session_rows::Log;
 use weir_compile::{FieldKey, StackCatalog};
 use weir_engine::deferred_predicate::DeferredPredicate;
@@ -39,9 +40,25 @@ impl RowFilter {
     pub fn takes(&mut self, row: Row<'_>) -> bool {
         self.node.holds(row, &mut self.scratch)
     }
+
+    /// The columns that the condition reads.
+    pub fn columns(&self) -> ColumnMask {
+        let mut columns = vec![];
+        self.node.collect_columns(&mut columns);
+        columns.into_iter().collect()
+    }
 }
 
 impl Node {
+    fn collect_columns(&self, columns: &mut Vec<usize>) {
+        match self {
+            Self::Is { column, .. } => columns.push(*column),
+            Self::All(nodes) | Self::Any(nodes) => {
+                nodes.iter().for_each(|node| node.collect_columns(columns))
+            }
+        }
+    }
+
     fn holds(&self, row: Row<'_>, scratch: &mut Continuation) -> bool {
         match self {
             Self::Is { column, predicate } => {

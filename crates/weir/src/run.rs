@@ -11,7 +11,7 @@ use crate::split_run::run_split;
 use crate::watch::Watch;
 use crate::worker_loop::WorkerLoop;
 use crate::worker_parts::WorkerParts;
-use crate::workers::{Dispatcher, longest_timeout, one_worker, run_many};
+use crate::workers::{Dispatcher, longest_timeout_of, one_worker, run_many};
 use std::sync::Arc;
 use std::time::Instant;
 use weir_packet::{Poll, Source};
@@ -42,7 +42,7 @@ pub(crate) fn run_changing(
     let mut merger = Merger::new(Arc::clone(&compiled.plan), presenter, changes, watch.as_ref());
     let split = match compiled.options.ordering {
         Ordering::ByWorker { delay } if workers > 1 && is_separable(&compiled) => source
-            .split(workers, longest_timeout(&compiled))
+            .split(workers, longest_timeout_of(&compiled))
             .map(|sources| sources.map(|sources| (sources, delay))),
         Ordering::ByWorker { .. } | Ordering::Total => Ok(None),
     };
@@ -92,7 +92,7 @@ fn run_one(
             let began = Instant::now();
             source.narrow(compiled.kernel_filters().as_ref());
             let parts = WorkerParts::of(&compiled, &shapes);
-            parts.end_groups(work.worker.subscriber());
+            parts.end_pipelines(work.worker.subscriber());
             merger.take_all(0, &mut work.worker.subscriber().yielded);
             merger.change(&compiled.plan, &parts.presenter);
             work.change(&compiled.plan, &parts);

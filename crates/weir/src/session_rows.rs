@@ -6,6 +6,7 @@ use crate::flow_id;
 use crate::item::Shape;
 use crate::locality::is_local;
 use crate::places::proto_name;
+use crate::record::ColumnMask;
 use std::sync::{Mutex, PoisonError};
 use weir_compile::PartFields;
 use weir_engine::flow::FlowView;
@@ -376,27 +377,39 @@ impl RowMaker {
         head + logged(self.fields, self.head()).count() + usize::from(self.has_carrier)
     }
 
-    /// Writes the row of a session, or of a part.
-    pub fn write(&self, origin: &Origin<'_>, session: &dyn Session, row: &mut RowWriter<'_>) {
-        match self.parts {
-            None => (0..CONNECTION.len()).for_each(|column| origin.write(column, row)),
-            Some(log) => {
-                for name in log.head {
-                    let of_connection = CONNECTION.iter().position(|column| column.name == *name);
-                    let of_part = || log.fields.iter().position(|field| field.column == *name);
-                    match (of_connection, of_part()) {
-                        (Some(column), _) => origin.write(column, row),
-                        (None, Some(index)) => origin.write_field(log.fields, index, session, row),
-                        (None, None) => row.push(Cell::Absent),
-                    }
-                }
+    /// Writes the row of a session, or of a part. Columns that are not `shown` are absent, and are not computed.
+    pub fn write(
+        &self,
+        shown: ColumnMask,
+        origin: &Origin<'_>,
+        session: &dyn Session,
+        row: &mut RowWriter<'_>,
+    ) {
+        let mut at = 0;
+        let mut column = |write: &dyn Fn(&mut RowWriter<'_>)| {
+            match shown.contains(at) {
+                true => write(row),
+                false => row.push(Cell::Absent),
             }
+            at += 1;
+        };
+        match self.parts {
+            None => (0..CONNECTION.len()).for_each(|own| column(&|row| origin.write(own, row))),
+            Some(log) => log.head.iter().for_each(|name| {
+                let of_connection = CONNECTION.iter().position(|column| column.name == *name);
+                let of_part = || log.fields.iter().position(|field| field.column == *name);
+                match (of_connection, of_part()) {
+                    (Some(own), _) => column(&|row| origin.write(own, row)),
+                    (None, Some(index)) => column(&|row| origin.write_field(log.fields, index, session, row)),
+                    (None, None) => column(&|row| row.push(Cell::Absent)),
+                }
+            }),
         }
         for (index, _) in logged(self.fields, self.head()) {
-            origin.write_field(self.fields, index, session, row);
+            column(&|row| origin.write_field(self.fields, index, session, row));
         }
         if self.has_carrier {
-            row.push(Cell::Text(&proto_name(origin.flow.table_name())));
+            column(&|row| row.push(Cell::Text(&proto_name(origin.flow.table_name()))));
         }
     }
 }

@@ -246,7 +246,7 @@ fn run_worker(
         }
         if let Ok(Change { plan, parts, filters }) = changes.try_recv() {
             source.narrow(filters.as_ref());
-            parts.end_groups(work.worker.subscriber());
+            parts.end_pipelines(work.worker.subscriber());
             reports.send(WorkerEvent::Reached(work.clock.now(), work.take_yields()));
             work.change(&plan, &parts);
             is_taken = reports.send(WorkerEvent::Changed);

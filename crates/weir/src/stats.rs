@@ -316,9 +316,9 @@ impl Stats {
 
     /// The path of layers as text: `eth:ip:tcp`.
     pub fn path_name(stack: &Stack, path: Path) -> String {
-        let names: Vec<&str> =
-            path.layers().map(|l| stack.layers[l.0 as usize].protocol.filter_name.as_str()).collect();
-        if names.is_empty() { "?".into() } else { names.join(":") }
+        let mut name = String::new();
+        path.push_name(stack, &mut name);
+        name
     }
 }
 

@@ -139,8 +139,8 @@ mod tests {
     }
 
     fn pop_all(merge: &mut TimedMerge, now: Instant) -> Vec<usize> {
-        let numbers = |(_, mut yields): (usize, Yields)| match yields.pop(1) {
-            Some((Popped::Other(Yielded::Item(number, _)), 1)) => number,
+        let numbers = |(_, mut yields): (usize, Yields)| match yields.pop_if(|_| true) {
+            Some(Popped::Other(Yielded::Item(number, _))) => number,
             other => panic!("{other:?}"),
         };
         std::iter::from_fn(|| merge.pop(now)).map(numbers).collect()

@@ -20,8 +20,9 @@ const MEMORY_PER_ENTRY: usize = 16 * 4 * 2 * 64;
 /// The keys of a packet, as the program computes them from its bytes; 0: the packet has no such key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PacketKeys {
-    /// The pair of hosts of the outermost addresses.
+    /// The pair of hosts of the outermost addresses, and of the innermost ones: equal if the packet is in no tunnel.
     pub hosts: u64,
+    pub inner_hosts: u64,
     /// The outermost connection, or [`DISPATCH_UNKNOWN`]; and the innermost one: equal if the packet has one connection.
     pub outermost: u64,
     pub innermost: u64,
@@ -33,9 +34,9 @@ pub(crate) struct PacketKeys {
 impl PacketKeys {
     /// The keys in the slots of a packet's record.
     pub fn of(outs: &[u64]) -> Self {
-        let [hosts, outermost, innermost, datagram, inner_datagram] =
+        let [hosts, outermost, innermost, datagram, inner_datagram, inner_hosts] =
             std::array::from_fn::<_, { DISPATCH_SLOTS.len() }, _>(|slot| outs[slot]);
-        Self { hosts, outermost, innermost, datagram, inner_datagram }
+        Self { hosts, inner_hosts, outermost, innermost, datagram, inner_datagram }
     }
 
     /// The datagrams of which the packet is a fragment, the innermost one first.
@@ -255,7 +256,7 @@ mod tests {
     use super::*;
 
     fn keys(hosts: u64, outermost: u64, innermost: u64, datagram: u64) -> PacketKeys {
-        PacketKeys { hosts, outermost, innermost, datagram, inner_datagram: datagram }
+        PacketKeys { hosts, inner_hosts: hosts, outermost, innermost, datagram, inner_datagram: datagram }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! made of.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_compile::{PacketValue, TuplePart, ValueOf};
-use weir_packet::{Cell, Timestamp, ValueType};
+use weir_compile::{PacketValue, TuplePart, ValueList, ValueOf};
+use weir_packet::{Cell, RowWriter, Timestamp, ValueType};
 
 /// A value of records.
 #[derive(Debug, Clone)]
@@ -23,6 +23,38 @@ pub(crate) enum Source {
     Packet(ValueOf),
     /// The column with this index.
     Row(usize),
+}
+
+/// The values of packets that a program has to compute for these parts.
+///
+/// # Errors
+/// If they are more than a program has room for.
+pub(crate) fn value_list<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Result<ValueList, String> {
+    let mut values = ValueList::default();
+    for part in parts {
+        if let Source::Packet(of) = part.source
+            && !values.add(of)
+        {
+            return Err(format!("a question uses at most {} fields of packets", ValueList::MAX));
+        }
+    }
+    Ok(values)
+}
+
+/// Writes the value of a part of a key: of an address with a prefix, both as text.
+pub(crate) fn write_key(prefix: Option<u8>, cell: Cell<'_>, to: &mut RowWriter<'_>) {
+    match (prefix, cell) {
+        (Some(bits), Cell::Address(address)) => {
+            let bits = if address.is_ipv4() { bits.min(32) } else { bits };
+            to.text_with(|text| text.push_str(&format!("{address}/{bits}")));
+        }
+        (_, cell) => to.push(cell),
+    }
+}
+
+/// The type of a column with a part of a key.
+pub(crate) fn key_type(prefix: Option<u8>, value_type: ValueType) -> ValueType {
+    if prefix.is_some() { ValueType::Text } else { value_type }
 }
 
 /// Number of words of all parts.

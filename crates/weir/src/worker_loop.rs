@@ -59,6 +59,16 @@ impl WorkerLoop {
             self.worker.step_clock(step_ns);
         }
         match polled {
+            Poll::Packets | Poll::Idle { .. } if let Some(now) = source.clock() => {
+                if self.clock.follow(now.0) {
+                    self.number += 1;
+                    while self.worker.pass_time(self.number, self.clock.ticked()) {
+                        deliver(&mut self.worker.subscriber().yielded);
+                    }
+                }
+                self.worker.take(&self.burst, 0..self.burst.packets.len(), self.number);
+                self.number += 1;
+            }
             Poll::Packets => {
                 let mut first = 0;
                 for (index, packet) in self.burst.packets.iter().enumerate() {

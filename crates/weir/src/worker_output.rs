@@ -1,20 +1,21 @@
 //! Collects the results of a worker: items in the form that questions want, each with its [`Order`].
 
-use crate::aggregate::AggregatePart;
 use crate::connection::Connection;
 use crate::engine::ErasedHandler;
 use crate::events::EventRows;
 use crate::format_packet::Path;
 use crate::item::{Flow, Item, Shape};
+use crate::packet_key::PlacedKey;
+use crate::packet_rows::{FRAME, PACKET_COLUMNS, PacketRows};
 use crate::places::Places;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::record::Record;
+use crate::session_rows;
 use crate::stream_handler::{ErasedStreamHandler, Stream};
 use crate::yielded::{HeldPacket, KeptPacket, Yielded};
 use crate::yields::{RowPlace, Yields};
-use crate::{format_packet, session_rows};
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use weir_compile::OutValue;
 use weir_engine::FlowRef;
 use weir_engine::flow::{EndReason, FlowView};
@@ -25,7 +26,7 @@ use weir_engine::subscriber::{
 };
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
-use weir_packet::{Batch, PacketMeta};
+use weir_packet::{Batch, PacketMeta, RowWriter};
 use weir_sessions::{Field, ProtocolSet, Session, SessionRegistry};
 
 /// Makes items of packets, in the questions' shapes.
@@ -40,8 +41,12 @@ pub struct Presenter {
     pub sessions: Vec<ProtocolSet>,
     /// Whether each question asks for anything: a removed one keeps its number for a while.
     pub is_asked: Vec<bool>,
+    /// Whether each question receives packets.
+    pub has_packets: Vec<bool>,
     /// The registry of the protocols' numbers.
     pub registry: Arc<SessionRegistry>,
+    /// For each question: the key of its packets.
+    pub keys: Vec<Option<PlacedKey>>,
 }
 
 impl Presenter {
@@ -84,19 +89,49 @@ impl Presenter {
             frame: frame.into_owned(),
             options: if shape.options { options.to_vec() } else { vec![] },
             path: Path::of_record(outs),
-            line: if shape.lines {
-                format_packet::show(&self.stack, &self.outs, outs)
-            } else {
-                String::new()
-            },
+            key: self.keys.get(question).and_then(Option::as_ref).map_or(0, |key| key.number(outs)),
         })
+    }
+
+    /// Whether a question receives packets as rows.
+    pub fn has_packet_rows(&self, question: usize) -> bool {
+        self.has_packets[question] && self.shapes[question].as_rows
+    }
+
+    /// Writes the row of a packet that was kept.
+    pub fn kept_row(&self, question: usize, kept: &KeptPacket, row: &mut RowWriter<'_>) {
+        self.write_row(question, &kept.meta, || Cow::Borrowed(&kept.frame), &kept.outs, row);
+    }
+
+    fn write_row<'a>(
+        &self,
+        question: usize,
+        meta: &PacketMeta,
+        frame: impl FnOnce() -> Cow<'a, [u8]>,
+        outs: &[u64],
+        row: &mut RowWriter<'_>,
+    ) {
+        let shown = self.shapes[question].columns;
+        let rows = PacketRows { stack: &self.stack, outs: &self.outs, shown };
+        if !shown.contains(FRAME) {
+            return rows.write(meta, &[], outs, row);
+        }
+        let frame = frame();
+        rows.write(&with_frame(meta, &frame), &frame, outs, row);
+    }
+
+    /// Whether packets of a question have their bytes.
+    fn has_frames(&self, question: usize) -> bool {
+        let shape = self.shapes[question];
+        let in_rows = shape.as_rows && shape.columns.contains(FRAME);
+        !shape.count_only && (shape.frames || in_rows && self.has_packets[question])
     }
 
     /// Copies the parts of a packet that its possible questions need.
     fn keep(&self, packet: &Undecided<'_>) -> KeptPacket {
         let seen = &packet.packet;
         let shapes = || self.shapes.iter().enumerate().filter(|(q, _)| packet.possible.contains(*q));
-        let frames = shapes().any(|(_, s)| s.frames && !s.count_only);
+        let frames = shapes().any(|(question, _)| self.has_frames(question));
         let options = shapes().any(|(_, s)| s.options && !s.count_only);
         let outs = shapes().any(|(_, s)| !s.count_only);
         KeptPacket {
@@ -151,21 +186,18 @@ impl Collector {
         }
     }
 
-    /// Adds a packet to the groups of a question, if the question has any.
-    fn group(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) -> bool {
-        match self.question_workers.get_mut(question) {
-            Some(QuestionWorker::Aggregate(groups)) => groups.packet(packet.meta, packet.outs),
-            Some(QuestionWorker::Records(groups)) => {
-                groups.packet(RowPlace::of(order, question), packet.meta, packet.outs, &mut self.yielded);
-            }
-            _ => return false,
-        }
+    /// Gives a packet to the pipeline of a question, if the question has one.
+    fn pipe(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) -> bool {
+        let Some(QuestionWorker::Pipeline(pipeline)) = self.question_workers.get_mut(question) else {
+            return false;
+        };
+        pipeline.packet(RowPlace::of(order, question), packet, &mut self.yielded);
         true
     }
 
-    /// Passes on the groups of questions that are not among the next ones, whose workers `make` makes. Called before questions
+    /// Ends the pipelines of questions that are not among the next ones, whose workers `make` makes. Called before questions
     /// change, while the caller still takes results for the previous ones.
-    pub fn end_groups(&mut self, make: &[Option<MakeQuestionWorker>]) {
+    pub fn end_pipelines(&mut self, make: &[Option<MakeQuestionWorker>]) {
         for question in 0..self.question_workers.len() {
             if make.get(question).is_none_or(Option::is_none) {
                 self.pass_time_of(Order::default(), question, i64::MAX);
@@ -173,22 +205,10 @@ impl Collector {
         }
     }
 
-    /// The time of the groups of a question; `i64::MAX` at their end.
+    /// The time of the pipeline of a question; `i64::MAX` at its end.
     fn pass_time_of(&mut self, order: Order, question: usize, now: i64) {
-        let groups = match self.question_workers.get_mut(question) {
-            Some(QuestionWorker::Aggregate(groups)) => groups,
-            Some(QuestionWorker::Records(groups)) => {
-                return groups.pass_time(RowPlace::of(order, question), now, &mut self.yielded);
-            }
-            _ => return,
-        };
-        let restarts = groups.restarts();
-        let partials = if now == i64::MAX { Some(groups.finish()) } else { groups.pass_time(now) };
-        if let Some(partials) = partials {
-            let (partials, counters) = (Mutex::new(partials), groups.counters());
-            let restarts = restarts.max(groups.restarts());
-            let part = AggregatePart { worker: 0, workers: 1, time: now, restarts, partials, counters };
-            self.yielded.push(order, Yielded::Item(question, Item::Aggregated(Box::new(part))));
+        if let Some(QuestionWorker::Pipeline(pipeline)) = self.question_workers.get_mut(question) {
+            pipeline.pass_time(RowPlace::of(order, question), now, &mut self.yielded);
         }
     }
 
@@ -201,8 +221,8 @@ impl Collector {
         session: &dyn Session,
     ) {
         let fields = self.presenter.registry.protocol(place.protocol).fields;
-        let has_carrier =
-            self.presenter.shapes[place.question].carrier && !session_rows::says_carrier(fields);
+        let shape = self.presenter.shapes[place.question];
+        let has_carrier = shape.carrier && !session_rows::says_carrier(fields);
         let maker = session_rows::RowMaker::of_sessions(fields, has_carrier);
         let columns = maker.columns();
         if same_as.is_some_and(|from| self.yielded.add_row_of(place, from, columns)) {
@@ -210,7 +230,7 @@ impl Collector {
         }
         let origin = session_rows::Origin::of(flow, place.protocol, session);
         let mut row = self.yielded.add_row(place, columns);
-        maker.write(&origin, session, &mut row);
+        maker.write(shape.columns, &origin, session, &mut row);
     }
 
     fn push(&mut self, order: Order, question: usize, item: Item<'static>) {
@@ -221,14 +241,17 @@ impl Collector {
 impl Subscriber for Collector {
     fn packet(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) {
         self.matched[question] += 1;
-        if self.group(order, question, packet) {
+        if self.pipe(order, question, packet) {
             return;
         }
         if let Some(handler) = self.handler(question) {
             let frame = packet.frame();
             return handler.packet(&with_frame(packet.meta, &frame), &frame);
         }
-        if let Some(item) = self.presenter.packet(question, packet) {
+        if self.presenter.has_packet_rows(question) && !self.presenter.shapes[question].count_only {
+            let mut row = self.yielded.add_row(RowPlace::of(order, question), PACKET_COLUMNS.len());
+            self.presenter.write_row(question, packet.meta, || packet.frame(), packet.outs, &mut row);
+        } else if let Some(item) = self.presenter.packet(question, packet) {
             self.push(order, question, item);
         }
     }
@@ -239,10 +262,8 @@ impl Subscriber for Collector {
 
     fn step_clock(&mut self, step_ns: i64) {
         for worker in &mut self.question_workers {
-            match worker {
-                QuestionWorker::Aggregate(groups) => groups.step_clock(),
-                QuestionWorker::Records(groups) => groups.step_clock(step_ns),
-                _ => {}
+            if let QuestionWorker::Pipeline(pipeline) = worker {
+                pipeline.step_clock(step_ns);
             }
         }
     }
@@ -250,8 +271,8 @@ impl Subscriber for Collector {
     fn undecided(&mut self, order: Order, packet: &Undecided<'_>) {
         let seen = &packet.packet;
         for question in &*packet.verdict.settled() {
-            // Handlers and groups receive packets as they arrive.
-            if self.group(order, question, seen) {
+            // Handlers and pipelines receive packets as they arrive.
+            if self.pipe(order, question, seen) {
                 continue;
             }
             if let Some(handler) = self.handler(question) {
@@ -281,10 +302,11 @@ impl Subscriber for Collector {
         if self.is_counted(question) {
             return;
         }
-        if let (Some(shown), None) = (self.presenter.shapes[question].record_rows, state.as_ref()) {
+        let shape = self.presenter.shapes[question];
+        if shape.as_rows && state.is_none() {
             let places = &self.places[flow.table.index()];
             let mut row = self.yielded.add_row(RowPlace::of(order, question), places.columns());
-            return Record::of(flow, places).write(shown, &mut row);
+            return Record::of(flow, places).write(shape.columns, &mut row);
         }
         let connection = Connection::read(flow, &self.places[flow.table.index()]);
         if let Some(handler) = self.handler(question) {
@@ -365,11 +387,11 @@ impl Subscriber for Collector {
                 }
                 if shape.whole {
                     let mut row = Batch::new(maker.columns());
-                    maker.write(&origin, &*part, &mut row.add());
+                    maker.write(shape.columns, &origin, &*part, &mut row.add());
                     self.push(order, question, Item::Part(protocol, row, part));
                 } else {
                     let mut row = self.yielded.add_row(place, maker.columns());
-                    maker.write(&origin, &*part, &mut row);
+                    maker.write(shape.columns, &origin, &*part, &mut row);
                 }
             }
             return;
@@ -389,7 +411,9 @@ impl Subscriber for Collector {
         let rows = presenter.sessions[question];
         if rows.contains(protocol) && !self.is_counted(question) {
             // Several questions may receive the same row in succession, and fingerprints and certificates are costly.
-            let same = self.last_row.take().filter(|(of, _)| Arc::ptr_eq(of, session));
+            let has_same_columns = |from: usize| presenter.shapes[from].columns == shape.columns;
+            let same = self.last_row.take();
+            let same = same.filter(|(of, from)| Arc::ptr_eq(of, session) && has_same_columns(*from));
             self.session_row(place, same.map(|(_, from)| from), flow, &**session);
             self.last_row = Some((Arc::clone(session), question));
         }

@@ -4,6 +4,7 @@ use crate::compile::Compiled;
 use crate::events::EventRows;
 use crate::item::Shape;
 use crate::outcome::Outcome;
+use crate::packet_key::PlacedKey;
 use crate::places::Places;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::worker_output::{Collector, Presenter};
@@ -46,8 +47,19 @@ impl WorkerParts {
             outs: compiled.outs.clone(),
             events: compiled.events.iter().map(|&asked| EventRows::of_set(stack, asked)).collect(),
             sessions,
+            has_packets: compiled
+                .plan
+                .questions
+                .iter()
+                .map(|question| question.want == Want::Packets)
+                .collect(),
             is_asked: compiled.plan.questions.iter().map(|question| question.want != Want::Nothing).collect(),
             registry: Arc::clone(registry),
+            keys: compiled
+                .keys
+                .iter()
+                .map(|key| Some(PlacedKey::of(key.as_deref()?, &compiled.values)))
+                .collect(),
         };
         Self {
             presenter: Arc::new(presenter),
@@ -73,9 +85,9 @@ impl WorkerParts {
         collector
     }
 
-    /// Before questions change: a worker passes on the groups of those that go.
-    pub fn end_groups(&self, collector: &mut Collector) {
-        collector.end_groups(&self.make_workers);
+    /// Before questions change: the pipelines of those that go end.
+    pub fn end_pipelines(&self, collector: &mut Collector) {
+        collector.end_pipelines(&self.make_workers);
     }
 
     /// Changes a worker's subscriber to other questions; questions that stay keep their state.
@@ -92,10 +104,8 @@ impl WorkerParts {
                 (_, None) => *worker = QuestionWorker::None,
                 _ => {}
             }
-            match worker {
-                QuestionWorker::Aggregate(groups) => groups.find(&self.values),
-                QuestionWorker::Records(groups) => groups.find(&self.values),
-                _ => {}
+            if let QuestionWorker::Pipeline(pipeline) = worker {
+                pipeline.find(&self.values);
             }
         }
     }

@@ -62,7 +62,7 @@ impl Dispatcher {
     pub(crate) fn new(compiler: &Compiler, compiled: &Compiled, workers: usize) -> Result<Self, String> {
         let plan = compile(compiler, compiled)?.plan;
         let memory_max = compiled.options.overload.memory_max;
-        let balancer = Balancer::new(workers, longest_timeout(compiled), memory_max);
+        let balancer = Balancer::new(workers, longest_timeout_of(compiled), memory_max);
         Ok(Self {
             plan,
             k: Continuation::default(),
@@ -193,16 +193,21 @@ fn empty_parts(burst: &Burst, workers: usize) -> Vec<Burst> {
     std::iter::repeat_with(part).take(workers).collect()
 }
 
+/// As [`longest_timeout`], of a compiled program.
+pub(crate) fn longest_timeout_of(compiled: &Compiled) -> Option<Duration> {
+    longest_timeout(&compiled.stack, compiled.options.limits.idle_timeout_ms)
+}
+
 /// The longest time-out of any flow; `None` if some flows have none.
-pub(crate) fn longest_timeout(compiled: &Compiled) -> Option<Duration> {
-    let layers = compiled.stack.layers.iter().map(|layer| &layer.protocol);
+pub(crate) fn longest_timeout(stack: &Stack, idle_timeout_ms: Option<u32>) -> Option<Duration> {
+    let layers = stack.layers.iter().map(|layer| &layer.protocol);
     let declared = layers.flat_map(|protocol| {
         let own = protocol.transitions.iter().filter_map(|transition| transition.timeout);
         protocol.timeouts.iter().map(|timeout| timeout.after).chain(own)
     });
     let millis = |millis: u32| Duration::from_millis(u64::from(millis));
     let longest = declared.chain([millis(TIMEOUT_MS)]).max();
-    match compiled.options.limits.idle_timeout_ms {
+    match idle_timeout_ms {
         Some(0) => None,
         replaced => longest.max(replaced.map(millis)),
     }
@@ -298,7 +303,7 @@ pub(crate) fn run_many(
                 let parts = WorkerParts::of(&compiled, &shapes);
                 let mut last = vec![];
                 queues.for_each(|worker| {
-                    parts.end_groups(worker.subscriber());
+                    parts.end_pipelines(worker.subscriber());
                     last.push(std::mem::take(&mut worker.subscriber().yielded));
                 });
                 merger.take_batch(last);

@@ -1,6 +1,6 @@
 //! The results of a worker on their way to the caller: items, and rows, which are kept in a batch for each question.
 
-use crate::item::{Item, Rows};
+use crate::item::Rows;
 use crate::yielded::Yielded;
 use std::collections::VecDeque;
 use weir_engine::subscriber::Order;
@@ -104,23 +104,22 @@ impl Yields {
         self.queue.front().map(|(order, _)| *order)
     }
 
-    /// Removes the first result. Consecutive rows of one kind are one result, as long as there are not more than `count`.
-    /// Returns the result, and the number of results removed.
-    pub fn pop(&mut self, count: usize) -> Option<(Popped<'_>, usize)> {
-        let (_, first) = self.queue.pop_front()?;
-        let Yielded::Row(question, protocol) = first else { return Some((Popped::Other(first), 1)) };
+    /// Removes the first result, if `is_next` is true of its place in the order of the run. Consecutive rows of one kind are one
+    /// result.
+    pub fn pop_if(&mut self, is_next: impl Fn(Order) -> bool) -> Option<Popped<'_>> {
+        let (_, first) = self.queue.pop_front_if(|(order, _)| is_next(*order))?;
+        let Yielded::Row(question, protocol) = first else { return Some(Popped::Other(first)) };
         let is_same =
             |yielded: &Yielded| matches!(yielded, Yielded::Row(q, p) if (*q, *p) == (question, protocol));
         let mut rows = 1;
-        while rows < count && self.queue.front().is_some_and(|(_, next)| is_same(next)) {
-            self.queue.pop_front();
+        while self.queue.pop_front_if(|(order, next)| is_next(*order) && is_same(next)).is_some() {
             rows += 1;
         }
         let kept = self.rows.get_mut(question)?.iter_mut().find(|kept| kept.protocol == protocol)?;
         let range = kept.next..kept.next + rows;
         kept.next = range.end;
         let rows_of = Rows { protocol, batch: &kept.batch, packets: &kept.packets, range };
-        Some((Popped::Item(question, Item::Rows(rows_of)), rows))
+        Some(Popped::Rows(question, rows_of))
     }
 
     /// Forgets the rows of results that were removed, if no results are left; their memory stays for others.
@@ -139,7 +138,7 @@ impl Yields {
 #[derive(Debug)]
 pub enum Popped<'a> {
     /// Rows of a question.
-    Item(usize, Item<'a>),
+    Rows(usize, Rows<'a>),
     /// Anything else.
     Other(Yielded),
 }

@@ -286,3 +286,12 @@ fn a_registered_protocol_has_rows_filters_and_a_type() {
     assert_eq!(rows(&text), expected[..1]);
     assert!(text.ends_with(&format!("{told}\n")), "{text}");
 }
+
+#[test]
+fn a_pipeline_finds_senders_with_many_targets() {
+    let text = run("port_scans", &[FIRST_LIGHT, "5"]);
+    assert!(
+        !text.is_empty() && text.lines().all(|line| line.ends_with(" opens connections to at least 5 ports"))
+    );
+    assert_eq!(run("port_scans", &[FIRST_LIGHT, "100000"]), "");
+}

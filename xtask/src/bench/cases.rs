@@ -64,6 +64,47 @@ pub const QUESTIONS: &[Question] = &[
         ],
     },
     Question {
+        title: "Accounting by 5-tuple",
+        note: "Packets and bytes of each 5-tuple; `weir records` also lists the length, the time and the direction of each packet.",
+        traces: &["https", "http", "udp64"],
+        rows: &[
+            FLOOR,
+            row("weir aggregate", &["{weir}", "aggregate", "-j", "1", "--format", "json", "count(), sum(frame.len) by 5tuple", "-r", "{trace}"]),
+            row("weir aggregate -j 2", &["{weir}", "aggregate", "-j", "2", "--format", "json", "count(), sum(frame.len) by 5tuple", "-r", "{trace}"]),
+            row("weir records", &["{weir}", "records", "-j", "1", "--format", "packed", "-r", "{trace}"]),
+            row(
+                "softflowd",
+                &["softflowd", "-d", "-m", "2000000", "-p", "{tmp}/pid", "-c", "{tmp}/ctl", "-r", "{trace}"],
+            )
+            .of("softflowd"),
+            row("nfpcapd", &["nfpcapd", "-l", "{tmp}", "-r", "{trace}"]).of("nfdump"),
+            row("tshark -z conv", &["tshark", "-q", "-z", "conv,tcp", "-z", "conv,udp", "-r", "{trace}"])
+                .of("tshark")
+                .not_on(&["udp64"]),
+        ],
+    },
+    Question {
+        title: "Applications",
+        note: "The lines of `docs/applications.md`, on one worker. In brackets: million packets per second and core in Jetstream's \
+             paper (TNSM'21, table III, two cores each), there of records from memory that a switch has parsed and grouped.",
+        traces: &["https", "http", "udp64"],
+        rows: &[
+            FLOOR,
+            row("weir packets -w: pass-through (15.9)", &["{weir}", "packets", "-r", "{trace}", "-w", "/dev/null"]),
+            row("weir aggregate: traffic count (7.0)", &["{weir}", "aggregate", "-j", "1", "--format", "json", "count(), sum(frame.len) every 1m", "-r", "{trace}"]),
+            row("weir aggregate: accounting", &["{weir}", "aggregate", "-j", "1", "--format", "json", "count() as packets, sum(frame.len) as bytes by src, dst every 1m", "-r", "{trace}"]),
+            row("weir aggregate: heavy hitters (8.1)", &["{weir}", "aggregate", "-j", "1", "--format", "json", "sum(frame.len) as bytes, count() by 5tuple every 10s having bytes > 100000 top 10", "-r", "{trace}"]),
+            row("weir aggregate: out-of-order TCP (7.5)", &["{weir}", "aggregate", "-j", "1", "--format", "json", "count(), sum(orig_out_of_order) as late_in, sum(resp_out_of_order) as late_out, sum(resp_retrans) as again by id.resp_h having late_in > 0 or late_out > 0", "--of", "flows", "-r", "{trace}", "tcp"]),
+            row("weir aggregate: Slowloris (7.4)", &["{weir}", "aggregate", "-j", "1", "--format", "json", "count() as slow, sum(orig_bytes) by id.orig_h, id.resp_h, id.resp_p having slow > 10", "--of", "flows", "-r", "{trace}", "tcp and conn.duration > 20s and conn.orig_bytes < 1000"]),
+            row("weir aggregate: load balancer (15.8)", &["{weir}", "aggregate", "-j", "1", "--format", "json", "count() as connections, sum(resp_bytes) as bytes, quantile(duration, 0.95), mean(duration) by id.resp_h, id.resp_p", "--of", "flows", "-r", "{trace}", "tcp"]),
+            row("weir aggregate: SSH brute force (5.4)", &["{weir}", "aggregate", "-j", "1", "--format", "json", "count() as connections, median(duration) by id.orig_h, id.resp_h every 1m having connections > 10", "--of", "flows", "-r", "{trace}", "tcp.port == 22"]),
+            row("weir aggregate: SYN flood (10.6)", &["{weir}", "aggregate", "-j", "1", "--format", "json", "count() as syns, distinct(src) as sources by dst, dport every 1s having syns > 100", "-r", "{trace}", "tcp.flags.syn == 1 and tcp.flags.ack == 0"]),
+            row("weir aggregate: forged resets", &["{weir}", "aggregate", "-j", "1", "--format", "json", "count() as resets, distinct(ip.ttl) by src, dst every 10s having resets > 2", "-r", "{trace}", "tcp.stray and tcp.flags.reset == 1"]),
+            row("weir aggregate: port scan", &["{weir}", "aggregate", "-j", "1", "--format", "json", "distinct(dport) as ports, count() as syns by src, dst every 10s having ports > 50", "-r", "{trace}", "tcp.flags.syn == 1 and tcp.flags.ack == 0"]),
+            row("weir aggregate: changes of TTL", &["{weir}", "aggregate", "-j", "1", "--format", "json", "distinct(ip.ttl) as ttls, min(ip.ttl), max(ip.ttl) by ip.src having ttls > 2", "-r", "{trace}"]),
+        ],
+    },
+    Question {
         title: "All streams",
         note: "All bytes of all streams in order, both directions, counted.",
         traces: &["https", "http", "hostile"],

@@ -38,11 +38,10 @@ pub fn measure(command: &[String], scratch: &Path, keep_output: bool) -> Result<
         .map_err(said(program))?;
     let (status, usage) = wait(child.id())?;
     let wall_s = begun.elapsed().as_secs_f64();
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
     let answer = if keep_output { first_number(&path)? } else { None };
     Ok(Run {
         wall_s,
-        busy_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        busy_s: busy_s(&usage),
         peak_bytes: usage.ru_maxrss.cast_unsigned() * 1024, // kilobytes on Linux, getrusage(2)
         // Exit status 1 means that nothing matched, as for grep.
         succeeded: libc::WIFEXITED(status) && libc::WEXITSTATUS(status) <= 1,
@@ -50,8 +49,14 @@ pub fn measure(command: &[String], scratch: &Path, keep_output: bool) -> Result<
     })
 }
 
+/// User and system time of a process that has ended, in seconds.
+pub fn busy_s(usage: &libc::rusage) -> f64 {
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
 /// wait4(2): the only call that returns the memory of this one child.
-fn wait(pid: u32) -> Result<(i32, libc::rusage)> {
+pub fn wait(pid: u32) -> Result<(i32, libc::rusage)> {
     let mut status = 0;
     // SAFETY: rusage is plain data, valid when zero.
     let mut usage: libc::rusage = unsafe { zeroed() };

@@ -17,9 +17,14 @@ mod attacks;
 mod cases;
 mod child;
 mod compile;
+mod front_end;
 mod kernel;
 mod links;
+mod pipelines;
+mod python;
 mod questions;
+mod ring;
+mod scripts;
 mod stages;
 mod table;
 
@@ -145,6 +150,7 @@ fn whole_tables(options: &Options, programs: &Programs, add: &mut impl FnMut(Str
             (compile::STACKS_TITLE, compile::stacks_table),
             (stages::FUNNEL_TITLE, stages::funnel),
             (stages::SWAPS_TITLE, stages::swaps),
+            (front_end::TITLE, front_end::table),
         ] {
             if options.wants_whole(title) {
                 add(table(&programs.weir, &programs.scratch)?);
@@ -153,6 +159,21 @@ fn whole_tables(options: &Options, programs: &Programs, add: &mut impl FnMut(Str
     }
     if options.wants_whole(assembler::TITLE) {
         add(assembler::table(options, programs)?);
+    }
+    for (title, table) in [
+        (pipelines::TITLE, pipelines::table as fn(&Options, &Programs) -> Result<String>),
+        (pipelines::GROUPS_TITLE, pipelines::groups),
+        (pipelines::VECTORS_TITLE, pipelines::vectors),
+        (ring::TITLE, ring::table),
+        (scripts::TITLE, scripts::table),
+        (python::TITLE, python::table),
+    ] {
+        if options.wants_whole(title) {
+            add(table(options, programs)?);
+        }
+    }
+    if options.wants_whole(front_end::BALANCE_TITLE) {
+        add(front_end::balance_table()?);
     }
     if options.wants_whole(attacks::TITLE) {
         match attacks::table(&programs.weir, &programs.scratch)? {

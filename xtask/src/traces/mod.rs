@@ -21,7 +21,7 @@ mod hostile;
 mod stacks;
 pub mod sums;
 mod syn;
-mod udp64;
+pub mod udp64;
 mod web;
 
 use std::path::{Path, PathBuf};

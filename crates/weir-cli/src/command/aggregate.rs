@@ -15,12 +15,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use weir::aggregate::{AggregateRows, Aggregation, CONNECTIONS, RecordSource};
 use weir::packet::{Batch, Column};
-use weir::{ColumnMask, EventRows, Item, Log, Need, Question, RunEnd, Shape, Want, connection_columns};
+use weir::{EventRows, Item, Log, Need, Question, RunEnd, Shape, Want, connection_columns};
 
 /// Arguments of `aggregate`.
 #[derive(ClapArgs)]
 struct Args {
-    /// What the aggregate is computed of: packets, flows (connections), events, or the sessions of a protocol (tls, dns, http …)
+    /// What the aggregate is computed of: packets, flows (connections), events, one event (tcp.retransmission), or the sessions of a
+    /// protocol (tls, dns, http …)
     #[arg(long, value_name = "ROWS", default_value = PACKETS)]
     of: String,
     #[command(flatten)]
@@ -85,6 +86,10 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let of = spec.of.as_deref().unwrap_or(PACKETS);
     let need = Need::default();
     let asked = |want, need| weir::Ask { filter: spec.filter.clone(), need, want };
+    let of_events = |events: EventRows| {
+        let ask = asked(Want::Events, Need { events: events.asked, ..Need::default() });
+        (Question::new(ask, Shape::default()), Some(events.columns))
+    };
     let (mut question, columns): (Question, Option<Vec<Column>>) = match of {
         PACKETS => {
             let made = Aggregation::of(compiler, text, RecordSource::Packets, memory_max)?;
@@ -97,21 +102,22 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
             ));
         }
         "flows" => {
-            let shape = Shape { record_rows: Some(ColumnMask::ALL), ..Shape::default() };
+            let shape = Shape { as_rows: true, ..Shape::default() };
             let ask = asked(Want::Connections, Need { service: true, ..need });
             (Question::new(ask, shape), Some(connection_columns(compiler.stack())))
         }
-        "events" => {
-            let events = EventRows::of(compiler.stack(), &spec.events).map_err(|name| {
-                Failure::new(format!("the stack `{}` has no event `{name}`", compiler.stack().name))
-            })?;
-            let ask = asked(Want::Events, Need { events: events.asked, ..need });
-            (Question::new(ask, Shape::default()), Some(events.columns))
-        }
-        name => {
-            let log = Log::of(compiler.sessions(), name).ok_or_else(|| unknown(name, context))?;
-            (Question::new(asked(Want::Sessions(log.asked()), need), log.shape()), Some(log.columns()))
-        }
+        "events" => of_events(EventRows::of(compiler.stack(), &spec.events).map_err(|name| {
+            Failure::new(format!("the stack `{}` has no event `{name}`", compiler.stack().name))
+        })?),
+        name => match Log::of(compiler.sessions(), name) {
+            Some(log) => {
+                (Question::new(asked(Want::Sessions(log.asked()), need), log.shape()), Some(log.columns()))
+            }
+            None => {
+                let event = EventRows::of(compiler.stack(), &[name.to_string()]);
+                of_events(event.map_err(|_| unknown(name, context))?)
+            }
+        },
     };
     let all = columns.unwrap_or_default();
     let log = if of == "flows" { CONNECTIONS } else { of };
@@ -127,7 +133,7 @@ fn unknown(name: &str, context: &Context<'_>) -> Failure {
     let near = weir::lang::diag::suggest(name, known.iter().copied());
     let help =
         near.map_or_else(|| format!("there are {}", known.join(", ")), |near| format!("is `{near}` meant?"));
-    Failure::new(format!("--of {name}: there are no such rows: {help}"))
+    Failure::new(format!("--of {name}: there are no such rows, and no event has this name: {help}"))
 }
 
 fn resolved(
@@ -172,7 +178,7 @@ impl Rows for Aggregated {
             rows(batch, 0..batch.rows())
         };
         match item {
-            Item::Aggregated(part) => write(self.rows.take_part(part)),
+            Item::Pipeline(part) => write(self.rows.take_part(part)),
             Item::Rows(made) => made.iter().try_for_each(|row| write(self.rows.take_row(row))),
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! `weir ctl`: adds, lists and removes questions of an active `weir run --control SOCKET`.
+//! `weir ctl`: adds, lists, changes and removes questions of an active `weir run --control SOCKET`.
 
 use crate::args::formats;
 use crate::control::{self, Request};
@@ -29,6 +29,14 @@ enum RequestArgs {
     Add(AddArgs),
     /// List the questions
     List,
+    /// Change the instances to which a question sends its packets; no packet is lost or sent twice
+    Change {
+        /// Name of the question
+        name: String,
+        /// The instances: udp://HOST:PORT,HOST:PORT
+        #[arg(short = 'o', long = "output", value_name = "udp://…")]
+        output: PathBuf,
+    },
     /// Remove a question and complete its file
     Remove {
         /// Name of the question
@@ -52,7 +60,7 @@ struct AddArgs {
     /// Format of rows. Default: json
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
-    /// File for the rows (parquet and arrow: or a directory). Default: standard output of the run
+    /// File for the rows (parquet, arrow and packed: or a directory). Default: standard output of the run
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -78,12 +86,13 @@ impl AddArgs {
 const EXAMPLES: &[(&str, &str)] = &[
     ("ctl /tmp/weir.sock add names tls 'tls.sni contains \"example\"' -o names.json", "adds a question"),
     ("ctl /tmp/weir.sock list", "the questions of the run"),
+    ("ctl /tmp/weir.sock change front -o udp://10.0.0.2:9000,10.0.0.3:9000", "other instances"),
     ("ctl /tmp/weir.sock remove names", "removes it and completes its file"),
 ];
 
 /// The subcommand.
 pub fn command() -> Subcommand {
-    let about = "Add, list and remove questions of an active `weir run --control SOCKET`";
+    let about = "Add, list, change and remove questions of an active `weir run --control SOCKET`";
     Subcommand::new("ctl", about, |args: Args, _| run(args)).in_group(Group::Runs).with_examples(EXAMPLES)
 }
 
@@ -98,6 +107,9 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     let request = match &args.command {
         RequestArgs::Add(add) => Request::Add { question: Box::new(add.question()?) },
         RequestArgs::List => Request::List,
+        RequestArgs::Change { name, output } => {
+            Request::Change { name: name.clone(), output: output.clone() }
+        }
         RequestArgs::Remove { name } => Request::Remove { name: name.clone() },
     };
     let answer = control::ask(&args.socket, &request)?;

@@ -6,9 +6,9 @@ use crate::subcommand::{Group, Subcommand};
 use crate::{input, output};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
-use weir::Log;
-use weir::lang::filter::Catalog;
+use weir::lang::filter::{Catalog, FieldInfo};
 use weir::packet::{Batch, Column, Value, ValueType};
+use weir::{Compiler, Log};
 
 /// Arguments of `fields`.
 #[derive(ClapArgs)]
@@ -40,7 +40,8 @@ pub fn command() -> Subcommand {
     .with_examples(EXAMPLES)
 }
 
-const COLUMNS: &[Column] = &[
+/// The columns of the list.
+pub const COLUMNS: &[Column] = &[
     Column::new("field", ValueType::Text, "name of the field"),
     Column::new("type", ValueType::Text, "type of the values"),
     Column::new("aliases", ValueType::Texts, "other names of the field"),
@@ -49,27 +50,33 @@ const COLUMNS: &[Column] = &[
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
-    let catalog = compiler.catalog();
-    let mut rows = Batch::new(COLUMNS.len());
     let mut sink = output::listing(args.format.as_deref())?;
-    let wanted = args.words.join(" ").to_lowercase();
-    let mut found = 0;
+    let wanted = args.words.join(" ");
+    let rows = rows(&compiler, &wanted);
+    if rows.is_empty() {
+        return Err(Failure::new(format!(
+            "no field has `{}` in its name or meaning; `weir fields` lists all fields",
+            wanted.to_lowercase()
+        )));
+    }
+    sink.begin(COLUMNS)?;
+    sink.batch(&rows)?;
+    sink.end()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A row for each field that filters can use, and whose name or meaning has all of these words.
+pub fn rows(compiler: &Compiler, words: &str) -> Batch {
+    let wanted = words.to_lowercase();
+    let mut rows = Batch::new(COLUMNS.len());
     let of_parts: Vec<_> =
-        Log::of_parts(compiler.sessions()).flat_map(|log| log.filter_fields(&compiler)).collect();
-    for field in catalog.fields().iter().chain(&of_parts) {
+        Log::of_parts(compiler.sessions()).flat_map(|log| log.filter_fields(compiler)).collect();
+    for field in compiler.catalog().fields().iter().chain(&of_parts) {
         let text = format!("{} {} {}", field.name, field.aliases.join(" "), field.doc).to_lowercase();
         if !wanted.split_whitespace().all(|word| text.contains(word)) {
             continue;
         }
-        if found == 0 {
-            sink.begin(COLUMNS)?;
-        }
-        found += 1;
-        let kind = match field.value_type {
-            _ if field.is_protocol => "protocol".to_string(),
-            ValueType::Unsigned if field.bits > 0 && field.bits < 64 => format!("u{}", field.bits),
-            other => format!("{other:?}").to_lowercase(),
-        };
+        let kind = type_name(field);
         rows.push(&[
             Value::Text(field.name.as_str().into()),
             Value::Text(kind.into()),
@@ -77,12 +84,14 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             Value::Text(field.doc.as_str().into()),
         ]);
     }
-    if found == 0 {
-        return Err(Failure::new(format!(
-            "no field has `{wanted}` in its name or meaning; `weir fields` lists all fields"
-        )));
+    rows
+}
+
+/// The type of a field's values, as the list has it.
+pub fn type_name(field: &FieldInfo) -> String {
+    match field.value_type {
+        _ if field.is_protocol => "protocol".to_string(),
+        ValueType::Unsigned if field.bits > 0 && field.bits < 64 => format!("u{}", field.bits),
+        other => format!("{other:?}").to_lowercase(),
     }
-    sink.batch(&rows)?;
-    sink.end()?;
-    Ok(ExitCode::SUCCESS)
 }

@@ -48,8 +48,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let count_only = *context.form == Form::Count;
     let need = Need { service: !count_only, ..Need::default() };
     let ask = weir::Ask { filter: spec.filter.clone(), need, want: Want::Connections };
-    let question =
-        Question::new(ask, Shape { count_only, record_rows: Some(ColumnMask::ALL), ..Shape::default() });
+    let question = Question::new(ask, Shape { count_only, as_rows: true, ..Shape::default() });
     let columns = connection_columns(context.compiler.stack());
     // Whoever describes a protocol wants to see its columns.
     let usual = connection_columns(Compiler::default().stack());
@@ -57,5 +56,6 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let own: Vec<_> = own.collect();
     let mut resolved = Resolved::new(vec![question], "conn", columns, made_rows).with_brief(BRIEF);
     resolved.brief.extend(own);
-    Ok(Resolved { counted: Counted::Matched, of_records: true, ..resolved })
+    let resolved = resolved.with_shown_columns(ColumnMask::NONE);
+    Ok(Resolved { counted: Counted::Matched, ..resolved })
 }

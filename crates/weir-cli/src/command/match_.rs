@@ -55,7 +55,7 @@ struct Args {
     matcher: Matcher,
     #[command(flatten)]
     bounds: StreamBounds,
-    /// Write matches to this file. parquet and arrow also accept a directory (existing, or `DIR/`), with one
+    /// Write matches to this file. parquet, arrow and packed also accept a directory (existing, or `DIR/`), with one
     /// file per hour. Or send them: syslog://HOST:PORT or syslog+tcp://HOST:PORT (a JSON message for each match)
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/|URL")]
     output: Option<PathBuf>,

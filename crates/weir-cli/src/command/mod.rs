@@ -7,7 +7,7 @@ mod ctl;
 mod docs;
 mod events;
 mod explain;
-mod fields;
+pub mod fields;
 mod flows;
 mod fmt;
 mod follow;
@@ -16,8 +16,10 @@ mod man;
 mod match_;
 mod overview;
 mod packets;
+mod record;
 mod records;
 mod run;
+mod script;
 mod sessions;
 mod stacks;
 mod stats;
@@ -36,6 +38,8 @@ pub fn all() -> Vec<Subcommand> {
         packets::command(),
         aggregate::command(),
         records::command(),
+        script::command(),
+        record::command(),
         follow::command(),
         match_::command(),
         streams::command(),

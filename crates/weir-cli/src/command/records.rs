@@ -93,7 +93,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         (None, "flow") => "iat,len,dir",
         (None, _) => "iat,len",
     };
-    let records = PacketRecords::of(context.compiler, key, features, limits).map_err(Failure::new)?;
+    let records = PacketRecords::of(context.compiler, key, features, limits)?;
     let question = records.question(&spec.filter).map_err(Failure::new)?;
     Ok(Resolved::new(vec![question], "records", records.columns().to_vec(), made_rows))
 }

@@ -78,11 +78,12 @@ A file of questions:
 ask is flows, packets, streams, follow, match, events, sessions, stats, overview, files, x509 or a
 session protocol. Without `format`, the name of the output selects the format (.parquet, .csv …). The output of
 packets may be a capture file (.pcap, .pcapng), or a connection (tcp-listen:PORT, tcp://HOST:PORT);
-that of rows may be a receiver (ipfix://HOST:PORT, ipfix+tcp://…, syslog://…, syslog+tcp://…). Further options, as on the command line; `weir ctl` and `weir explain`
+that of rows may be a receiver (ipfix://HOST:PORT, ipfix+tcp://…, syslog://…, syslog+tcp://…,
+kafka://BROKER/TOPIC, clickhouse://HOST/TABLE). Further options, as on the command line; `weir ctl` and `weir explain`
 take them as --set:
   all        rotate = \"1G,1h\", keep = 48 (files by size and time, the newest 48),
              count = true (only their number, to the output), csv_safe = true (CSV without formulas),
-             spool = \"DIR\", spool_max = \"1G\", observation_domain = 7 (of rows that are sent),
+             spool = \"DIR\", spool_max = \"1G\", observation_domain = 7, sensor = \"NAME\", create = true (of rows that are sent),
              columns = [\"ts\", \"client\"], limit = 100, sort = \"-orig_bytes\", names = [\"dns\"];
              of tables: wide = true, local = true
   match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,
@@ -96,7 +97,8 @@ take them as --set:
              flush = 1.5 (seconds)
   packets    detail = true, hex = true
   files      extract = \"DIR/\", extract_max = \"1G\"
-  events     events = [\"tcp.retransmission\"]",
+  events     events = [\"tcp.retransmission\"]
+  script     script = \"FILE.lua\", arguments = [\"text\"]",
         Format::labels()
     )
 }

@@ -18,7 +18,7 @@ use weir::io::Format;
 use weir::packet::{Batch, Row, Value};
 use weir::sessions::files::File;
 use weir::sessions::{PartLog, ProtocolSet, SessionRegistry};
-use weir::{Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want};
+use weir::{ColumnMask, Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want};
 
 /// The subcommand for sessions of all protocols.
 pub fn command() -> Subcommand {
@@ -162,7 +162,7 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let log = if context.form.is(Format::Eve) { log.with_carrier() } else { log };
     let split = log.split_filter(context.compiler, &spec.filter, context.bpf).map_err(Failure::from);
     let (filter, asked) = split.map_err(|wrong| name_carriers(&spec.ask, wrong))?;
-    let known = Known::of(&log, context.memory_max);
+    let known = if spec.repeated { Known::default() } else { Known::of(&log, context.memory_max) };
     // If rows are deduplicated or filtered, they must be made before they can be counted.
     let extraction = extraction(spec, context)?;
     // Contents are written for rows, even if the rows are only counted.
@@ -172,12 +172,21 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let question = Question::new(ask, Shape { count_only, whole: extraction.is_some(), ..log.shape() });
     let columns = log.columns();
     let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(columns.len());
+    // Rows are chosen by these columns, whether they are shown or not.
+    let mut needed: ColumnMask = log.known_by().into_iter().chain([place("ts")]).collect();
+    if let Some(asked) = &asked {
+        needed = needed.with(asked.columns());
+    }
+    if extraction.is_some() {
+        needed = needed.with([place("fuid")].into_iter().collect());
+    }
     let brief = [log.brief(), extraction.as_ref().map_or(&[][..], |_| &[EXTRACTED])].concat();
     let places = [place("fuid"), place(EXTRACTED)];
     let extraction = extraction.map(|extraction| (extraction, places));
     let rows = LogRows { known, asked: asked.map(Box::new), extraction };
     let counted = if is_matched { Counted::Matched } else { Counted::Rows };
     let resolved = Resolved::new(vec![question], log.path, columns, rows).with_brief(&brief);
+    let resolved = resolved.with_shown_columns(needed);
     Ok(Resolved { counted, ..resolved })
 }
 
@@ -262,9 +271,13 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let count_only = *context.form == Form::Count;
     let question = Question::new(ask, Shape { carrier, count_only, ..Shape::default() });
     // A table for people has one column of text for all values of a session.
-    let union =
-        Union::of_all(context.compiler.sessions(), context.form.is(Format::Table) && spec.columns.is_empty());
+    let is_narrow = context.form.is(Format::Table) && spec.columns.is_empty();
+    let union = Arc::new(Union::of_all(context.compiler.sessions(), is_narrow));
     let columns = union.columns.clone();
+    let of_logs = Arc::clone(&union);
+    let show_columns = move |questions: &mut [Question], shown: ColumnMask| {
+        questions.iter_mut().for_each(|question| question.show_columns(of_logs.needed(shown)));
+    };
     let mut merged = Batch::new(columns.len());
     let rows = move |item: &Item<'_>, row: WriteRows<'_>| match item {
         Item::Rows(made) => {
@@ -276,5 +289,6 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     };
     let resolved = Resolved::new(vec![question], "", columns, rows);
     let brief = &["_path", "ts", "orig", "resp", "session"];
+    let resolved = Resolved { show_columns: Some(Box::new(show_columns)), ..resolved };
     Ok(Resolved { counted: Counted::Matched, ..resolved }.with_brief(brief))
 }

@@ -1,7 +1,7 @@
 //! Metrics as text, in the format of OpenMetrics 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec>), and in the older
 //! one of Prometheus, version 0.0.4. They differ in the names of counters in the lines about a family, in units, and at the end.
 
-use std::borrow::Cow;
+use super::family::{Family, Kind, Label, Sample, Value};
 use std::fmt::Write;
 
 /// A format of the text.
@@ -28,58 +28,6 @@ impl Exposition {
     }
 }
 
-/// The type of a family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A number that only grows. Names of its samples end in `_total`.
-    Counter,
-    /// A number that rises and falls.
-    Gauge,
-    /// Facts, as labels of a sample whose name ends in `_info`.
-    Info,
-    /// Numbers of values up to bounds: samples that end in `_bucket` and `_count`.
-    Histogram,
-}
-
-/// A sample of a family.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
-    /// The ending of its name, before that of its family.
-    pub ending: &'static str,
-    /// Labels and their values.
-    pub labels: Vec<(Cow<'static, str>, String)>,
-    /// The number.
-    pub value: f64,
-}
-
-impl Sample {
-    /// A sample without labels.
-    pub fn of(value: f64) -> Self {
-        Self { ending: "", labels: vec![], value }
-    }
-
-    /// A sample with one label.
-    pub fn with(label: &'static str, of: String, value: f64) -> Self {
-        Self { labels: vec![(label.into(), of)], ..Self::of(value) }
-    }
-}
-
-/// Metrics of one name, which differ in labels.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Family {
-    /// The name, without the ending that the type requires.
-    pub name: Cow<'static, str>,
-    /// The type.
-    pub kind: Kind,
-    /// The meaning.
-    pub help: Cow<'static, str>,
-    /// The samples.
-    pub samples: Vec<Sample>,
-}
-
-/// Units that names of metrics end with.
-const UNITS: &[&str] = &["bytes", "seconds"];
-
 /// The text of these families.
 pub fn text(families: &[Family], format: Exposition) -> String {
     let mut text = String::new();
@@ -94,7 +42,7 @@ pub fn text(families: &[Family], format: Exposition) -> String {
 }
 
 fn write_family(text: &mut String, family: &Family, format: Exposition) -> std::fmt::Result {
-    let Family { name, kind, help, samples } = family;
+    let Family { name, kind, help, samples, .. } = family;
     let ending = match kind {
         Kind::Counter => "_total",
         Kind::Gauge | Kind::Histogram => "",
@@ -110,18 +58,45 @@ fn write_family(text: &mut String, family: &Family, format: Exposition) -> std::
     };
     writeln!(text, "# HELP {name}{of_family} {}", escaped(help, is_open))?;
     writeln!(text, "# TYPE {name}{of_family} {kind}")?;
-    let unit = UNITS.iter().find(|unit| name.strip_suffix(*unit).is_some_and(|rest| rest.ends_with('_')));
-    if let Some(unit) = unit.filter(|_| is_open) {
+    if let Some(unit) = family.unit().filter(|_| is_open) {
         writeln!(text, "# UNIT {name} {unit}")?;
     }
-    for Sample { ending: own, labels, value } in samples {
-        write!(text, "{name}{own}{ending}")?;
-        for (index, (label, of)) in labels.iter().enumerate() {
-            write!(text, "{}{label}=\"{}\"", if index == 0 { "{" } else { "," }, escaped(of, true))?;
+    samples.iter().try_for_each(|sample| write_sample(text, &format!("{name}{ending}"), sample))
+}
+
+/// The lines of a sample. Buckets are cumulative, and the last one has no bound.
+fn write_sample(text: &mut String, name: &str, sample: &Sample) -> std::fmt::Result {
+    let Sample { labels, value } = sample;
+    match value {
+        Value::Number(number) => write_line(text, name, labels, None, *number),
+        Value::Buckets(buckets) => {
+            let bucket = format!("{name}_bucket");
+            let mut sum = 0;
+            for (bound, count) in buckets {
+                sum += count;
+                let le = if bound.is_infinite() { "+Inf".to_string() } else { bound.to_string() };
+                write_line(text, &bucket, labels, Some(&le), sum as f64)?;
+            }
+            write_line(text, &format!("{name}_count"), labels, None, sum as f64)
         }
-        writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" })?;
     }
-    Ok(())
+}
+
+fn write_line(
+    text: &mut String,
+    name: &str,
+    labels: &[Label],
+    le: Option<&str>,
+    value: f64,
+) -> std::fmt::Result {
+    write!(text, "{name}")?;
+    let labels = labels.iter().map(|(label, of)| (&**label, of.as_str()));
+    let mut start = '{';
+    for (label, of) in labels.chain(le.map(|bound| ("le", bound))) {
+        write!(text, "{start}{label}=\"{}\"", escaped(of, true))?;
+        start = ',';
+    }
+    writeln!(text, "{} {value}", if start == ',' { "}" } else { "" })
 }
 
 /// A text with its special characters escaped. Quotes are special in labels, and in OpenMetrics everywhere.
@@ -147,6 +122,7 @@ mod tests {
             name: name.into(),
             kind,
             help: "What \"it\" is.".into(),
+            since: None,
             samples,
         };
         let hostile = Sample::with("question", "a\"b\\c\nd".to_string(), 2.0);

@@ -2,17 +2,47 @@
 //! traffic is a label, except of aggregates, whose label sets are bounded (`series.rs`): addresses and names of servers would make as
 //! many series as an attacker likes.
 
-use super::exposition::{Family, Kind, Sample};
-use crate::totals::QuestionTotals;
+use super::family::{Family, Kind, Sample};
+use crate::recording::RecordingCounters;
+use crate::totals::{QuestionTotals, RunTotals};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use weir::Glance;
 use weir::packet::{DropReason, SourceStats};
+use weir::{Glance, Watch};
+use weir_otlp::Exports;
 
-/// All metrics of a run that has come this far, together and by worker; `begun` is its start, as time since 1970.
-pub fn of(
+/// The metrics of a run.
+#[derive(Clone)]
+pub struct Metrics {
+    /// The counters of the run.
+    pub watch: Watch,
+    /// Those of its questions.
+    pub totals: RunTotals,
+    /// Start of the run, as time since 1970.
+    pub begun: Duration,
+    /// What was sent to the collector of `--otlp`, if there is one.
+    pub exports: Option<Arc<Exports>>,
+}
+
+impl Metrics {
+    /// The metrics as they are now.
+    pub fn families(&self) -> Vec<Family> {
+        let Self { watch, totals, begun, exports } = self;
+        let questions = totals.all_questions();
+        let mut families = of((&watch.glance(), &watch.workers()), &questions, *begun);
+        families.extend(exports.iter().flat_map(|exports| of_exports(exports)));
+        families.extend(totals.recording().into_iter().flat_map(of_recording));
+        families.extend(totals.series().iter().flat_map(|series| series.families()));
+        families
+    }
+}
+
+/// All metrics of a run that has come this far, together and by worker, but those of aggregates.
+fn of(
     (glance, workers): (&Glance, &[Glance]),
-    questions: &[(String, QuestionTotals)],
+    questions: &BTreeMap<String, QuestionTotals>,
     begun: Duration,
 ) -> Vec<Family> {
     let mut families = packets(glance);
@@ -40,8 +70,22 @@ pub fn of(
     families
 }
 
+/// The counters of a recording.
+fn of_recording(recording: &RecordingCounters) -> Vec<Family> {
+    let counters = recording.counters().into_iter();
+    let counters = counters
+        .map(|(name, count, help)| one(format!("weir_recorder_{name}"), Kind::Counter, help, count as f64));
+    let time = one(
+        "weir_recorder_ring_seconds",
+        Kind::Gauge,
+        "Time between the first and the last packet in the ring.",
+        recording.ring_time().as_secs_f64(),
+    );
+    counters.chain([time]).collect()
+}
+
 fn one(name: impl Into<Cow<'static, str>>, kind: Kind, help: &'static str, value: f64) -> Family {
-    Family { name: name.into(), kind, help: help.into(), samples: vec![Sample::of(value)] }
+    Family { name: name.into(), kind, help: help.into(), since: None, samples: vec![Sample::of(value)] }
 }
 
 fn labelled(
@@ -51,7 +95,7 @@ fn labelled(
     samples: impl IntoIterator<Item = (&'static str, String, f64)>,
 ) -> Family {
     let samples = samples.into_iter().map(|(label, of, value)| Sample::with(label, of, value)).collect();
-    Family { name: name.into(), kind, help: help.into(), samples }
+    Family { name: name.into(), kind, help: help.into(), since: None, samples }
 }
 
 /// What became of packets: those received are those delivered, filtered, counted by the kernel and dropped, as soon as none waits.
@@ -120,6 +164,21 @@ fn packets(glance: &Glance) -> Vec<Family> {
         "Packets that network cards dropped before the kernel saw them. They are not among those received.",
         source.card_dropped as f64,
     ));
+    let datagrams = source.datagrams.counters().into_iter();
+    let datagrams = datagrams.filter_map(|(name, count, _)| Some((name.strip_prefix("datagrams_")?, count)));
+    families.push(labelled(
+        "weir_datagrams",
+        Kind::Counter,
+        "Datagrams that brought no packets (-r udp://): repeated, late or invalid ones, and those dropped because the socket's \
+         buffer was full.",
+        datagrams.map(|(kind, count)| ("kind", kind.to_string(), count as f64)),
+    ));
+    families.push(one(
+        "weir_streams_forgotten",
+        Kind::Counter,
+        "Streams of datagrams that were forgotten because there were too many senders.",
+        source.datagrams.streams_forgotten as f64,
+    ));
     families.push(labelled(
         "weir_packets_stopped",
         Kind::Counter,
@@ -173,8 +232,28 @@ fn engine(glance: &Glance) -> Vec<Family> {
     families
 }
 
-/// The answers to each question.
-fn of_questions(questions: &[(String, QuestionTotals)]) -> Vec<Family> {
+/// What was sent to the collector of `--otlp`.
+fn of_exports(exports: &Exports) -> [Family; 2] {
+    [
+        labelled(
+            "weir_otlp_exports",
+            Kind::Counter,
+            "Exports of metrics that the collector accepted, and those that failed. Metrics that were not accepted are part of the \
+             next export.",
+            [("accepted", exports.accepted()), ("failed", exports.failed())]
+                .map(|(result, count)| ("result", result.to_string(), count as f64)),
+        ),
+        one(
+            "weir_otlp_rejected_values",
+            Kind::Counter,
+            "Values, in accepted exports, that the collector rejected.",
+            exports.rejected_values() as f64,
+        ),
+    ]
+}
+
+/// The answers to each question, also to those that have ended.
+fn of_questions(questions: &BTreeMap<String, QuestionTotals>) -> Vec<Family> {
     let by_question = |of: fn(&QuestionTotals) -> u64| {
         questions.iter().map(move |(name, totals)| ("question", name.clone(), of(totals) as f64))
     };
@@ -226,8 +305,8 @@ mod tests {
         glance.source.ring_full = 2;
         glance.source.filtered = 4;
         glance.source.counted = 10;
-        let questions =
-            [("slow".to_string(), QuestionTotals { answers: 5, lost: 1, ..QuestionTotals::default() })];
+        let slow = QuestionTotals { answers: 5, lost: 1, ..QuestionTotals::default() };
+        let questions = BTreeMap::from([("slow".to_string(), slow)]);
         let families = of((&glance, &[glance]), &questions, Duration::from_millis(1500));
         let names: HashSet<_> = families.iter().map(|family| family.name.clone()).collect();
         assert_eq!(names.len(), families.len());

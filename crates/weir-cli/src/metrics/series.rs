@@ -4,10 +4,11 @@
 //! the last window. Of sliding windows, which overlap, everything is a gauge. The number of label sets is bounded: amounts of
 //! further groups are added to one series whose labels are all `other`.
 
-use super::exposition::{Family, Kind, Sample};
+use super::family::{Family, Kind, Label, Sample, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 use weir::aggregate::{Aggregation, MeasureKind};
 use weir::packet::{Batch, Cell, Row};
 
@@ -29,6 +30,8 @@ pub struct Series {
     /// Windows have a time, and overlap.
     has_time: bool,
     is_sliding: bool,
+    /// Start of the counting, as time since 1970: a question may come during the run, and be replaced by one of the same name.
+    begun: Duration,
     state: Mutex<State>,
 }
 
@@ -75,6 +78,7 @@ impl Series {
             measures: measures.collect(),
             has_time: made.has_windows(),
             is_sliding: made.is_sliding(),
+            begun: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
             state: Mutex::default(),
         }
     }
@@ -145,14 +149,16 @@ impl Series {
             };
             let mut samples = vec![];
             for (values, shown) in &state.sets {
+                let Some(value) = shown[index].value() else { continue };
                 let names = self.labels.iter().map(|(name, _)| name.clone().into());
-                let labels: Vec<_> = names.zip(values.iter().cloned()).collect();
-                shown[index].push_samples(&labels, &mut samples);
+                let labels: Vec<Label> = names.zip(values.iter().cloned()).collect();
+                samples.push(Sample { labels, value });
             }
             families.push(Family {
                 name: format!("weir_aggregate_{}{}", self.name, measure.name).into(),
                 kind,
                 help: format!("{} of an aggregate, by its key.", measure.name).into(),
+                since: Some(self.begun),
                 samples,
             });
         }
@@ -160,6 +166,7 @@ impl Series {
             name: format!("weir_aggregate_{}results_beyond", self.name).into(),
             kind: Kind::Counter,
             help: "Results of groups beyond the bound on label sets, which are in the series `other`.".into(),
+            since: Some(self.begun),
             samples: vec![Sample::of(state.beyond as f64)],
         });
         families
@@ -184,22 +191,11 @@ impl Shown {
         }
     }
 
-    fn push_samples(&self, labels: &[(std::borrow::Cow<'static, str>, String)], samples: &mut Vec<Sample>) {
+    fn value(&self) -> Option<Value> {
         match self {
-            Shown::Absent => {}
-            Shown::Number(value) => {
-                samples.push(Sample { ending: "", labels: labels.to_vec(), value: *value })
-            }
-            Shown::Buckets(buckets) => {
-                let mut sum = 0;
-                for (bound, count) in buckets {
-                    sum += count;
-                    let le = if bound.is_infinite() { "+Inf".to_string() } else { bound.to_string() };
-                    let labels = labels.iter().cloned().chain([("le".into(), le)]).collect();
-                    samples.push(Sample { ending: "_bucket", labels, value: sum as f64 });
-                }
-                samples.push(Sample { ending: "_count", labels: labels.to_vec(), value: sum as f64 });
-            }
+            Shown::Absent => None,
+            Shown::Number(value) => Some(Value::Number(*value)),
+            Shown::Buckets(buckets) => Some(Value::Buckets(buckets.clone())),
         }
     }
 }
@@ -313,8 +309,12 @@ mod tests {
         let families = series.families();
         let of = |name: &str| families.iter().find(|family| family.name.ends_with(name)).expect(name);
         assert_eq!(of("__n").samples.len(), SETS_MAX + 1);
-        let beyond =
-            of("__n").samples.iter().find(|sample| sample.labels[0].1 == OTHER).map(|sample| sample.value);
-        assert_eq!((beyond, of("_beyond").samples[0].value), (Some(11.0), 6.0));
+        let beyond = of("__n")
+            .samples
+            .iter()
+            .find(|sample| sample.labels[0].1 == OTHER)
+            .map(|sample| sample.value.clone());
+        let beyond = (beyond, of("_beyond").samples[0].value.clone());
+        assert_eq!(beyond, (Some(Value::Number(11.0)), Value::Number(6.0)));
     }
 }

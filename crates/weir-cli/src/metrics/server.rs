@@ -29,7 +29,7 @@ pub fn listen(
     address: &str,
     render: impl Fn(Exposition) -> String + Send + Sync + 'static,
 ) -> Result<SocketAddr, Failure> {
-    let listener = bind(address)?;
+    let listener = bind("--metrics", address, &addresses("--metrics", address, 9464)?)?;
     let bound = listener.local_addr().map_err(Failure::new)?;
     let (render, connections) = (Arc::new(render), Arc::new(AtomicUsize::new(0)));
     let thread = std::thread::Builder::new().name("weir-metrics".into());
@@ -72,27 +72,38 @@ impl Drop for Connection {
     }
 }
 
-/// Binds `HOST:PORT`, or a port of the loopback address: `:PORT`, `PORT`.
-fn bind(address: &str) -> Result<TcpListener, Failure> {
-    let port = address.strip_prefix(':').unwrap_or(address).parse::<u16>();
-    let addresses: Vec<SocketAddr> = match port {
-        Ok(port) => vec![(Ipv4Addr::LOCALHOST, port).into()],
+/// The addresses that `HOST:PORT` names, or a port of the loopback address: `:PORT`, `PORT`.
+///
+/// # Errors
+/// The text names none. `option` and `port` are those of the message.
+pub fn addresses(option: &str, address: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let own = address.strip_prefix(':').unwrap_or(address).parse::<u16>();
+    let addresses: Vec<SocketAddr> = match own {
+        Ok(own) => vec![(Ipv4Addr::LOCALHOST, own).into()],
         Err(_) => address.to_socket_addrs().map(Iterator::collect).unwrap_or_default(),
     };
     if addresses.is_empty() {
         return Err(Failure::new(format!(
-            "--metrics {address}: give a port of this host, as in :9464, or an address with a port, as in 0.0.0.0:9464 or \
-             [::1]:9464"
+            "{option} {address}: give a port of this host, as in :{port}, or an address with a port, as in 0.0.0.0:{port} or \
+             [::1]:{port}"
         )));
     }
-    TcpListener::bind(&addresses[..]).map_err(|error| {
+    Ok(addresses)
+}
+
+/// Binds the first of these addresses that this host has. `option` and `address` are those of the message.
+///
+/// # Errors
+/// None of them can be used.
+pub fn bind(option: &str, address: &str, addresses: &[SocketAddr]) -> Result<TcpListener, Failure> {
+    TcpListener::bind(addresses).map_err(|error| {
         let why = match error.kind() {
             ErrorKind::AddrInUse => "another program uses this port: give another one, or :0 for a free one",
             ErrorKind::AddrNotAvailable => "this host has no such address: `ip addr` lists those that it has",
             ErrorKind::PermissionDenied => "this user may not use this port: give one from 1024",
-            _ => return Failure::new(format!("--metrics {address}: {error}")),
+            _ => return Failure::new(format!("{option} {address}: {error}")),
         };
-        Failure::new(format!("--metrics {address}: {why}"))
+        Failure::new(format!("{option} {address}: {why}"))
     })
 }
 
@@ -248,7 +259,8 @@ mod tests {
 
     #[test]
     fn mistakes_have_remedies() {
-        let said = |address: &str| match bind(address) {
+        let bound = |address: &str| bind("--metrics", address, &addresses("--metrics", address, 9464)?);
+        let said = |address: &str| match bound(address) {
             Ok(_) => panic!("{address} is no address"),
             Err(failure) => failure.to_string(),
         };

@@ -81,9 +81,7 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
         places.push(PathBuf::from("."));
         sandbox::enter(input, &places)?;
     }
-    if let Some(address) = &input.metrics {
-        metrics::serve(address, watch.clone(), set.totals.clone())?;
-    }
+    let published = metrics::publish(input.readers(), &[], &watch, &set.totals)?;
     let leaving = Leaving::of(captures.ender());
     let (live, again) = Live::new(engine.control(), Arc::clone(&set), shown, Arc::clone(&traffic));
     let shown = live.shown();
@@ -103,6 +101,7 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
     let shown = screen.join();
     terminal::release();
     let blocked = set.outlets.wait();
+    published.finish();
     if let Err(panic) = shown {
         std::panic::resume_unwind(panic);
     }

@@ -228,7 +228,7 @@ fn windows_that_cannot_be_are_refused() {
     for (aggregate, of, said) in [
         ("count() every 0s", "packets", "W0133"),
         ("count() every 999ns", "packets", "W0133"),
-        ("count() every 1us", "packets", "at least 2.051µs"),
+        ("count() every 1us", "packets", "at least 1.026µs"),
         ("count() every 1ms", "flows", "at least 4.734"),
         ("count() over 1s every 2s", "packets", "W0133"),
         ("count() over 2000s every 1s", "packets", "W0133"),

@@ -601,7 +601,15 @@ fn wrong_names_and_options_say_what_to_write() {
     for (args, wanted) in [
         (&["flows", file, "-o", "ipfix://host"][..], "write ipfix://HOST:PORT"),
         (&["flows", file, "-o", "ipfix+tcp://::1:4739"], "ipfix+tcp://[::1]:4739"),
-        (&["flows", file, "-o", "kafka://host:9092"], "unknown receiver `kafka://`"),
+        (&["flows", file, "-o", "nats://host:9092"], "unknown receiver `nats://`"),
+        (&["flows", file, "-o", "kafka://host:9092"], "write kafka://HOST[:9092][,HOST…]/TOPIC"),
+        (&["flows", file, "-o", "kafka://host/topic", "--format", "json"], "as Arrow: leave --format out"),
+        (&["flows", file, "-o", "kafka://host/topic"], "built without Kafka: build it with"),
+        (&["flows", file, "-o", "clickhouse://host"], "write clickhouse://HOST[:8123]/[DATABASE.]TABLE"),
+        (&["flows", file, "-o", "clickhouse://host/t", "--sensor", ""], "a name of 1 to 255 bytes"),
+        (&["flows", file, "-o", "clickhouse://host/t", "--count"], "leave --count out"),
+        (&["flows", file, "-o", "x.json", "--sensor", "x"], "--sensor is for"),
+        (&["flows", file, "-o", "syslog://127.0.0.1:1", "--create"], "--create is for -o clickhouse://"),
         (&["http", file, "-o", "ipfix://127.0.0.1:1"], "use `weir flows`"),
         (&["flows", file, "-o", "ipfix://127.0.0.1:1", "--format", "json"], "leave --format out"),
         (&["flows", file, "-o", "ipfix://127.0.0.1:1", "--columns", "ts,uid"], "needs the columns id.orig_h"),
@@ -609,7 +617,7 @@ fn wrong_names_and_options_say_what_to_write() {
         (&["flows", file, "-o", "ipfix://127.0.0.1:1", "--rotate", "1h"], "a connection is no file"),
         (
             &["flows", file, "-o", "ipfix://127.0.0.1:1", "--spool", "x"],
-            "--spool is for -o ipfix+tcp://HOST:PORT",
+            "--spool is for receivers with a connection: -o ipfix+tcp://",
         ),
         (&["flows", file, "-o", "x.json", "--spool", "x"], "--spool is for"),
         (

@@ -132,8 +132,55 @@ fn a_directory_has_a_file_for_each_hour() {
     // Another run adds its rows.
     assert_eq!(rows("flows"), 2 * counted("flows"));
     let refused = weir(&["flows", "-r", &file(), "--format", "csv", "-o", lake.to_str().unwrap()]);
-    assert!(text(&refused.stderr).contains("--format parquet or arrow"), "{refused:?}");
+    assert!(text(&refused.stderr).contains("--format parquet or arrow or packed"), "{refused:?}");
     assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn packed_rows_are_those_of_other_formats() {
+    let bytes = weir(&["records", "-r", &file(), "--format", "packed"]).stdout;
+    let json = weir(&["records", "-r", &file(), "--format", "json"]).stdout;
+    let mut reader = weir_packed::Reader::new(&bytes[..]).unwrap();
+    let names: Vec<String> = reader.columns().iter().map(|column| column.name.to_string()).collect();
+    let (iat, len) =
+        (names.iter().position(|name| name == "iat"), names.iter().position(|name| name == "len"));
+    let (iat, len) = (iat.unwrap(), len.unwrap());
+    assert!(reader.columns()[len].doc.contains("each packet"));
+    let mut lists = vec![];
+    while let Some(batch) = reader.read().unwrap() {
+        let row = |row: weir_packet::Row<'_>| match (row.cell(iat), row.cell(len)) {
+            (weir_packet::Cell::Numbers(iat), weir_packet::Cell::Numbers(len)) => {
+                [iat.to_vec(), len.to_vec()]
+            }
+            other => panic!("{other:?}"),
+        };
+        lists.extend(batch.iter().map(row));
+    }
+    let expected: Vec<[Vec<u64>; 2]> = text(&json)
+        .lines()
+        .map(|line| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            let list = |name: &str| serde_json::from_value(row[name].clone()).unwrap();
+            [list("iat"), list("len")]
+        })
+        .collect();
+    assert!(lists.len() > 50 && bytes.len() * 3 < json.len(), "{} {}", bytes.len(), json.len());
+    assert_eq!(lists, expected);
+    // Columns whose values have several types have all of them.
+    let sessions = [&["sessions", "-r", "../../examples/sessions.pcap", "--format"][..]];
+    let rows = text(&weir(&[sessions[0], &["json"]].concat()).stdout);
+    let packed = weir(&[sessions[0], &["packed"]].concat()).stdout;
+    let present = rows.lines().map(|line| serde_json::from_str::<serde_json::Map<_, _>>(line).unwrap().len());
+    let mut reader = weir_packed::Reader::new(&packed[..]).unwrap();
+    let mut stored = 0;
+    while let Some(batch) = reader.read().unwrap() {
+        stored += batch.iter().flat_map(|row| row.iter()).filter(|cell| cell.is_present()).count();
+    }
+    assert_eq!(stored, present.sum::<usize>());
+    // The name of a file selects the format.
+    let path = scratch("rows.packed");
+    answer(&["records", "-r", &file(), "-o", path.to_str().unwrap()], 0);
+    assert_eq!(fs::read(path).unwrap(), bytes);
 }
 
 #[test]

@@ -4,6 +4,8 @@ mod aggregate;
 mod aggregate_bounds;
 mod applications;
 mod check;
+mod clickhouse;
+mod columns;
 mod detail;
 mod disk_full;
 mod everyday;
@@ -23,6 +25,7 @@ mod streams;
 mod tcp;
 mod top;
 mod tshark;
+mod udp;
 mod unit;
 mod untrusted;
 

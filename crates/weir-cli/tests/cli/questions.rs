@@ -151,7 +151,13 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "write-to",
         "no-sandbox",
     ];
-    let is_left_out = |name: &str| ["quiet", "verbose", "follow"].contains(&name) || of_links.contains(&name);
+    // Tested where they are: a collector needs a feature, and times need a recorder.
+    let of_others = ["otlp", "otlp-interval", "from", "to"];
+    let is_left_out = |name: &str| {
+        ["quiet", "verbose", "follow"].contains(&name)
+            || of_links.contains(&name)
+            || of_others.contains(&name)
+    };
     let of_run = long_options("run").into_iter().filter(|name| !is_left_out(name));
     of_run.map(|name| (name.clone(), value(&name))).collect()
 }

@@ -81,10 +81,12 @@ fn both_directions_of_a_flow_are_one_record() {
 #[test]
 fn mistakes_say_what_to_write() {
     for (args, said) in [
-        (&["--features", "ln"][..], "is `len` meant?"),
+        (&["--features", "ln"][..], "did you mean `len`?"),
         (&["--key", "5tuple", "--features", "dir"], "needs the key `flow`"),
-        (&["--key", "ip.scr"], "is `ip.src` meant?"),
+        (&["--key", "ip.scr"], "did you mean `ip.src`?"),
         (&["--features", "len,len"], "two columns are called `len`"),
+        (&["--key", "ip.src/33"], "its addresses have 32 bits"),
+        (&["--features", "ip.src/24"], "lists have whole values"),
         (&["--first", "0"], "invalid value '0'"),
     ] {
         let output = crate::weir(&[&["records", FIRST_LIGHT], args].concat());
@@ -93,6 +95,22 @@ fn mistakes_say_what_to_write() {
     }
     let output = crate::weir(&["records", FIRST_LIGHT, "--features", "ipv6.src"]);
     assert!(crate::text(&output.stderr).contains("is no number"), "{}", crate::text(&output.stderr));
+}
+
+/// Keys are those of aggregates.
+#[test]
+fn keys_may_have_prefixes_and_names() {
+    let records = rows(&["records", FIRST_LIGHT, "--key", "ip.src/24 as net, ip.proto", "--features", "len"]);
+    let counts = rows(&["aggregate", "count() by ip.src/24 as net, ip.proto", FIRST_LIGHT]);
+    let mut grouped = std::collections::BTreeMap::new();
+    for record in &records {
+        let key = (record["net"].to_string(), record["ip.proto"].to_string());
+        *grouped.entry(key).or_insert(0) += record["packets"].as_u64().unwrap();
+    }
+    let of = |row: &Value| (row["net"].to_string(), row["ip.proto"].to_string());
+    let counted = counts.iter().map(|row| (of(row), row["count"].as_u64().unwrap())).collect();
+    assert_eq!(grouped, counted);
+    assert!(records.iter().any(|record| record["net"] == "192.0.2.0/24"));
 }
 
 /// Packets without the field are another group than packets in which the field is 0.

@@ -19,14 +19,14 @@ const PACKETS: usize = 2738;
 const ROW_MAX: Duration = Duration::from_secs(2);
 
 /// The command, and its messages as they come.
-struct Running {
-    child: Child,
+pub struct Running {
+    pub child: Child,
     said: JoinHandle<String>,
     lines: Receiver<String>,
 }
 
 impl Running {
-    fn start(args: &[&str], stdin: Stdio) -> Self {
+    pub fn start(args: &[&str], stdin: Stdio) -> Self {
         let mut child = start(args, stdin);
         let errors = BufReader::new(child.stderr.take().expect("it is piped"));
         let (sender, lines) = channel();
@@ -42,7 +42,7 @@ impl Running {
     }
 
     /// Waits for a message with these words.
-    fn wait_for(&self, words: &str) -> String {
+    pub fn wait_for(&self, words: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("no message says `{words}`"));
             if line.contains(words) {
@@ -52,19 +52,19 @@ impl Running {
     }
 
     /// The address on which the command listens.
-    fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         let line = self.wait_for("waiting for");
         let address = line.split(" on ").nth(1).and_then(|rest| rest.split(' ').next());
         address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{line}"))
     }
 
-    fn end(self) -> Output {
+    pub fn end(self) -> Output {
         let (output, _) = ended(self.child);
         Output { stderr: self.said.join().expect("it reads").into_bytes(), ..output }
     }
 }
 
-fn has(program: &str, test: &str) -> bool {
+pub fn has(program: &str, test: &str) -> bool {
     let found =
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {

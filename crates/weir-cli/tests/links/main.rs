@@ -1,11 +1,19 @@
 //! Capture on real interfaces: pairs of virtual Ethernet in network namespaces that the tests make. The tests need root and
-//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `balance`: workers that fall behind. `dpdk`: devices of DPDK. `servers`: real servers. `downloads`: downloads that the kernel counts.
+//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `balance`: workers that fall behind. `dpdk`: devices of DPDK. `servers`: real servers. `downloads`: downloads that the kernel counts. `front_end`: instances on another host. `recorder`: the past.
 //! `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
 
 mod balance;
+mod browser;
+mod dashboard;
 mod downloads;
 mod dpdk;
+mod front_end;
+mod http_client;
 mod kernel;
+mod prometheus;
+mod recorder;
+mod recorder_api;
+mod recorder_page;
 
 #[path = "../cli/screen.rs"]
 mod screen;
@@ -96,8 +104,12 @@ struct Capturing {
 /// A test that fails leaves no process.
 impl Drop for Capturing {
     fn drop(&mut self) {
+        let ended = self.child.try_wait();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let (true, Some(said)) = (std::thread::panicking(), self.said.take()) {
+            eprintln!("the command, {ended:?}, said: {}", text(&said.join().unwrap_or_default()));
+        }
     }
 }
 

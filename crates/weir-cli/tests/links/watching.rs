@@ -1,4 +1,4 @@
-//! Live runs that others watch: Prometheus, and a person in front of `weir top`.
+//! Live runs that others watch: readers of metrics, and a person in front of `weir top`.
 
 use super::screen::Screen;
 use super::{Capturing, datagrams, frames_of, inside, make_pair, scratch, send};
@@ -16,7 +16,7 @@ use weir_testing::frames::{self, ACK};
 const PORT: &str = "9464";
 
 /// The metrics page, if the server answers.
-fn page(accept: &str) -> String {
+pub fn page(accept: &str) -> String {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{PORT}")).expect("the server listens");
     let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("it reads");
@@ -34,7 +34,7 @@ fn sum(page: &str, metric: &str) -> u64 {
 }
 
 /// Repeats `attempt` until it succeeds.
-fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(done) = attempt() {
@@ -46,7 +46,7 @@ fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Packets of which some match, some do not, and some are cut inside a header.
-fn mixed() -> Vec<Vec<u8>> {
+pub fn mixed() -> Vec<Vec<u8>> {
     let mut all = datagrams(400, None);
     let udp = |number: u16| {
         let packet =
@@ -204,93 +204,13 @@ fn each_question_shows_its_losses_and_packets_add_up() {
 }
 
 /// A program that ends with the test.
-struct Server(Child);
+pub struct Server(pub Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Whether the programs of Prometheus are installed.
-fn has_prometheus(test: &str) -> bool {
-    let is_there = |name| Command::new(name).arg("--version").output().is_ok();
-    let both = is_there("prometheus") && is_there("promtool");
-    if !both {
-        eprintln!("skipped: {test} needs prometheus and promtool (package prometheus)");
-    }
-    both
-}
-
-/// Prometheus reads the metrics of a live capture, and its checker finds nothing.
-#[test]
-fn prometheus_reads_the_metrics() {
-    if !has_prometheus("prometheus_reads_the_metrics") || !inside("watching::prometheus_reads_the_metrics") {
-        return;
-    }
-    make_pair(0);
-    let folder = scratch("prometheus");
-    fs::create_dir_all(&folder).expect("a temporary folder");
-    let [questions, config] = ["questions.toml", "prometheus.yml"].map(|name| folder.join(name));
-    let output = folder.join("rows.json");
-    let question = format!("[[question]]\nname = \"se\\\"en\"\nask = \"tcp\"\noutput = {output:?}\n");
-    let question = question.replace("\"tcp\"", "\"packets\"\nformat = \"json\"");
-    let sizes = "count() as packets, sum(frame.len) as bytes, histogram(frame.len, 100, 1000) as sizes, max(frame.len) \
-                 by proto, src/24 every 1s";
-    let aggregate = format!(
-        "[[question]]\nname = \"traffic\"\nask = \"aggregate\"\naggregate = \"{sizes}\"\noutput = {:?}\n",
-        folder.join("traffic.json")
-    );
-    fs::write(&questions, format!("metrics = \":{PORT}\"\n{question}{aggregate}")).expect("a temporary file");
-    let capturing = Capturing::start(&["run", questions.to_str().unwrap(), "-i", "in0"]);
-    let sent = send("out0", &mixed()) as u64;
-
-    let scrape =
-        "scrape_configs:\n- job_name: weir\n  scrape_interval: 1s\n  scrape_timeout: 1s\n  static_configs:\n";
-    fs::write(&config, format!("{scrape}  - targets: ['127.0.0.1:{PORT}']\n")).expect("a temporary file");
-    let mut command = Command::new("prometheus");
-    command.arg(format!("--config.file={}", config.display())).arg("--web.listen-address=127.0.0.1:9090");
-    command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
-    let log = fs::File::create(folder.join("log")).expect("a temporary file");
-    let _prometheus = Server(command.stdout(Stdio::null()).stderr(log).spawn().expect("it is installed"));
-    let query = |query: &str| {
-        let url = "http://127.0.0.1:9090";
-        let output =
-            Command::new("promtool").args(["query", "instant", url, query]).output().expect("it runs");
-        super::text(&output.stdout)
-    };
-    let value = |text: String| {
-        text.split_once("=> ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<f64>().ok())
-    };
-    let received = "sum(weir_packets_received_total)";
-    eventually("Prometheus has the packets", || (value(query(received)) == Some(sent as f64)).then_some(()));
-    assert_eq!(value(query("sum(weir_question_answers_total{question=\"se\\\"en\"})")), Some(sent as f64));
-    let balance = format!(
-        "{received} - sum(weir_packets_delivered_total) - sum(weir_packets_filtered_total) \
-         - sum(weir_packets_counted_total) - sum(weir_drops_total)"
-    );
-    assert_eq!(value(query(&balance)), Some(0.0));
-    let packets = "sum(weir_aggregate_traffic_packets_total)";
-    eventually("the last window is over", || (value(query(packets)) == Some(sent as f64)).then_some(()));
-    assert_eq!(value(query("sum(weir_aggregate_traffic_sizes_bucket{le=\"+Inf\"})")), Some(sent as f64));
-    assert_eq!(value(query("sum(weir_aggregate_traffic_bytes_total) - sum(weir_bytes_total)")), Some(0.0));
-    assert!(query("weir_build_info").contains("version=\""), "{}", query("weir_build_info"));
-    let failures = fs::read_to_string(folder.join("log")).unwrap_or_default();
-    assert!(!failures.contains("Append failed") && !failures.contains("invalid"), "{failures}");
-
-    let mut check = Command::new("promtool");
-    let mut check = check
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    check.stdin.take().expect("it is piped").write_all(page("text/plain").as_bytes()).expect("it reads");
-    let checked = check.wait_with_output().expect("it ends");
-    let complaints = super::text(&checked.stderr);
-    assert!(checked.status.success() && complaints.is_empty(), "{complaints}");
-    capturing.end();
 }
 
 /// Sends packets of two connections until it is dropped; the first has larger packets. Their numbers count up.

@@ -10,7 +10,8 @@ use weir_ir::graph::{BinaryOp, CompareOp, Op, Out, Type, Value};
 use weir_lang::model::{EdgeKind, LayerId};
 
 /// The slots of a packet's record that contain its keys, and their names. 0: the packet has no such key.
-pub const DISPATCH_SLOTS: [&str; 5] = ["hosts", "outermost", "innermost", "datagram", "inner_datagram"];
+pub const DISPATCH_SLOTS: [&str; 6] =
+    ["hosts", "outermost", "innermost", "datagram", "inner_datagram", "inner_hosts"];
 
 /// The key of the outermost connection if its header is cut off or invalid.
 pub const DISPATCH_UNKNOWN: u64 = 1;
@@ -23,6 +24,8 @@ const INNERMOST: Out = Out(2);
 /// The outermost datagram of which the packet contains a fragment, and the innermost one; equal if there is one.
 const DATAGRAM: Out = Out(3);
 const INNER_DATAGRAM: Out = Out(4);
+/// The pair of hosts of the last such layer, which is inside of tunnels; equal if there is one.
+const INNER_HOSTS: Out = Out(5);
 
 /// An odd number that spreads the bits of a word over the word.
 const FACTOR: u64 = 0xa076_1d64_78bd_642f;
@@ -35,17 +38,19 @@ pub(super) struct DispatchVars {
     innermost: Variable,
     datagram: Variable,
     inner_datagram: Variable,
+    inner_hosts: Variable,
 }
 
 impl Lower<'_> {
     /// Starts the keys of a packet.
     pub(super) fn lower_first_dispatch(&mut self) {
         if self.need.dispatch {
-            let variables = [(); 5].map(|()| self.b.variable(Type::Int));
+            let variables = [(); 6].map(|()| self.b.variable(Type::Int));
             let zero = self.b.int(0);
             variables.into_iter().for_each(|variable| self.b.write(variable, zero));
-            let [hosts, outermost, innermost, datagram, inner_datagram] = variables;
-            self.dispatch = Some(DispatchVars { hosts, outermost, innermost, datagram, inner_datagram });
+            let [hosts, outermost, innermost, datagram, inner_datagram, inner_hosts] = variables;
+            self.dispatch =
+                Some(DispatchVars { hosts, outermost, innermost, datagram, inner_datagram, inner_hosts });
         }
     }
 
@@ -67,10 +72,13 @@ impl Lower<'_> {
         let vars = self.dispatch.expect("the program computes keys");
         if let Some(&(_, source, destination)) = self.stack.dispatch.iter().find(|pair| pair.0 == id) {
             let (a, b) = (self.field_pair(id, source), self.field_pair(id, destination));
-            let low = self.b.binary(BinaryOp::Add, a.1, b.1);
-            let high = self.b.binary(BinaryOp::Add, a.0, b.0);
-            let sum = self.b.binary(BinaryOp::Add, low, high);
+            // A sum is equal for both directions. Sums of plain addresses would be equal for many pairs of one network.
+            let (one, other) = (self.lower_hash(&[a.0, a.1]), self.lower_hash(&[b.0, b.1]));
+            let sum = self.b.binary(BinaryOp::Add, one, other);
             self.keep_first(vars.hosts, sum, HOSTS);
+            let quoted = self.b.read(self.quoted);
+            let is_own = self.b.one(Op::Not(quoted));
+            self.keep_last(vars.inner_hosts, is_own, sum, INNER_HOSTS);
         }
         let Some(instance) = &self.layer(id).protocol.instance else { return };
         if is_shared(self.stack, id) {

@@ -52,18 +52,20 @@ impl Lower<'_> {
             && layers.any(|id| self.ends_of(id).any(|(number, _)| need.events.contains(number)))
     }
 
-    /// The columns of the layer's events `on end` that are read at the end of an instance: for rows of events, or for
-    /// rows of connections.
+    /// The columns of the layer's events that are read from an instance: for rows of events, or, at its end, for rows of
+    /// connections.
     pub(super) fn end_values(&self, id: LayerId) -> Vec<model::EndValue> {
         let in_records = self.need.connections && self.has_connections(id);
-        let read = self.ends_of(id).filter(|(number, _)| in_records || self.need.events.contains(*number));
+        let read = self
+            .ends_of(id)
+            .filter(|(number, event)| in_records && event.is_end() || self.need.events.contains(*number));
         read.flat_map(|(_, event)| event.end_columns.iter().map(|(_, value)| *value)).collect()
     }
 
-    /// A layer's events `on end`, with their numbers.
+    /// A layer's events `on end` and `on check`, with their numbers.
     fn ends_of(&self, id: LayerId) -> impl Iterator<Item = (usize, &model::Event)> {
         let events = self.layer(id).protocol.events.iter().enumerate();
-        let ends = events.filter(|(_, event)| event.is_end());
+        let ends = events.filter(|(_, event)| event.is_of_instance());
         ends.map(move |(at, event)| (self.catalog.event_number(id, at as u16), event))
     }
 

@@ -1,8 +1,11 @@
-//! Parquet and Arrow. A separate crate implements them, which isolates their dependencies.
+//! Parquet, Arrow and packed rows. Crates of their own implement them: the first two because of their dependencies, the last so that
+//! programs can read its files without the rest.
 
 use super::{Options, Out, Written};
 use std::fs::File;
-use weir_columns::{ArrowSink, ParquetSink};
+use weir_columns::{ArrowMessages, ArrowSink, ParquetSink, TakeMessage};
+use weir_packed::PackedSink;
+use weir_packet::RowSink;
 
 pub(super) use weir_columns::complete_parquet;
 
@@ -19,4 +22,20 @@ pub(super) fn parquet_file(file: File, options: &Options, written: &Written) -> 
 /// An Arrow stream.
 pub(super) fn arrow(out: Out, options: &Options) -> ArrowSink {
     ArrowSink::new(out, options.path)
+}
+
+/// Packed rows.
+pub(super) fn packed(out: Out, options: &Options) -> PackedSink<Out> {
+    PackedSink::new(out, options.path)
+}
+
+/// A sink that makes complete Arrow streams of at most `bytes_max` bytes, unless a single row has more, and gives each of them to
+/// `take`, with the number of its rows. `path`: the name of the log, or empty. `first`: the name and the text of a column in front.
+pub fn arrow_messages(
+    path: &str,
+    first: (&str, &str),
+    bytes_max: usize,
+    take: TakeMessage,
+) -> Box<dyn RowSink + Send> {
+    Box::new(ArrowMessages::new(path, first, bytes_max, take))
 }

@@ -23,6 +23,7 @@ mod zeek;
 
 pub use capture::{CaptureFormat, CaptureWriter};
 pub use clients::{CaptureClients, ClientEvent, ClientLoss, WriteCapture};
+pub use columns::arrow_messages;
 pub use jsonl::json_text;
 pub use partition::Partitions;
 pub use pcap::PcapWriter;
@@ -78,6 +79,7 @@ formats! {
     Eve, "eve", eve::Eve::new, "A JSON object per event, as Suricata's EVE: connections and sessions.";
     Parquet, "parquet", columns::parquet, "Typed columns in a file: dictionaries, zstd.";
     Arrow, "arrow", columns::arrow, "Typed columns in a stream: Arrow's IPC format.";
+    Packed, "packed", columns::packed, "A compact binary form that describes itself, for the crate weir-packed.";
 }
 
 /// Like [`create`], for an empty regular file. The file is readable at all times, up to the last complete block of rows,
@@ -98,7 +100,7 @@ impl Format {
     /// Whether the format stores columns rather than lines: unsuitable for a terminal; the files of a
     /// directory form one table.
     pub fn is_columnar(self) -> bool {
-        matches!(self, Format::Parquet | Format::Arrow)
+        matches!(self, Format::Parquet | Format::Arrow | Format::Packed)
     }
 
     /// The format that the ending of a file name stands for; `None` if there is none.
@@ -109,6 +111,7 @@ impl Format {
             "log" => Some(Format::Zeek),
             "parquet" => Some(Format::Parquet),
             "arrow" | "arrows" => Some(Format::Arrow),
+            "packed" => Some(Format::Packed),
             "txt" => Some(Format::Table),
             _ => None,
         }

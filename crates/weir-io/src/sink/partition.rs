@@ -335,6 +335,6 @@ mod tests {
     #[test]
     fn lines_go_to_one_file() {
         let refused = Partitions::new(Path::new("lake/"), Format::Csv, &Options::default()).err().unwrap();
-        assert!(refused.contains("--format parquet or arrow"), "{refused}");
+        assert!(refused.contains("--format parquet or arrow or packed"), "{refused}");
     }
 }

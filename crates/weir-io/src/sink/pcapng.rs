@@ -25,6 +25,8 @@ pub struct PcapngWriter<W: Write> {
     last: usize,
     /// The reader's findings, and the position of the last written one.
     findings: Option<Following>,
+    /// Options of the section: a comment.
+    comment: Vec<u8>,
 }
 
 impl<W: Write> PcapngWriter<W> {
@@ -36,15 +38,31 @@ impl<W: Write> PcapngWriter<W> {
             interfaces: Vec::new(),
             last: 0,
             findings: None,
+            comment: vec![],
         }
+    }
+
+    /// Says this in the file, as a comment of the section: up to 65 535 bytes of it.
+    #[must_use]
+    pub fn with_comment(mut self, comment: &str) -> Self {
+        let length = u16::try_from(comment.len()).unwrap_or(u16::MAX);
+        let value = &comment.as_bytes()[..usize::from(length)];
+        self.comment = [&1u16.to_le_bytes()[..], &length.to_le_bytes(), value].concat();
+        self.comment.resize(self.comment.len().next_multiple_of(4), 0);
+        self
     }
 
     /// Also writes the captures' interfaces, sections, names and secrets. `findings` are those of the
     /// [reader](crate::CaptureReader::with_findings), followed since it began to read.
     #[must_use]
     pub fn with_findings(mut self, findings: Following) -> Self {
-        self.findings = Some(findings);
+        self.follow(findings);
         self
+    }
+
+    /// As [`with_findings`](Self::with_findings), for another reader of the same interfaces.
+    pub fn follow(&mut self, findings: Following) {
+        self.findings = Some(findings);
     }
 
     /// Writes one packet: its metadata `meta`, and its captured bytes `data`.
@@ -143,7 +161,8 @@ impl<W: Write> PcapngWriter<W> {
         body.extend(1u16.to_le_bytes());
         body.extend(0u16.to_le_bytes());
         body.extend(u64::MAX.to_le_bytes()); // length of the section: unspecified
-        body.extend(&*options);
+        let options = [&self.comment[..], &options].concat();
+        body.extend(&options);
         body.extend(end_of(&options));
         self.write_block(SECTION, &body)
     }
@@ -172,6 +191,11 @@ impl<W: Write> PcapngWriter<W> {
     /// Those of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+
+    /// What the file is written to. Bytes that were not [flushed](Self::flush) are not there yet.
+    pub(crate) fn inner(&mut self) -> &mut W {
+        self.out.get_mut()
     }
 
     /// Ends the file. A file without packets also gets a section, so that it is a valid capture.

@@ -57,9 +57,8 @@ fn push_micros(line: &mut Vec<u8>, micros: u64) {
 
 /// UTC, as `2026-11-21 02:00:01.123456`.
 pub(super) fn push_date(line: &mut Vec<u8>, time: Timestamp) {
-    let micros = time.0.div_euclid(1_000);
-    let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
-    let [year, month, day, hour, minute, second] = parts_of(seconds);
+    let fraction = time.0.div_euclid(1_000).rem_euclid(1_000_000);
+    let [year, month, day, hour, minute, second] = time.utc();
     // Writing into a vector cannot fail.
     let _ = write!(line, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}");
     push_micros(line, fraction as u64);
@@ -67,28 +66,8 @@ pub(super) fn push_date(line: &mut Vec<u8>, time: Timestamp) {
 
 /// UTC to the second in names of files, as `2026-11-21-02-00-01`: Zeek's form, whose order is that of time.
 pub fn file_time(time: Timestamp) -> String {
-    let [year, month, day, hour, minute, second] = parts_of(time.0.div_euclid(1_000_000_000));
+    let [year, month, day, hour, minute, second] = time.utc();
     format!("{year:04}-{month:02}-{day:02}-{hour:02}-{minute:02}-{second:02}")
-}
-
-/// Year, month, day, hour, minute and second of a time in seconds since 1970.
-fn parts_of(seconds: i64) -> [i64; 6] {
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = date_of(days);
-    [year, month, day, second / 3_600, second / 60 % 60, second % 60]
-}
-
-/// Year, month and day of a day since 1970-01-01 in the Gregorian calendar (Howard Hinnant's
-/// `civil_from_days`: eras of 400 years, with years that begin in March).
-fn date_of(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 pub(super) fn push_address(line: &mut Vec<u8>, address: IpAddr) {

@@ -3,8 +3,9 @@
 
 use super::inputs::{Inputs, Next};
 use super::{CaptureReader, Findings};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_packet::{Burst, PacketMeta, Poll, Source, SourceError, Timestamp};
+use weir_packet::{Burst, KernelFilters, PacketMeta, Poll, Source, SourceError, SourceStats, Timestamp};
 
 /// Time between two idle results.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -135,6 +136,14 @@ impl Source for Attended {
 
     fn progress(&self) -> (u64, Option<u64>) {
         self.inputs.progress()
+    }
+
+    fn stats(&self) -> SourceStats {
+        self.inputs.counts().stats()
+    }
+
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.inputs.counts().narrow(filters);
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::ahead::Ahead;
 use super::inflate::Compression;
-use super::input::{self, MAGIC_BYTES, Pending};
+use super::input::{self, InputCounts, MAGIC_BYTES, Pending};
+use super::mark::Mark;
 use super::order::Turn;
 use super::walk::{Fault, Run, Slots, Stop};
 use super::window::{Feed, Window};
 use super::{pcap, pcapng};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, SourceError, SourcePlace};
 
 /// An open file.
@@ -27,7 +27,8 @@ pub(crate) struct OpenFile {
 
 /// The walker of either format.
 enum Walker {
-    Pcap(pcap::Walker),
+    /// With the file's header.
+    Pcap(pcap::Walker, Vec<u8>),
     Pcapng(pcapng::Walker),
 }
 
@@ -37,8 +38,9 @@ impl Walker {
         let first = window.unread();
         if pcap::recognize(first) {
             let (walker, header_bytes) = pcap::open(first, run)?;
+            let header = first[..header_bytes].to_vec();
             window.consume(header_bytes);
-            Ok(Self::Pcap(walker))
+            Ok(Self::Pcap(walker, header))
         } else if pcapng::recognize(first) {
             Ok(Self::Pcapng(pcapng::Walker::new()))
         } else if is_connection {
@@ -50,26 +52,26 @@ impl Walker {
 
     fn walk(&mut self, bytes: &[u8], pos: &mut usize, run: &mut Run, slots: &mut Slots<'_>) -> Stop {
         match self {
-            Self::Pcap(walker) => walker.walk(bytes, pos, run, slots),
+            Self::Pcap(walker, _) => walker.walk(bytes, pos, run, slots),
             Self::Pcapng(walker) => walker.walk(bytes, pos, run, slots),
         }
     }
 }
 
 impl OpenFile {
-    /// Opens an input and determines its format. Bytes read are counted in `read_bytes`.
+    /// Opens an input and determines its format. The input counts in `counts`.
     pub fn open(
         pending: Pending,
         place: usize,
         mut window: Window,
         run: &mut Run,
-        read_bytes: &Arc<AtomicU64>,
+        counts: &InputCounts,
     ) -> Result<Self, SourceError> {
         window.reset();
         let name: Arc<str> = Arc::from(pending.path.to_string_lossy());
         run.file = Arc::clone(&name);
         let is_connection = pending.is_connection();
-        match start(pending, &mut window, run, read_bytes) {
+        match start(pending, &mut window, run, counts) {
             Ok((feed, walker)) => Ok(Self {
                 name,
                 place,
@@ -135,6 +137,18 @@ impl OpenFile {
         }
     }
 
+    /// The place behind the packets delivered; see [`CaptureReader::mark`](super::CaptureReader::mark).
+    pub fn mark(&self) -> Option<Mark> {
+        if !self.is_drained() {
+            return None;
+        }
+        let (head, first_interface) = match &self.walker {
+            Walker::Pcap(walker, header) => (&header[..], walker.interface),
+            Walker::Pcapng(walker) => walker.head()?,
+        };
+        Some(Mark { offset_bytes: self.window.offset(), head: head.to_vec(), first_interface })
+    }
+
     /// Whether all packets that were read have been delivered.
     pub fn is_drained(&self) -> bool {
         self.ahead.next().is_none()
@@ -176,11 +190,11 @@ fn start(
     pending: Pending,
     window: &mut Window,
     run: &mut Run,
-    read_bytes: &Arc<AtomicU64>,
+    counts: &InputCounts,
 ) -> Result<(Feed, Walker), Fault> {
     let nobodys = &mut Burst::default();
     let (grows, is_connection) = (pending.grows, pending.is_connection());
-    let mut feed = Feed::Plain(pending.open(read_bytes)?);
+    let mut feed = Feed::Plain(pending.open(counts)?);
     fill_window(window, &mut feed, MAGIC_BYTES, nobodys, is_connection)?;
     if let Some(compression) = Compression::of(window.unread()) {
         if grows {

@@ -147,7 +147,7 @@ impl Findings {
     }
 
     /// The interface with this number.
-    pub(crate) fn interface(&self, number: u16) -> Option<Interface> {
+    pub fn interface(&self, number: u16) -> Option<Interface> {
         locked(&self.0.found).interfaces.get(usize::from(number)).cloned()
     }
 

@@ -1,5 +1,6 @@
 //! Opens inputs: files, standard input; detects their compression, and explains input that cannot be read.
 
+use super::arriving::{Arriving, explain_port};
 use super::growing::Growing;
 use super::inflate::{Compression, Ring, TooDense, TrailingGarbage};
 use super::walk::Fault;
@@ -10,10 +11,36 @@ use std::io::{self, Cursor, ErrorKind, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_packet::SourceErrorKind;
+use weir_packet::{KernelFilters, SourceErrorKind, SourceStats};
+use weir_ring::{Reader, Selection, recorders};
+use weir_udp::Arrivals;
 
 /// Number of bytes at the start of a file that determine its format.
 pub(crate) const MAGIC_BYTES: usize = 28;
+
+/// What all inputs of a reader count.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InputCounts {
+    /// Bytes read.
+    pub read_bytes: Arc<AtomicU64>,
+    /// Packets over UDP.
+    pub arrivals: Arc<Arrivals>,
+    /// Packets of recorders: what is asked for, and what was lost.
+    pub selection: Arc<Selection>,
+}
+
+impl InputCounts {
+    /// The counters of packets over UDP and of recorders; all zero for other inputs.
+    pub fn stats(&self) -> SourceStats {
+        let arrived = self.arrivals.counts().stats();
+        SourceStats { overtaken: self.selection.lost(), ..arrived }
+    }
+
+    /// Only packets that may pass these filters are needed from now on; `None`: all.
+    pub fn narrow(&self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.selection.narrow(filters.and_then(|filters| filters.header_rules().ok()));
+    }
+}
 
 /// An input that waits for its turn. A file is opened when its turn comes, so a run over thousands of files needs one
 /// descriptor.
@@ -29,7 +56,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// Bytes of the (compressed) file, if known without opening it.
     pub fn size_bytes(&self) -> Option<u64> {
-        if self.reader.is_some() || self.is_stdin() || self.is_connection() {
+        if self.reader.is_some() || self.is_stdin() || Endpoint::is_named(&self.path) {
             return None;
         }
         match std::fs::metadata(&self.path) {
@@ -45,9 +72,9 @@ impl Pending {
         self.path.as_os_str() == "-"
     }
 
-    /// Whether the capture comes over a TCP connection.
+    /// Whether the packets come over a connection, or in datagrams.
     pub fn is_connection(&self) -> bool {
-        Endpoint::is_named(&self.path)
+        Endpoint::is_named(&self.path) && !Endpoint::is_recorder(&self.path)
     }
 
     /// Whether it is a file that can be opened more than once.
@@ -56,20 +83,30 @@ impl Pending {
         self.reader.is_none() && !self.is_stdin() && about().is_ok_and(|about| about.is_file())
     }
 
-    /// Opens the input; bytes read are counted in `read_bytes`.
-    pub fn open(self, read_bytes: &Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, Fault> {
-        let inner = match self.reader {
+    /// Opens the input, which counts in `counts`.
+    pub fn open(self, counts: &InputCounts) -> Result<Box<dyn Read + Send>, Fault> {
+        let inner: Box<dyn Read + Send> = match self.reader {
             Some(reader) => reader,
             None if self.is_stdin() => open_stdin()?,
-            None if let Some(endpoint) = Endpoint::of(&self.path) => {
-                Box::new(Sender::Named(endpoint.map_err(Fault::io)?))
-            }
+            None if let Some(endpoint) = Endpoint::of(&self.path) => match endpoint.map_err(Fault::io)? {
+                Endpoint::Datagrams(name) => {
+                    let arriving = Arriving::bind(&name, Arc::clone(&counts.arrivals));
+                    Box::new(arriving.map_err(|error| Fault::io(explain_port(&error)))?)
+                }
+                Endpoint::Recorder(name) => {
+                    let found = recorders::find(&name).map_err(|error| Fault::io(error.to_string()))?;
+                    let selection = Arc::clone(&counts.selection);
+                    let reader = Reader::new(Some(found.ring), found.spool, self.grows, selection);
+                    Box::new(reader.with_recorder(found.connection))
+                }
+                connection => Box::new(Sender::Named(connection)),
+            },
             None if self.grows => {
                 Box::new(Growing::open(&self.path).map_err(|e| Fault::io(format!("cannot be opened: {e}")))?)
             }
             None => open_file(&self.path)?,
         };
-        Ok(Box::new(Counted { inner, bytes: Arc::clone(read_bytes) }))
+        Ok(Box::new(Counted { inner, bytes: Arc::clone(&counts.read_bytes) }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Inputs that are read on threads of their own, and merged by time.
 //!
-//! Each TCP connection has a thread; all other inputs together have one. Of several inputs, the one whose next packet is the
+//! Each TCP connection, and each port of UDP, has a thread; all other inputs together have one. Of several inputs, the one whose next packet is the
 //! earliest is delivered next. An input that has no next packet delays the others only for a moment: a silent connection must
 //! not hold back the packets of another one. Packets of a live input wait for at most [`MERGE_WAIT`], or until their queue is
 //! full. Packets of files wait until a connection that has sent nothing is silent for that time.
@@ -8,6 +8,7 @@
 use super::CaptureReader;
 use super::ahead::Ahead;
 use super::findings::{Carried, Findings};
+use super::input::InputCounts;
 use super::interface::Interface;
 use super::order::Turn;
 use std::collections::VecDeque;
@@ -60,6 +61,7 @@ pub(crate) struct Inputs {
     /// Something has come from an input.
     bell: Receiver<()>,
     findings: Findings,
+    counts: InputCounts,
     /// Packets and interfaces delivered so far, over all parts. Unused with a single part.
     packets: u64,
     interfaces: usize,
@@ -99,7 +101,7 @@ impl Inputs {
     /// # Errors
     /// If no thread can be created.
     pub fn start(reader: CaptureReader) -> std::io::Result<Self> {
-        let findings = reader.findings().clone();
+        let (findings, counts) = (reader.findings().clone(), reader.counts());
         let readers = reader.into_parts();
         let is_single = readers.len() == 1;
         let (ring, bell) = sync_channel(1);
@@ -127,11 +129,16 @@ impl Inputs {
             })
         };
         let parts = readers.into_iter().map(start).collect::<std::io::Result<_>>()?;
-        Ok(Self { parts, bell, findings, packets: 0, interfaces: 0 })
+        Ok(Self { parts, bell, findings, counts, packets: 0, interfaces: 0 })
     }
 
     pub fn findings(&self) -> &Findings {
         &self.findings
+    }
+
+    /// What all inputs count.
+    pub fn counts(&self) -> &InputCounts {
+        &self.counts
     }
 
     /// Bytes read so far, and the total if it is known.

@@ -5,13 +5,16 @@
 //! - `window.rs`: bytes into blocks; the tail of one block is carried to the next
 //! - `pcap.rs`, `pcapng.rs`: packets in the bytes (`walk.rs`: common parts)
 //! - `file.rs`: an open file; `order.rs`: the order of files; `ahead.rs`: packets that wait for their turn
+//! - `arriving.rs`: packets over UDP
 //! - `growing.rs`: a file that is still written
 //! - `interface.rs`: interfaces of captures; `options.rs`: options of pcapng
 //! - `findings.rs`: metadata besides packets, shared with writers and reports
 //! - `attended.rs`: readers on threads of their own, for runs that must not wait for packets; `inputs.rs`: these threads
+//! - `mark.rs`: places inside of captures where reading can begin
 //! - `memory.rs`: packets from memory, for tests
 
 mod ahead;
+mod arriving;
 mod attended;
 #[cfg(test)]
 #[path = "../../../weir-testing/src/capture.rs"]
@@ -27,6 +30,7 @@ mod inflate;
 mod input;
 mod inputs;
 mod interface;
+mod mark;
 mod memory;
 mod options;
 mod order;
@@ -40,20 +44,25 @@ mod window;
 pub use attended::Attended;
 pub use findings::{Findings, Following, Found};
 pub use interface::{Description, Interface, TimeResolution};
+pub use mark::Mark;
 pub use memory::{MemoryPacket, MemorySource};
 pub use order::first_time;
 
 use crate::tcp::{Endpoint, Listener, Sender, explain_unbound};
+use arriving::{Arriving, explain_port};
 use file::OpenFile;
-use input::Pending;
+use input::{InputCounts, Pending};
 use order::Waiting;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use walk::Run;
-use weir_packet::{Burst, Poll, Source, SourceError, SourceErrorKind, SourcePlace};
+use weir_packet::{
+    Burst, KernelFilters, Poll, Source, SourceError, SourceErrorKind, SourcePlace, SourceStats,
+};
+use weir_ring::{Selection, TimeRange};
 use window::Window;
 
 /// Limit of files that are open at the same time because they overlap in time. Each needs a descriptor and a block or
@@ -83,14 +92,26 @@ pub struct CaptureReader {
     told: [u64; 5],
     /// Packets delivered.
     packets: u64,
-    read_bytes: Arc<AtomicU64>,
+    counts: InputCounts,
     total_bytes: Option<u64>,
     /// The last file, if it is followed.
     followed: Option<PathBuf>,
 }
 
+/// An input at which others arrive: its sockets are open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listening {
+    /// The name of the input.
+    pub name: String,
+    /// The local addresses.
+    pub addresses: Vec<SocketAddr>,
+    /// Bytes that datagrams may occupy in the kernel until they are read; `None` for connections, and if unknown.
+    pub buffer_bytes: Option<usize>,
+}
+
 impl CaptureReader {
-    /// Reads these captures; `-` is standard input, `tcp://HOST:PORT` and `tcp-listen:PORT` are [connections](Endpoint).
+    /// Reads these captures; `-` is standard input, `tcp://HOST:PORT` and `tcp-listen:PORT` are [connections](Endpoint),
+    /// `udp://:PORT` [packets over UDP](weir_udp), and `ring:NAME` the packets of a [recorder](weir_ring).
     ///
     /// Each file is opened when its turn comes: [`poll`](Source::poll) returns errors of a file, and then continues
     /// with the others. Costs a query of each file's size; with several files, the first burst also reads each file's
@@ -109,6 +130,17 @@ impl CaptureReader {
         Self::of(vec![Pending { path: name.into().into(), reader: Some(reader), grows: false }])
     }
 
+    /// Reads packets of a recorder from `reader`, whose selection is this one.
+    pub fn of_recorder(
+        name: impl Into<String>,
+        reader: Box<dyn Read + Send>,
+        selection: Arc<Selection>,
+    ) -> Self {
+        let mut made = Self::from_reader(name, reader);
+        made.counts.selection = selection;
+        made
+    }
+
     fn of(files: Vec<Pending>) -> Self {
         Self {
             total_bytes: files.iter().map(Pending::size_bytes).sum(),
@@ -119,7 +151,7 @@ impl CaptureReader {
             run: Run::default(),
             told: [0; 5],
             packets: 0,
-            read_bytes: Arc::default(),
+            counts: InputCounts::default(),
             followed: None,
         }
     }
@@ -141,23 +173,38 @@ impl CaptureReader {
         self
     }
 
-    /// Opens the sockets of all `tcp-listen:` inputs now: from now on, senders can connect. Otherwise a socket is opened
-    /// when the turn of its input comes. Returns the name of each such input, and its addresses.
+    /// Opens the sockets of all inputs now at which others arrive (`tcp-listen:`, `udp://`): from now on, senders can connect, and
+    /// datagrams are kept. Otherwise a socket is opened when the turn of its input comes.
     ///
     /// # Errors
     /// The first socket that cannot be opened.
-    pub fn listen(&mut self) -> Result<Vec<(String, Vec<SocketAddr>)>, SourceError> {
+    pub fn listen(&mut self) -> Result<Vec<Listening>, SourceError> {
         let mut listening = vec![];
         for pending in self.waiting.pending_mut().filter(|pending| pending.reader.is_none()) {
-            let Some(Ok(Endpoint::Listen { address, port })) = Endpoint::of(&pending.path) else { continue };
             let name = pending.path.display().to_string();
-            let listener = Listener::bind(address, port).map_err(|error| SourceError {
+            let failed = |message| SourceError {
                 kind: SourceErrorKind::Io,
                 place: SourcePlace::Capture { file: name.clone(), packets_before: 0, offset_bytes: 0 },
-                message: explain_unbound(&error),
-            })?;
-            listening.push((name, listener.addresses()));
-            pending.reader = Some(Box::new(Sender::Awaited(listener)));
+                message,
+            };
+            let (addresses, buffer_bytes) = match Endpoint::of(&pending.path) {
+                Some(Ok(Endpoint::Listen { address, port })) => {
+                    let listener =
+                        Listener::bind(address, port).map_err(|error| failed(explain_unbound(&error)))?;
+                    let addresses = listener.addresses();
+                    pending.reader = Some(Box::new(Sender::Awaited(listener)));
+                    (addresses, None)
+                }
+                Some(Ok(Endpoint::Datagrams(udp))) => {
+                    let arriving = Arriving::bind(&udp, Arc::clone(&self.counts.arrivals));
+                    let arriving = arriving.map_err(|error| failed(explain_port(&error)))?;
+                    let (addresses, buffer_bytes) = (arriving.addresses(), arriving.buffer_bytes());
+                    pending.reader = Some(Box::new(arriving));
+                    (addresses, buffer_bytes)
+                }
+                _ => continue,
+            };
+            listening.push(Listening { name, addresses, buffer_bytes });
         }
         Ok(listening)
     }
@@ -170,8 +217,10 @@ impl CaptureReader {
             return vec![(self, true)];
         }
         let (findings, block_bytes) = (self.run.findings.clone(), self.block_bytes);
+        let shared = self.counts.clone();
         let connection = |(place, pending)| {
-            let reader = Self::of(vec![pending]).with_block_bytes(block_bytes);
+            let counts = InputCounts { read_bytes: Arc::default(), ..shared.clone() };
+            let reader = Self { counts, ..Self::of(vec![pending]).with_block_bytes(block_bytes) };
             (place, reader.with_findings(findings.of_part()), true)
         };
         let mut parts: Vec<_> = self.waiting.take_connections().into_iter().map(connection).collect();
@@ -198,9 +247,28 @@ impl CaptureReader {
         &self.run.interfaces
     }
 
+    /// What all inputs count.
+    fn counts(&self) -> InputCounts {
+        self.counts.clone()
+    }
+
+    /// Reads only packets of recorders with these times. Other inputs are not concerned.
+    #[must_use]
+    pub fn with_times(mut self, times: TimeRange) -> Self {
+        self.counts.selection = Arc::new(Selection::of(times));
+        self
+    }
+
     /// Packets read so far, over all files.
     pub fn packets(&self) -> u64 {
         self.packets
+    }
+
+    /// The place behind the last burst, at which another reader of the same capture can begin. `None` if there is none: several files
+    /// are open, or packets follow that depend on those before them.
+    pub fn mark(&self) -> Option<Mark> {
+        let [file] = &self.open[..] else { return None };
+        file.mark()
     }
 
     /// pcapng blocks that were skipped because they hold no packets: statistics, custom and unknown blocks, and,
@@ -263,7 +331,7 @@ impl CaptureReader {
     fn open_next(&mut self) -> Result<(), SourceError> {
         let Some((pending, place)) = self.waiting.take() else { return Ok(()) };
         let window = self.spare.take().unwrap_or_else(|| Window::new(self.block_bytes));
-        self.open.push(OpenFile::open(pending, place, window, &mut self.run, &self.read_bytes)?);
+        self.open.push(OpenFile::open(pending, place, window, &mut self.run, &self.counts)?);
         Ok(())
     }
 
@@ -322,7 +390,16 @@ impl Source for CaptureReader {
     }
 
     fn progress(&self) -> (u64, Option<u64>) {
-        (self.read_bytes.load(Ordering::Relaxed), self.total_bytes)
+        (self.counts.read_bytes.load(Ordering::Relaxed), self.total_bytes)
+    }
+
+    /// Of packets over UDP and of recorders; all zero for other inputs.
+    fn stats(&self) -> SourceStats {
+        self.counts.stats()
+    }
+
+    fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
+        self.counts.narrow(filters);
     }
 }
 

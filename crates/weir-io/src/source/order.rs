@@ -5,6 +5,7 @@
 
 use super::CaptureReader;
 use super::input::Pending;
+use crate::tcp::Endpoint;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use weir_packet::{Burst, Source, Timestamp};
@@ -37,8 +38,12 @@ impl Waiting {
         }
     }
 
-    /// Lets the last file grow. Returns its path; `None` if it is no file.
+    /// Lets the last file grow, and all recorders. Returns the path of the file; `None` if it is no file.
     pub fn follow_last(&mut self) -> Option<PathBuf> {
+        for (_, pending) in self.files.iter_mut().filter(|(_, pending)| Endpoint::is_recorder(&pending.path))
+        {
+            pending.grows = true;
+        }
         let (_, last) = self.files.back_mut()?;
         if !last.is_file() {
             return None;

@@ -50,7 +50,7 @@ pub(crate) struct Walker {
     captured_bytes_max: usize,
     order: LengthOrder,
     link: LinkType,
-    interface: u16,
+    pub(crate) interface: u16,
 }
 
 /// Whether a file with these first bytes is a pcap file.

@@ -17,6 +17,7 @@
 //! and secrets are passed on as blocks.
 
 use super::interface::{Description, Interface, Scale, TimeResolution};
+use super::mark::HEAD_BYTES_MAX;
 use super::options::{Kept, Of, for_each_option, little_endian, push_option, whole_bytes};
 use super::walk::{Fault, OPTIONS_BYTES_MAX, RECORD_BYTES_MAX, Run, Slots, Stop, u16_at, u32_at};
 use std::sync::Arc;
@@ -65,6 +66,10 @@ pub(crate) struct Walker {
     last_time: Timestamp,
     /// Options of the section.
     section: Arc<[u8]>,
+    /// The blocks of the section and its interfaces; `None` if they are too long, or packets depend on those before them.
+    head: Option<Vec<u8>>,
+    /// The number in the run of the section's first interface.
+    first_interface: u16,
 }
 
 /// Whether a file with these first bytes is a pcapng file.
@@ -82,7 +87,26 @@ enum Turn {
 impl Walker {
     /// A walker for a file that [`recognize`] accepts; its first block is still to be read.
     pub fn new() -> Self {
-        Self { big: false, interfaces: Vec::new(), last_time: Timestamp(0), section: Arc::default() }
+        Self {
+            big: false,
+            interfaces: Vec::new(),
+            last_time: Timestamp(0),
+            section: Arc::default(),
+            head: Some(vec![]),
+            first_interface: 0,
+        }
+    }
+
+    /// The blocks that a reader must have read to begin at the walker's place, and the number of their first interface.
+    pub fn head(&self) -> Option<(&[u8], u16)> {
+        Some((self.head.as_deref()?, self.first_interface))
+    }
+
+    fn keep_head(&mut self, block: &[u8]) {
+        self.head = self.head.take().filter(|head| head.len() + block.len() <= HEAD_BYTES_MAX);
+        if let Some(head) = &mut self.head {
+            head.extend_from_slice(block);
+        }
     }
 
     /// Describes the packets from `pos` on in `slots`, as far as they are complete in `bytes`, and processes all
@@ -217,9 +241,21 @@ impl Walker {
         slot: &mut PacketMeta,
     ) -> Result<bool, Fault> {
         match block_type {
-            SECTION => self.begin_section::<BIG>(block, run)?,
-            INTERFACE => self.admit_interface::<BIG>(block, run)?,
+            SECTION => {
+                self.begin_section::<BIG>(block, run)?;
+                if let Some(head) = &mut self.head {
+                    head.clear();
+                }
+                self.first_interface = u16::try_from(run.interfaces.len()).unwrap_or(u16::MAX);
+                self.keep_head(block);
+            }
+            INTERFACE => {
+                self.admit_interface::<BIG>(block, run)?;
+                self.keep_head(block);
+            }
             SIMPLE_PACKET => {
+                // The packet has the time of the one before, perhaps of another section.
+                self.head = None;
                 *slot = self.describe_simple::<BIG>(block, at)?;
                 return Ok(true);
             }

@@ -6,6 +6,7 @@ use super::*;
 use Order::{Big, Little};
 use proptest::prelude::*;
 use std::io::{Cursor, Write};
+use std::sync::atomic::AtomicU64;
 use weir_packet::{LinkType, PacketMeta, SourceErrorKind, SourcePlace, Timestamp};
 
 /// A packet with its bytes, for comparing.

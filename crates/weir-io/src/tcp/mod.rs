@@ -1,4 +1,4 @@
-//! Captures over TCP connections: their names on the command line, and the sockets behind the names. The bytes of a
+//! Captures over connections: their names on the command line, and the sockets behind the names. The bytes of a
 //! connection are those of a capture file; there is no protocol around them. The clients that receive a capture:
 //! `sink/clients.rs`.
 //!
@@ -17,6 +17,8 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
+use weir_ring::recorders;
+use weir_udp::Name;
 
 /// Time for a connection to one address to be established.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -31,7 +33,7 @@ const KEEPALIVE_COUNT: u32 = 3;
 const CONNECT: &str = "tcp://";
 const LISTEN: &str = "tcp-listen:";
 
-/// An end of a TCP connection, as the user named it.
+/// An end of a connection, or of datagrams, as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// `tcp://HOST:PORT`: connects to a host, by name or address.
@@ -48,13 +50,23 @@ pub enum Endpoint {
         /// The port; 0 for one that the system selects.
         port: u16,
     },
+    /// `ring:NAME`: the ring of a [recorder](weir_ring::recorders) on this host; its name.
+    Recorder(String),
+    /// `udp://HOST:PORT[,HOST:PORT…]` and `tzsp://HOST:PORT`: [packets over UDP](weir_udp).
+    Datagrams(Name),
 }
 
 impl Endpoint {
     /// Whether the name has the form of an endpoint, which may have mistakes.
     pub fn is_named(name: &Path) -> bool {
-        let name = name.as_os_str().as_encoded_bytes();
-        name.starts_with(CONNECT.as_bytes()) || name.starts_with(LISTEN.as_bytes())
+        let name = name.to_string_lossy();
+        let is_connection = name.starts_with(CONNECT) || name.starts_with(LISTEN);
+        is_connection || name.starts_with(recorders::PREFIX) || Name::is_named(&name)
+    }
+
+    /// Whether the name has the form of a recorder.
+    pub fn is_recorder(name: &Path) -> bool {
+        name.to_string_lossy().starts_with(recorders::PREFIX)
     }
 
     /// The endpoint of this name; `None` if it is the name of a file.
@@ -66,6 +78,12 @@ impl Endpoint {
             return None;
         }
         let text = name.to_string_lossy();
+        if let Some(datagrams) = Name::of(&text) {
+            return Some(datagrams.map(Self::Datagrams));
+        }
+        if let Some(name) = recorders::name_of(&text) {
+            return Some(name.map(|name| Self::Recorder(name.to_string())));
+        }
         Some(match text.strip_prefix(CONNECT) {
             Some(rest) => connect(rest).ok_or_else(|| {
                 "write tcp://HOST:PORT, with an IPv6 address in brackets: tcp://[::1]:9000".to_string()
@@ -88,6 +106,8 @@ impl fmt::Display for Endpoint {
             Self::Listen { address: Some(address), port } => {
                 write!(f, "{LISTEN}{}", SocketAddr::new(*address, *port))
             }
+            Self::Recorder(name) => write!(f, "{}{name}", recorders::PREFIX),
+            Self::Datagrams(name) => name.fmt(f),
         }
     }
 }

@@ -34,6 +34,7 @@ impl Sender {
                     .map_err(|error| io::Error::new(error.kind(), Unreadable(explain_unbound(&error))))?;
                 await_sender(&listener)?
             }
+            Self::Named(other) => unreachable!("{other} is no connection"),
             Self::Awaited(listener) => await_sender(listener)?,
         };
         *self = Self::Connected(stream);

@@ -178,5 +178,20 @@ pub fn compile(
     }
 }
 
+/// Parses a key without an aggregate: `ip.src/24, tcp.dstport`.
+///
+/// # Errors
+/// All mistakes in the text.
+pub fn compile_keys(
+    text: &str,
+    catalog: &dyn Catalog,
+    shorthands: &[Shorthand<'_>],
+) -> Result<Vec<Key>, Vec<Diagnostic>> {
+    let mut report = crate::filter::Report::default();
+    let tree = parse::parse_keys(text, &mut report);
+    let keys = resolve::resolve_keys(&tree, catalog, shorthands, &mut report);
+    if report.has_errors() { Err(report.list) } else { Ok(keys) }
+}
+
 #[cfg(test)]
 mod tests;

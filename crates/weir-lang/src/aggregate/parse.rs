@@ -21,6 +21,18 @@ pub fn parse(text: &str, report: &mut Report) -> Tree {
     tree
 }
 
+/// A key alone.
+pub fn parse_keys(text: &str, report: &mut Report) -> Tree {
+    let tokens = lex(text, display_keyword, report);
+    let mut parser = Parser { text, tokens, at: 0, depth: 0, report };
+    let mut tree = Tree::default();
+    parser.keys(&mut tree);
+    if *parser.peek() != Kind::End {
+        parser.unexpected("a comma", "fields are separated by commas: `ip.src/24, tcp.dstport`");
+    }
+    tree
+}
+
 struct Parser<'t, 'r> {
     text: &'t str,
     tokens: Vec<Token>,

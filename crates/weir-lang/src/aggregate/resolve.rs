@@ -67,6 +67,15 @@ pub fn resolve(
     (!measures.is_empty()).then_some(Aggregate { measures, keys, window, having, top })
 }
 
+pub fn resolve_keys(
+    tree: &Tree,
+    catalog: &dyn Catalog,
+    shorthands: &[Shorthand<'_>],
+    report: &mut Report,
+) -> Vec<Key> {
+    Resolver { names: Names::new(catalog), report, measures: vec![] }.keys(&tree.keys, shorthands)
+}
+
 struct Resolver<'a, 'r> {
     names: Names<'a>,
     report: &'r mut Report,

@@ -11,9 +11,10 @@ use crate::model::{
 };
 use crate::syntax::ast;
 use rustc_hash::FxHashMap;
+use std::time::Duration;
 
-/// Causes of events that are not transitions. A transition may be called `end`: events `on end` then mean the transition.
-const TRIGGERS: [(&str, Trigger); 7] = [
+/// Causes of events that are not transitions. A transition may be called `end` or `check`: events `on end` then mean the transition.
+const TRIGGERS: [(&str, Trigger); 8] = [
     ("packet", Trigger::Packet),
     ("ordered", Trigger::Ordered),
     ("retransmission", Trigger::Retransmission),
@@ -21,7 +22,12 @@ const TRIGGERS: [(&str, Trigger); 7] = [
     ("gap", Trigger::Gap),
     ("inconsistent", Trigger::Inconsistent),
     ("end", Trigger::End),
+    // With the interval of the event.
+    ("check", Trigger::Check(Duration::ZERO)),
 ];
+
+/// Intervals between checks of all instances.
+const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
 /// Maximum number of fields stored with a waiting packet of a sequence.
 pub(crate) const ORDERED_FIELDS_MAX: usize = 4;
@@ -162,7 +168,7 @@ impl Checker<'_> {
 
     fn transition(&mut self, clause: Span, tree: &ast::Transition, has_states: bool) {
         let name = &tree.name;
-        if TRIGGERS.iter().any(|(text, trigger)| *text == name.text && *trigger != Trigger::End) {
+        if TRIGGERS.iter().any(|(text, trigger)| *text == name.text && !is_of_instance(trigger)) {
             let message =
                 format!("no transition can be called `{}`: it is the name of a built-in trigger", name.text);
             self.error(codes::RESERVED_NAME, message, name.span, "give it another name");
@@ -406,8 +412,12 @@ impl Checker<'_> {
             self.error(codes::RESERVED_NAME, message, tree.name.span, "give it another name");
         }
         let triggers: Vec<Trigger> = tree.triggers.iter().filter_map(|name| self.trigger(name)).collect();
-        if triggers.contains(&Trigger::End) {
-            return self.end_event(tree);
+        if let Some(trigger) = triggers.iter().copied().find(is_of_instance) {
+            return self.instance_event(tree, trigger);
+        }
+        if let Some((_, span)) = tree.interval {
+            let help = "write `on check 10s` to report all instances every 10 seconds";
+            self.error(codes::BAD_CLAUSE, "only `check` has an interval", span, help);
         }
         self.occasions(tree, &triggers);
         // An event that is reported only on `ordered` or `gap` can use the packet whose turn it is.
@@ -438,30 +448,65 @@ impl Checker<'_> {
         });
     }
 
-    /// An event `on end`. No packet belongs to it, so its columns are only what the instance holds, and nothing is
+    /// An event `on end`, or `on check`. No packet belongs to it, so its columns are only what the instance holds, and nothing is
     /// evaluated for it.
-    fn end_event(&mut self, tree: &ast::Event) {
+    fn instance_event(&mut self, tree: &ast::Event, trigger: Trigger) {
         let name = &tree.name.text;
+        let (word, place) = match trigger {
+            Trigger::End => ("end", "at the end of an instance"),
+            _ => ("check", "between packets"),
+        };
         if tree.triggers.len() > 1 {
-            let help = "declare two events: at the end of an instance there is no packet";
-            self.error(codes::BAD_CLAUSE, "`end` stands alone", tree.triggers[0].span, help);
+            let help = format!("declare two events: {place} there is no packet");
+            self.error(codes::BAD_CLAUSE, format!("`{word}` stands alone"), tree.triggers[0].span, &help);
         }
         if !self.scope.has_instance {
             let help = "say how packets are grouped: `instance (src, dst)`";
-            self.error(codes::MISSING_CLAUSE, "`end` needs an instance", tree.triggers[0].span, help);
+            self.error(
+                codes::MISSING_CLAUSE,
+                format!("`{word}` needs an instance"),
+                tree.triggers[0].span,
+                help,
+            );
         }
         if let Some(condition) = &tree.condition {
             let help = format!("select its rows with a filter on its columns: `{name}.column > 3`");
-            self.error(codes::BAD_CLAUSE, "an event `on end` has no `when`", condition.span, &help);
+            self.error(
+                codes::BAD_CLAUSE,
+                format!("an event `on {word}` has no `when`"),
+                condition.span,
+                &help,
+            );
         }
         if let Some(span) = tree.assemble {
             let help = "let an event `on ordered` or on a transition assemble";
-            self.error(codes::ASSEMBLE, "at the end of an instance nothing is assembled", span, help);
+            self.error(codes::ASSEMBLE, format!("{place} nothing is assembled"), span, help);
         }
         if let Some(other) = tree.with.iter().chain(&tree.after).next() {
             let help = "leave `with` and `after` out: all other events of the instance were reported before";
-            self.error(codes::BAD_CLAUSE, "an event `on end` happens with no other event", other.span, help);
+            let message = format!("an event `on {word}` happens with no other event");
+            self.error(codes::BAD_CLAUSE, message, other.span, help);
         }
+        let trigger = match (trigger, tree.interval) {
+            (Trigger::End, Some((_, span))) => {
+                let help = "write `on check 10s` to report all instances every 10 seconds";
+                self.error(codes::BAD_CLAUSE, "only `check` has an interval", span, help);
+                trigger
+            }
+            (Trigger::End, None) => trigger,
+            (_, Some((interval, span))) => {
+                if !INTERVALS.contains(&interval) {
+                    let help = "give an interval from 1s to 24h";
+                    self.error(codes::BAD_CLAUSE, "this is no interval between checks", span, help);
+                }
+                Trigger::Check(interval)
+            }
+            (_, None) => {
+                let help = "say how often: `on check 10s`";
+                self.error(codes::MISSING_CLAUSE, "`check` needs an interval", tree.triggers[0].span, help);
+                Trigger::Check(*INTERVALS.start())
+            }
+        };
         let mut end_columns = Vec::new();
         let mut seen: FxHashMap<&str, Span> = FxHashMap::default();
         for (name, value) in &tree.columns {
@@ -471,13 +516,13 @@ impl Checker<'_> {
             if let Some(first) = seen.insert(text, name.span) {
                 self.diagnostics.push(duplicate(text, first, name.span));
             }
-            if let Some(found) = self.end_value(value) {
+            if let Some(found) = self.end_value(value, place) {
                 end_columns.push((text.to_string(), found));
             }
         }
         self.protocol.events.push(Event {
             name: name.clone(),
-            triggers: vec![Trigger::End],
+            triggers: vec![trigger],
             with: Vec::new(),
             after: Vec::new(),
             condition: None,
@@ -488,8 +533,8 @@ impl Checker<'_> {
         });
     }
 
-    /// A column of an event `on end`: a variable of the instance, or `state`.
-    fn end_value(&mut self, value: &ast::Expr) -> Option<EndValue> {
+    /// A column of an event `on end` or `on check`: a variable of the instance, or `state`.
+    fn end_value(&mut self, value: &ast::Expr, place: &str) -> Option<EndValue> {
         let name = match &value.kind {
             ast::ExprKind::Name(name) => name.as_str(),
             _ => "",
@@ -510,8 +555,7 @@ impl Checker<'_> {
                 Some(EndValue::Var(var, side))
             }
             _ => {
-                let message =
-                    "at the end of an instance there is no packet: only its variables and `state` are known";
+                let message = format!("{place} there is no packet: only its variables and `state` are known");
                 let help = "keep the value in a variable: `vars { last: u32 }` and `prepare { last = … }`";
                 self.error(codes::NOT_HERE, message, value.span, help);
                 None
@@ -522,7 +566,7 @@ impl Checker<'_> {
     fn trigger(&mut self, name: &ast::Name) -> Option<Trigger> {
         let transition = self.transitions.get(&name.text).map(|(index, _)| *index);
         let meant = |(word, trigger): &&(&str, Trigger)| {
-            *word == name.text && (*trigger != Trigger::End || transition.is_none())
+            *word == name.text && (!is_of_instance(trigger) || transition.is_none())
         };
         let Some((_, trigger)) = TRIGGERS.iter().find(meant) else {
             if let Some(index) = transition {
@@ -549,13 +593,13 @@ impl Checker<'_> {
             .at(name.span)
             .help(
                 "events happen on transitions, and on `packet`, `ordered`, `retransmission`, `out_of_window`, \
-                 `gap`, `inconsistent`, `end`",
+                 `gap`, `inconsistent`, `end`, and `check 10s`",
             )
             .did_you_mean(&name.text, known);
             self.diagnostics.push(diagnostic);
             return None;
         };
-        if !matches!(trigger, Trigger::Packet | Trigger::End) && !self.scope.has_sequence {
+        if *trigger != Trigger::Packet && !is_of_instance(trigger) && !self.scope.has_sequence {
             let message = format!("`{}` needs a sequence", name.text);
             self.error(codes::MISSING_CLAUSE, message, name.span, "add `sequence at … of payload`");
         } else if *trigger == Trigger::OutOfWindow
@@ -566,6 +610,11 @@ impl Checker<'_> {
         }
         Some(*trigger)
     }
+}
+
+/// Whether the trigger belongs to no packet.
+fn is_of_instance(trigger: &Trigger) -> bool {
+    matches!(trigger, Trigger::End | Trigger::Check(_))
 }
 
 /// Whether a condition depends on its packet being in order.

@@ -15,9 +15,8 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
     }
     for (tree, at) in trees.iter().zip(0..) {
         let waits = protocol.events[at].with.iter().chain(&protocol.events[at].after);
-        if let Some(&other) = waits.clone().find(|&&other| protocol.events[other].is_end()) {
-            let message =
-                format!("`{}` happens when the instance ends, and not on a packet", trees[other].name.text);
+        if let Some(&other) = waits.clone().find(|&&other| protocol.events[other].is_of_instance()) {
+            let message = format!("`{}` does not happen on a packet", trees[other].name.text);
             let at = tree.with.iter().chain(&tree.after).find(|name| name.text == trees[other].name.text);
             diagnostics.push(
                 Diagnostic::error(codes::BAD_CLAUSE, message)

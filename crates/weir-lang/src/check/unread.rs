@@ -77,8 +77,9 @@ fn is_one_sided(protocol: &Protocol) -> bool {
 }
 
 fn has_use_for_order(protocol: &Protocol) -> bool {
-    let is_of_order =
-        |trigger: &Trigger| !matches!(trigger, Trigger::Packet | Trigger::Transition(_) | Trigger::End);
+    let is_of_order = |trigger: &Trigger| {
+        !matches!(trigger, Trigger::Packet | Trigger::Transition(_) | Trigger::End | Trigger::Check(_))
+    };
     protocol.transitions.iter().any(|transition| transition.ordered)
         || !protocol.on.is_empty()
         || protocol.events.iter().any(|event| event.assemble || event.triggers.iter().any(is_of_order))

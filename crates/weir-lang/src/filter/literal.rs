@@ -1,6 +1,7 @@
 //! Parses constants by type. The printer's counterpart; independent of fields and spans.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use weir_packet::Timestamp;
 
 /// Why a text is not a constant of the requested type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,6 +238,11 @@ fn scale(number: &str, unit_ns: u64) -> Result<u64, Fault> {
     let ns = u128::from(whole) * u128::from(unit_ns)
         + u128::from(part) * u128::from(unit_ns) / 10u128.pow(fraction.len() as u32);
     u64::try_from(ns).map_err(|_| large())
+}
+
+/// The time of a text in the form of filters: `2026-11-21 02:00:00.5Z` (UTC without an offset), the day alone, or seconds since 1970.
+pub fn time_of(text: &str) -> Option<Timestamp> {
+    i64::try_from(parse_time(text).ok()?).ok().map(Timestamp)
 }
 
 /// `2026-11-21 02:00:00.5Z` (UTC without an offset), the day alone, or seconds since 1970; in nanoseconds.

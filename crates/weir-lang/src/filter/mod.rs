@@ -28,6 +28,7 @@ pub use names::help_on_foreign;
 pub use report::{CODES, UNKNOWN_FIELD};
 
 use crate::diag::{Diagnostic, Severity};
+pub use literal::time_of;
 pub(crate) use names::Names;
 pub(crate) use report as codes;
 pub(crate) use report::Report;

@@ -402,6 +402,8 @@ pub struct Event {
     pub name: Name,
     /// Its causes.
     pub triggers: Vec<Name>,
+    /// The interval of `on check 10s`.
+    pub interval: Option<(Duration, Span)>,
     /// The event happens with each of these events.
     pub with: Vec<Name>,
     /// Events that are reported before it if they happen on the same packet.

@@ -401,6 +401,7 @@ impl Parser<'_> {
         let mut event = Event {
             name: self.name()?,
             triggers: Vec::new(),
+            interval: None,
             with: Vec::new(),
             after: Vec::new(),
             condition: None,
@@ -425,7 +426,7 @@ impl Parser<'_> {
         Some(ClauseKind::Event(event))
     }
 
-    /// `on NAME, NAME`, `with NAME`, `after NAME`, `when EXPR`: before or after the columns.
+    /// `on NAME, NAME`, `on check 10s`, `with NAME`, `after NAME`, `when EXPR`: before or after the columns.
     fn event_order(&mut self, event: &mut Event) -> Option<()> {
         loop {
             // On a new line `on` begins a transition.
@@ -444,6 +445,10 @@ impl Parser<'_> {
             list.push(self.name()?);
             while self.eat(TokenKind::Comma) || self.eat(TokenKind::Or) {
                 list.push(self.name()?);
+            }
+            if let TokenKind::Duration(interval) = self.peek() {
+                event.interval = Some((interval, self.span()));
+                self.bump();
             }
         }
     }

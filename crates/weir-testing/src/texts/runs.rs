@@ -22,7 +22,7 @@ pub(super) fn told(compiler: &Compiler, compiled: &Compiled, packets: &[Packet])
         rows.push(format!("{question} {item:?}"));
         Ok::<(), Infallible>(())
     };
-    let shape = Shape { lines: true, ..Shape::default() };
+    let shape = Shape { as_rows: true, ..Shape::default() };
     let shapes = vec![shape; compiled.question_count()];
     let mut source = Bursts::of(packets);
     let Ok(outcome) = run(compiler, compiled, &mut source, &shapes, 1, &mut each, &mut |_| {});

@@ -6,30 +6,10 @@
 
 mod packets;
 mod plan;
-mod question;
 mod results;
 mod rows;
 mod shared;
 
-pub(crate) use packets::PacketAggregator;
 pub use plan::{CONNECTIONS, RecordSource};
 pub use results::AggregateRows;
 pub use shared::{Aggregation, MeasureKind};
-use std::sync::Mutex;
-
-/// What workers have of an aggregate of packets.
-#[derive(Debug)]
-pub struct AggregatePart {
-    /// The worker's number.
-    pub(crate) worker: usize,
-    /// Number of workers.
-    pub(crate) workers: usize,
-    /// The capture time that the worker has reached.
-    pub(crate) time: i64,
-    /// How often the worker's time was set.
-    pub(crate) restarts: u64,
-    /// The panes that are closed, until the receiver has taken them.
-    pub(crate) partials: Mutex<Vec<weir_aggregate::Partial>>,
-    /// What the worker's bounds discarded so far.
-    pub(crate) counters: weir_aggregate::Counters,
-}

@@ -1,97 +1,88 @@
-//! Groups the packets of a worker.
+//! Aggregates of packets as pipelines: the part of a worker.
 
 use super::shared::Aggregation;
-use crate::values::{Part, Place, fill};
+use crate::pipeline::{Feed, PipelineWorker, Times, packet_question};
+use crate::question::Question;
+use crate::values::{Part, Place, fill, words_of};
 use std::sync::Arc;
 use weir_aggregate::{Aggregator, Counters, Partial, Record};
 use weir_compile::PacketValue;
 use weir_packet::PacketMeta;
+use weir_pipeline::{Each, Operator, Port, Signal};
 
-/// The aggregate of a question, on one worker.
-pub(crate) struct PacketAggregator {
+/// What a worker reports of an aggregate.
+pub(super) enum Report {
+    /// A closed pane.
+    Pane(Partial),
+    /// What the worker's bounds discarded so far.
+    Counters(Counters),
+}
+
+/// Makes the records of packets.
+struct Records {
     shared: Arc<Aggregation>,
-    aggregator: Aggregator,
     keys: Vec<Place>,
     inputs: Vec<Place>,
     key: Vec<u64>,
     input: Vec<u64>,
-    /// The step of the windows in which the worker's time was.
-    step: Option<i64>,
-    /// How often the clock was set.
-    restarts: u64,
-    /// The clock was set since the worker's time passed.
-    is_set: bool,
 }
 
-impl PacketAggregator {
-    pub fn new(shared: Arc<Aggregation>) -> Self {
-        let aggregator = Aggregator::new(Arc::clone(&shared.plan), shared.seed);
-        let words = |parts: &[Part]| vec![0; parts.iter().map(|part| part.words).sum()];
-        let (key, input) = (words(&shared.keys), words(&shared.inputs));
-        Self {
-            aggregator,
-            keys: vec![],
-            inputs: vec![],
-            key,
-            input,
-            step: None,
-            restarts: 0,
-            is_set: false,
-            shared,
-        }
-    }
+impl Feed for Records {
+    type Item<'a> = Record<'a>;
 
-    /// Finds the values in the records of a program.
-    pub fn find(&mut self, values: &[PacketValue]) {
+    fn find(&mut self, values: &[PacketValue]) {
         let place = |part: &Part| Place::of(part, values);
         self.keys = self.shared.keys.iter().map(place).collect();
         self.inputs = self.shared.inputs.iter().map(place).collect();
     }
 
-    /// Adds a packet; `outs` is its record.
     #[inline]
-    pub fn packet(&mut self, meta: &PacketMeta, outs: &[u64]) {
+    fn item<'a>(&'a mut self, meta: &PacketMeta, outs: &[u64]) -> Option<Record<'a>> {
         let key_present = fill(&self.keys, &mut self.key, outs);
         let inputs_present = fill(&self.inputs, &mut self.input, outs);
-        self.aggregator.record(&Record {
+        Some(Record {
             time_ns: meta.time.0,
             order: meta.number,
             key: &self.key,
             key_present,
             inputs: &self.input,
             inputs_present,
-        });
+        })
+    }
+}
+
+/// An aggregator that also reports its counters.
+struct Counted(Aggregator);
+
+impl Operator<Record<'_>> for Counted {
+    type Out = Report;
+
+    #[inline]
+    fn take(&mut self, record: Record<'_>, _: &mut impl Port<Report>) {
+        self.0.record(&record);
     }
 
-    /// The worker's time is `now`, in nanoseconds since 1970: returns the panes that are closed if a step of the windows has passed.
-    pub fn pass_time(&mut self, now: i64) -> Option<Vec<Partial>> {
-        // Before the first packets are read, the time is not known.
-        let step_ns = self.shared.window.filter(|_| now > i64::MIN)?.step_ns;
-        let step = now.div_euclid(i64::try_from(step_ns).unwrap_or(i64::MAX));
-        if std::mem::take(&mut self.is_set) {
-            (self.step, self.restarts) = (Some(step), self.restarts + 1);
-            return Some(self.aggregator.restart(now));
-        }
-        (self.step.replace(step) != Some(step)).then(|| self.aggregator.advance(now))
+    fn signal(&mut self, signal: Signal, out: &mut impl Port<Report>) {
+        self.0.signal(signal, &mut Each(|pane| out.put(Report::Pane(pane))));
+        out.put(Report::Counters(self.0.counters()));
+        out.signal(signal);
     }
+}
 
-    /// The machine's clock was set: windows begin anew with the next time.
-    pub fn step_clock(&mut self) {
-        self.is_set = true;
-    }
-
-    /// How often windows began anew.
-    pub fn restarts(&self) -> u64 {
-        self.restarts
-    }
-
-    /// The panes so far.
-    pub fn finish(&mut self) -> Vec<Partial> {
-        self.aggregator.finish()
-    }
-
-    /// What the bounds discarded so far.
-    pub fn counters(&self) -> Counters {
-        self.aggregator.counters()
+impl Aggregation {
+    /// The question for an aggregate of the packets that match a filter.
+    ///
+    /// # Errors
+    /// If the aggregate uses more values of packets than a program has room for.
+    pub fn question(&self, filter: &str) -> Result<Question, String> {
+        let shared = Arc::new(self.clone());
+        let times = self.window.map_or(Times::End, |window| Times::Ticks(window.step_ns));
+        let make = move || {
+            let aggregator = Counted(Aggregator::new(Arc::clone(&shared.plan), shared.seed));
+            let (key, input) = (vec![0; words_of(&shared.keys)], vec![0; words_of(&shared.inputs)]);
+            let feed = Records { shared: Arc::clone(&shared), keys: vec![], inputs: vec![], key, input };
+            Box::new(PipelineWorker::new(feed, aggregator, times, None)) as _
+        };
+        packet_question(filter, self.keys.iter().chain(&self.inputs), make)
     }
 }

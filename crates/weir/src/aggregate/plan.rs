@@ -2,8 +2,8 @@
 
 use super::shared::{Aggregation, ShownMeasure};
 use crate::compile::Compiler;
-use crate::names::{Names, part_of};
-use crate::values::{Part, words_of};
+use crate::names::{Names, part_of, parts_of};
+use crate::values::{Part, key_type, words_of};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_aggregate::{
@@ -83,11 +83,7 @@ impl Aggregation {
             Diagnostics { sources, list }
         };
         let made = text::compile(text, &names, shorthands).map_err(wrong)?;
-        let mut keys: Vec<Part> = vec![];
-        for key in &made.keys {
-            let part = part_of(&names, key.field, words_of(&keys));
-            keys.push(Part { prefix: key.prefix, ..part });
-        }
+        let keys = parts_of(&names, &made.keys);
         let mut inputs: Vec<(usize, Part)> = vec![];
         let mut measures = vec![];
         for measure in &made.measures {
@@ -272,7 +268,7 @@ fn columns_of(
     }
     for key in &made.keys {
         let field = &names.fields[key.field];
-        let value_type = if key.prefix.is_some() { ValueType::Text } else { field.value_type };
+        let value_type = key_type(key.prefix, field.value_type);
         columns.push(column(key.name.clone(), value_type, field.doc.clone()));
     }
     for measure in shown {

@@ -1,36 +1,23 @@
 //! The rows of an aggregate.
 
-use super::AggregatePart;
+use super::packets::Report;
 use super::rows::RowReader;
 use super::shared::{Aggregation, ShownMeasure};
-use crate::values::Part;
-use std::sync::{Arc, PoisonError};
+use crate::pipeline::{Gather, PipelinePart};
+use crate::values::{Part, write_key};
+use std::sync::Arc;
 use weir_aggregate::{Aggregator, Counters, Mark, Measured, Merger, Scalar, Value, Window};
 use weir_lang::model::Stack;
 use weir_packet::{Batch, Cell, Column, Row, RowWriter, Texts, Timestamp, ValueType};
-
-/// Capture time for which windows wait for the first report of a worker: 10 s.
-const WAIT_NS: i64 = 10_000_000_000;
-
-/// The state of a worker.
-#[derive(Debug, Default)]
-struct WorkerState {
-    /// The time that the worker has reached, if it has reported one.
-    reached: Option<i64>,
-    /// How often the worker's windows began anew, because the clock was set.
-    restarts: u64,
-    counters: Counters,
-}
+use weir_pipeline::{Fused, Operator, Port, Signal};
 
 /// Receives the parts of an aggregate, or rows, and makes the aggregate's rows.
 pub struct AggregateRows {
     shared: Arc<Aggregation>,
     merger: Merger,
-    workers: Vec<WorkerState>,
-    /// The first time that a worker reported.
-    first: Option<i64>,
-    /// How often all workers have begun anew.
-    restarts: u64,
+    gather: Gather,
+    /// By worker: what its bounds discarded.
+    counters: Vec<Counters>,
     /// For an aggregate of rows.
     reader: Option<(RowReader, Aggregator)>,
     /// The time of the last row.
@@ -54,9 +41,8 @@ impl AggregateRows {
         let name = |layer: &weir_lang::model::Layer| layer.protocol.filter_name.clone();
         Self {
             merger: Merger::new(Arc::clone(&shared.plan), shared.seed),
-            workers: vec![],
-            first: None,
-            restarts: 0,
+            gather: Gather::default(),
+            counters: vec![],
             reader: columns.map(|columns| (RowReader::new(&shared, columns), aggregator())),
             last: i64::MIN,
             layers: stack.layers.iter().map(name).collect(),
@@ -66,27 +52,13 @@ impl AggregateRows {
     }
 
     /// Takes the part of a worker. Returns the rows of the windows that are closed.
-    pub fn take_part(&mut self, part: &AggregatePart) -> &Batch {
-        self.workers.resize_with(part.workers.max(self.workers.len()), WorkerState::default);
-        let &AggregatePart { worker, time, restarts, counters, .. } = part;
-        self.workers[worker] = WorkerState { reached: Some(time), restarts, counters };
-        let partials = std::mem::take(&mut *part.partials.lock().unwrap_or_else(PoisonError::into_inner));
-        partials.into_iter().for_each(|partial| self.merger.add(partial));
-        let first = *self.first.get_or_insert(time);
-        // A worker that ended before this question began never reports.
-        let waits = time.saturating_sub(first) < WAIT_NS;
-        let known = || self.workers.iter().filter(|state| waits || state.reached.is_some());
-        let reached = known().map(|state| state.reached.unwrap_or(i64::MIN)).min().unwrap_or(i64::MIN);
-        let restarts = known().map(|state| state.restarts).min().unwrap_or(0);
-        let windows = match known().all(|state| state.restarts == restarts) {
-            true if restarts > self.restarts => {
-                (self.restarts, self.first) = (restarts, Some(time));
-                self.merger.restart(reached)
-            }
-            true => self.merger.advance(reached),
-            // The times of workers can be compared once all of them have begun anew.
-            false => vec![],
-        };
+    pub fn take_part(&mut self, part: &PipelinePart) -> &Batch {
+        let known = self.counters.len().max(part.workers);
+        self.counters.resize_with(known, Counters::default);
+        let (merger, counters) = (&mut self.merger, &mut self.counters[part.worker]);
+        let mut merge = Merge { merger, counters, windows: vec![] };
+        self.gather.take(part, &mut merge);
+        let windows = merge.windows;
         self.write(&windows)
     }
 
@@ -106,9 +78,8 @@ impl AggregateRows {
     /// the rows of the windows that are closed. Windows of packets close by the time of their workers.
     pub fn pass_time(&mut self, time: i64) -> &Batch {
         let Some((_, aggregator)) = &mut self.reader else { return self.write(&[]) };
-        let partials = aggregator.advance(time);
-        partials.into_iter().for_each(|partial| self.merger.add(partial));
-        let windows = self.merger.advance(time);
+        let mut windows = vec![];
+        aggregator.signal(Signal::Time(time), &mut Fused::new(&mut self.merger, &mut windows));
         self.write(&windows);
         if let Some((reader, _)) = &mut self.reader {
             reader.pass_time(time);
@@ -118,17 +89,19 @@ impl AggregateRows {
 
     /// The rows of the last windows, at the end of the run.
     pub fn finish(&mut self) -> &Batch {
-        if let Some((_, aggregator)) = &mut self.reader {
-            aggregator.finish().into_iter().for_each(|partial| self.merger.add(partial));
+        let mut windows = vec![];
+        let mut merger = Fused::new(&mut self.merger, &mut windows);
+        match &mut self.reader {
+            Some((_, aggregator)) => aggregator.signal(Signal::End, &mut merger),
+            None => merger.signal(Signal::End),
         }
-        let windows = self.merger.finish();
         self.write(&windows)
     }
 
     /// What the bounds of the aggregate discarded so far.
     pub fn counters(&self) -> Counters {
         let mut all = self.merger.counters();
-        self.workers.iter().for_each(|state| all.add(&state.counters));
+        self.counters.iter().for_each(|counters| all.add(counters));
         if let Some((_, aggregator)) = &self.reader {
             all.add(&aggregator.counters());
         }
@@ -185,7 +158,10 @@ impl AggregateRows {
         }
         for (number, part) in self.shared.keys.iter().enumerate() {
             match row.key_present >> number & 1 != 0 && !row.is_other {
-                true => self.write_key(part, &row.key[part.word..part.word + part.words], to),
+                true => {
+                    let words = &row.key[part.word..part.word + part.words];
+                    write_key(part.prefix, self.cell_of(part, words), to);
+                }
                 false => to.push(Cell::Absent),
             }
         }
@@ -199,16 +175,6 @@ impl AggregateRows {
         }
         to.push(if row.is_other { Cell::Bool(true) } else { Cell::Absent });
         to.push(if inexact.is_empty() { Cell::Absent } else { Cell::Texts(Texts::Whole(&inexact)) });
-    }
-
-    fn write_key(&self, part: &Part, words: &[u64], to: &mut RowWriter<'_>) {
-        match (part.prefix, self.cell_of(part, words)) {
-            (Some(bits), Cell::Address(address)) => {
-                let bits = if address.is_ipv4() { bits.min(32) } else { bits };
-                to.text_with(|text| text.push_str(&format!("{address}/{bits}")));
-            }
-            (_, cell) => to.push(cell),
-        }
     }
 
     /// The value that words of a record stand for.
@@ -259,6 +225,27 @@ impl AggregateRows {
     fn is_value(&self, shown: &ShownMeasure) -> bool {
         use weir_aggregate::Function;
         matches!(self.shared.plan.params().measures[shown.index].function, Function::First | Function::Last)
+    }
+}
+
+/// Merges what the workers report.
+struct Merge<'a> {
+    merger: &'a mut Merger,
+    /// Those of the worker.
+    counters: &'a mut Counters,
+    windows: Vec<Window>,
+}
+
+impl Port<Report> for Merge<'_> {
+    fn put(&mut self, report: Report) {
+        match report {
+            Report::Pane(pane) => self.merger.add(pane),
+            Report::Counters(counters) => *self.counters = counters,
+        }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.merger.signal(signal, &mut self.windows);
     }
 }
 

@@ -83,6 +83,11 @@ impl Aggregation {
         self.window.is_some()
     }
 
+    /// Whether only some groups have rows: those that fulfil a condition, or the first ones.
+    pub fn is_selective(&self) -> bool {
+        self.plan.params().having.is_some() || self.plan.params().top.is_some()
+    }
+
     /// Whether windows overlap.
     pub fn is_sliding(&self) -> bool {
         self.window.is_some_and(|window| window.length_ns != window.step_ns)

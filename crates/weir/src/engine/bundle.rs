@@ -63,7 +63,7 @@ impl Bundle {
                 bundle.bytes = Some(bytes);
             }
             // Rows go to subscriptions of rows; pauses concern no callback.
-            Item::Rows(_) | Item::Part(..) | Item::Aggregated(_) | Item::Pause => {}
+            Item::Rows(_) | Item::Part(..) | Item::Pipeline(_) | Item::Pause => {}
         }
         bundle
     }

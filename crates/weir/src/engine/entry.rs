@@ -7,11 +7,12 @@ use super::track::{Every, MakeTrack, track_store};
 use crate::isolation::{CallbackPanics, Isolation};
 use crate::item::Item;
 use crate::outcome::Outcome;
+use crate::pipeline::Counts;
 use crate::question::Question;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::subscription::Subscription;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use weir_compile::events::EventSet;
 use weir_engine::plan::Want;
 use weir_engine::stream::{ChunkParams, StreamParams};
@@ -45,6 +46,8 @@ pub(super) struct Entry<'c> {
     pub serial: u64,
     /// The panics of its callback or handlers.
     isolation: Isolation,
+    /// Of a pipeline: the counters of its operators.
+    pipeline_counts: Option<Arc<Mutex<Counts>>>,
 }
 
 /// Limit of remembered connections that want no more deliveries: the end of some is never reported.
@@ -70,6 +73,7 @@ impl<'c> Entry<'c> {
             is_asked: false,
             serial: 0,
             isolation: Isolation::default(),
+            pipeline_counts: None,
         }
     }
 
@@ -81,6 +85,18 @@ impl<'c> Entry<'c> {
     /// A subscription that receives items as they arrive.
     pub fn of_items(questions: Vec<Question>, items: Box<dyn TakeItems + 'c>) -> Self {
         Self { items: Some(items), ..Self::of_parts(questions) }
+    }
+
+    /// The same, of a pipeline with these counters, whose panics are isolated.
+    pub fn of_pipeline(self, isolation: Isolation, counts: Arc<Mutex<Counts>>) -> Self {
+        Self { isolation, pipeline_counts: Some(counts), ..self }
+    }
+
+    /// Of a pipeline: what the bounds of its operators cut off.
+    pub fn pipeline_counts(&self) -> Counts {
+        let counts = self.pipeline_counts.as_ref();
+        counts
+            .map_or_else(Counts::new, |counts| counts.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// A subscription with a callback.

@@ -63,6 +63,8 @@ use crate::compile::{Ask, Compiled, Compiler, Options};
 use crate::isolation::{CallbackPanics, Isolation};
 use crate::item::Shape;
 use crate::outcome::Outcome;
+use crate::packet_key::PacketKey;
+use crate::pipeline::{Counts, Operator, Packet, PacketFields, Pipeline, Receive, typed_question};
 use crate::question::Question;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::run::run_changing;
@@ -71,7 +73,7 @@ use crate::subscription::Subscription;
 use control::Requests;
 use entry::Entry;
 use running::Running;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use weir_engine::question_losses::QuestionLosses;
 use weir_engine::stream::StreamParams;
 use weir_io::CaptureReader;
@@ -245,6 +247,44 @@ impl<'c> Engine<'c> {
         self.add(Entry::of_handler(filter, needs, Arc::new(make)))
     }
 
+    /// Adds a [pipeline](crate::pipeline) over the packets that match a filter. `make` makes the operators of each worker, which take
+    /// packets with these fields. `receiver` takes what all workers pass on, on the thread that calls [`run`](Self::run): items of a
+    /// worker in their order, and the [time](weir_pipeline::Signal::Time) that all workers have reached. Panics of operators are
+    /// isolated as those of handlers.
+    ///
+    /// # Errors
+    /// All errors in the filter, a name that is no field, or a field of another type.
+    pub fn subscribe_pipeline<F, O, R>(
+        &mut self,
+        filter: &str,
+        fields: &[&str],
+        make: impl Fn() -> Pipeline<Packet<F>, O> + Send + Sync + 'static,
+        receiver: R,
+    ) -> Result<Subscription, Diagnostics>
+    where
+        F: PacketFields,
+        O: Operator<Packet<F>> + Send + 'static,
+        O::Out: Send + 'static,
+        R: Operator<O::Out> + 'c,
+    {
+        self.compiler.check_at_once(filter, self.options.bpf)?;
+        let isolation = Isolation::default();
+        let question = typed_question(&self.compiler, filter, fields, isolation.clone(), make);
+        let question = question.map_err(|message| {
+            let list = vec![Diagnostic::error("W0199", message)];
+            Diagnostics { sources: Sources::new(), list }
+        })?;
+        let counts = Arc::new(Mutex::new(Counts::new()));
+        let receive = Receive::<O::Out, R>::new(receiver, isolation.clone(), Arc::clone(&counts));
+        self.add(Entry::of_items(vec![question], Box::new(receive)).of_pipeline(isolation, counts))
+    }
+
+    /// What the bounds of a pipeline's operators cut off in runs that have ended. Of other subscriptions, nothing.
+    pub fn pipeline_counts(&self, subscription: Subscription) -> Counts {
+        let entry = self.entries.get(subscription.place).filter(|entry| entry.serial == subscription.serial);
+        entry.map_or_else(Counts::new, Entry::pipeline_counts)
+    }
+
     /// Adds a handler of streams: `make` creates one for each worker. The handlers are in the
     /// [outcome](Outcome::handlers).
     ///
@@ -371,6 +411,7 @@ impl<'c> Engine<'c> {
             options: self.options.clone(),
             asks: self.parts().map(|(_, part)| part.ask.clone()).collect(),
             make_workers: self.parts().map(|(_, part)| part.make.clone()).collect(),
+            keys: self.parts().map(|(_, part)| part.key.clone()).collect(),
             losses: self.parts().map(|(_, part)| part.losses()).collect(),
         }
     }
@@ -497,6 +538,7 @@ struct Work {
     options: Options,
     asks: Vec<Ask>,
     make_workers: Vec<Option<MakeQuestionWorker>>,
+    keys: Vec<Option<Arc<PacketKey>>>,
     losses: Vec<Arc<QuestionLosses>>,
 }
 
@@ -509,6 +551,6 @@ impl Work {
         for (question, losses) in plan.questions.iter_mut().zip(self.losses) {
             question.losses = losses;
         }
-        Ok(Compiled { make_workers: self.make_workers, ..compiled })
+        Ok(Compiled { make_workers: self.make_workers, keys: self.keys, ..compiled })
     }
 }

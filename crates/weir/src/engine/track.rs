@@ -94,7 +94,7 @@ pub enum Every {
     Bytes(u64),
     /// With the first packet at least this many nanoseconds after the last delivery, and at the end of the connection.
     Nanoseconds(u64),
-    /// At most this many nanoseconds after each packet (and 0.13 s, by which timers are late), whether more packets come or
+    /// At most this many nanoseconds after each packet (and 0.07 s, by which timers are late), whether more packets come or
     /// not, and at the end of the connection. One delivery stands for all packets since the last one. Only connections
     /// that match the whole filter by then are delivered, so a filter such as `conn.duration > 5s` selects those that have
     /// lasted for that time. For displays of what goes on. Connections in tables that workers share are delivered at their

@@ -1,12 +1,14 @@
 //! Groups the packets of a worker, and keeps the lists of each group.
 
 use super::shared::{Feature, PacketRecords};
-use crate::values::{Part, Place, Source, fill, words_of};
+use crate::pipeline::WorkerPipeline;
+use crate::values::{Part, Place, Source, fill, words_of, write_key};
 use crate::yields::{RowPlace, Yields};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_compile::{PacketValue, TuplePart, ValueOf};
-use weir_packet::{Cell, PacketMeta, Timestamp};
+use weir_engine::subscriber::SeenPacket;
+use weir_packet::{Cell, Timestamp};
 
 /// The groups of a worker.
 pub(crate) struct RecordGrouper {
@@ -79,15 +81,68 @@ impl RecordGrouper {
         }
     }
 
-    /// Finds the values in the records of a program.
-    pub fn find(&mut self, values: &[PacketValue]) {
+    /// Begins the group of the current key. Returns the place of the group.
+    #[cold]
+    fn begin_group(
+        &mut self,
+        time: i64,
+        now: i64,
+        is_swapped: bool,
+        place: RowPlace,
+        yields: &mut Yields,
+    ) -> usize {
+        while self.index.len() >= self.shared.limits.groups_max.max(1) && self.end_oldest(place, yields) {}
+        let key: Box<[u64]> = self.key.as_slice().into();
+        let at = self.free.pop().unwrap_or(self.groups.len());
+        if at == self.groups.len() {
+            self.groups.push(Group::of(self.shared.features.len()));
+        }
+        let group = &mut self.groups[at];
+        self.numbers += group.numbers();
+        group.begin(time, is_swapped, false);
+        (group.last, group.seen, group.key) = (time, now, key.clone());
+        self.by_time.push_back((now, at));
+        self.index.insert(key, at);
+        at
+    }
+
+    /// Ends a group without packets for a long time. Returns whether there was one.
+    fn end_oldest(&mut self, place: RowPlace, yields: &mut Yields) -> bool {
+        for looks in 1.. {
+            let Some((time, at)) = self.by_time.pop_front() else { break };
+            let seen = self.groups[at].seen;
+            if seen <= time || looks > LOOKS {
+                self.end(at, "memory", place, yields);
+                return true;
+            }
+            self.by_time.push_back((seen, at));
+        }
+        false
+    }
+
+    /// Ends a group, which is no longer in `by_time`.
+    fn end(&mut self, at: usize, reason: &str, place: RowPlace, yields: &mut Yields) {
+        let group = &mut self.groups[at];
+        if group.packets > 0 && !group.is_done {
+            group.write(&self.shared, reason, place, yields);
+        }
+        self.index.remove(&group.key);
+        self.numbers -= group.numbers();
+        let kept = if self.free.len() < FREE_MAX { KEPT_NUMBERS } else { 0 };
+        group.clear(kept);
+        self.free.push(at);
+    }
+}
+
+impl WorkerPipeline for RecordGrouper {
+    fn find(&mut self, values: &[PacketValue]) {
         let place = |part: &Part| Place::of(part, values);
         self.keys = self.shared.keys.iter().map(place).collect();
         self.inputs = self.shared.inputs.iter().map(place).collect();
     }
 
-    /// Adds a packet; `outs` is its record. Rows go to the question at `place`.
-    pub fn packet(&mut self, place: RowPlace, meta: &PacketMeta, outs: &[u64], yields: &mut Yields) {
+    fn packet(&mut self, place: RowPlace, packet: &SeenPacket<'_>, yields: &mut Yields) {
+        let SeenPacket { meta, outs, .. } = *packet;
         let present = fill(&self.keys, &mut self.key, outs);
         let known = fill(&self.inputs, &mut self.input, outs);
         if self.shared.of_tuple && present == 0 {
@@ -142,33 +197,8 @@ impl RecordGrouper {
         while self.numbers > self.shared.limits.numbers_max && self.end_oldest(place, yields) {}
     }
 
-    /// Begins the group of the current key. Returns the place of the group.
-    #[cold]
-    fn begin_group(
-        &mut self,
-        time: i64,
-        now: i64,
-        is_swapped: bool,
-        place: RowPlace,
-        yields: &mut Yields,
-    ) -> usize {
-        while self.index.len() >= self.shared.limits.groups_max.max(1) && self.end_oldest(place, yields) {}
-        let key: Box<[u64]> = self.key.as_slice().into();
-        let at = self.free.pop().unwrap_or(self.groups.len());
-        if at == self.groups.len() {
-            self.groups.push(Group::of(self.shared.features.len()));
-        }
-        let group = &mut self.groups[at];
-        self.numbers += group.numbers();
-        group.begin(time, is_swapped, false);
-        (group.last, group.seen, group.key) = (time, now, key.clone());
-        self.by_time.push_back((now, at));
-        self.index.insert(key, at);
-        at
-    }
-
-    /// Ends groups that are idle at `now`, the worker's time; all of them at the end of the run.
-    pub fn pass_time(&mut self, place: RowPlace, now: i64, yields: &mut Yields) {
+    /// Ends groups that are idle; all of them at the end of the run.
+    fn pass_time(&mut self, place: RowPlace, now: i64, yields: &mut Yields) {
         let is_end = now == i64::MAX;
         if !is_end {
             self.now = now;
@@ -187,8 +217,7 @@ impl RecordGrouper {
         }
     }
 
-    /// The machine's clock was set by this many nanoseconds.
-    pub fn step_clock(&mut self, step_ns: i64) {
+    fn step_clock(&mut self, step_ns: i64) {
         let step = |time: &mut i64| *time = time.saturating_add(step_ns);
         if self.now > i64::MIN {
             step(&mut self.now);
@@ -197,33 +226,6 @@ impl RecordGrouper {
         for group in &mut self.groups {
             [&mut group.first, &mut group.last, &mut group.seen].into_iter().for_each(step);
         }
-    }
-
-    /// Ends a group without packets for a long time. Returns whether there was one.
-    fn end_oldest(&mut self, place: RowPlace, yields: &mut Yields) -> bool {
-        for looks in 1.. {
-            let Some((time, at)) = self.by_time.pop_front() else { break };
-            let seen = self.groups[at].seen;
-            if seen <= time || looks > LOOKS {
-                self.end(at, "memory", place, yields);
-                return true;
-            }
-            self.by_time.push_back((seen, at));
-        }
-        false
-    }
-
-    /// Ends a group, which is no longer in `by_time`.
-    fn end(&mut self, at: usize, reason: &str, place: RowPlace, yields: &mut Yields) {
-        let group = &mut self.groups[at];
-        if group.packets > 0 && !group.is_done {
-            group.write(&self.shared, reason, place, yields);
-        }
-        self.index.remove(&group.key);
-        self.numbers -= group.numbers();
-        let kept = if self.free.len() < FREE_MAX { KEPT_NUMBERS } else { 0 };
-        group.clear(kept);
-        self.free.push(at);
     }
 }
 
@@ -291,7 +293,7 @@ impl Group {
                 Source::Packet(ValueOf::Tuple(of)) if self.is_swapped => shared.tuple_words(exchanged(of)),
                 _ => part.word..part.word + part.words,
             };
-            row.push(part.cell(&self.key[words], &shared.layers));
+            write_key(part.prefix, part.cell(&self.key[words], &shared.layers), &mut row);
         }
         row.push(Cell::Unsigned(self.packets as u64));
         self.lists.iter().for_each(|list| row.push(Cell::Numbers(list)));

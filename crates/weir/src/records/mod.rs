@@ -8,5 +8,4 @@ mod grouper;
 mod plan;
 mod shared;
 
-pub(crate) use grouper::RecordGrouper;
 pub use shared::{PacketRecords, RecordLimits};

@@ -2,26 +2,29 @@
 
 use super::grouper::RecordGrouper;
 use super::shared::{Feature, PacketRecords, RecordLimits};
-use crate::compile::{Ask, Compiler};
-use crate::item::Shape;
-use crate::names::{Names, part_of};
+use crate::compile::Compiler;
+use crate::names::{Names, keys_of, part_of, parts_of};
+use crate::pipeline::packet_question;
 use crate::question::Question;
-use crate::question_worker::QuestionWorker;
-use crate::values::{Part, Source, words_of};
+use crate::values::{key_type, words_of};
 use std::sync::Arc;
-use weir_compile::{Need, ValueList};
-use weir_engine::plan::Want;
-use weir_lang::diag::suggest;
+use weir_lang::aggregate::{Key, Shorthand};
+use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::Catalog;
 use weir_lang::model::Stack;
 use weir_packet::{Column, ValueType};
 
-/// Names of features that are no fields, and other names of fields.
-const FEATURES: &[(&str, &str)] = &[
-    ("ts", "capture times, nanoseconds since 1970"),
-    ("iat", "times since the packet before, nanoseconds; 0 for the first one"),
-    ("dir", "0 for packets in the direction of the first one, 1 for others; needs the key flow"),
+/// Features that are no fields.
+const FEATURES: &[(&str, Feature, &str)] = &[
+    ("ts", Feature::Time, "capture times, nanoseconds since 1970"),
+    ("iat", Feature::Gap, "times since the packet before, nanoseconds; 0 for the first one"),
+    (
+        "dir",
+        Feature::Direction,
+        "0 for packets in the direction of the first one, 1 for others; needs the key flow",
+    ),
 ];
+/// Other names of fields among features.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("len", "frame.len"),
     ("flags", "tcp.flags"),
@@ -30,47 +33,47 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("ttl", "ip.ttl"),
 ];
 
-/// The word for keys of both directions of a connection.
+/// The word for the key of both directions of a connection, and that of one.
 const FLOW: &str = "flow";
+const ONE_WAY: &str = "5tuple";
 /// Words for several keys.
 const TUPLE: &[&str] = &["src", "sport", "dst", "dport", "proto"];
+const SHORTHANDS: &[Shorthand<'_>] = &[(FLOW, TUPLE), (ONE_WAY, TUPLE), ("pair", &["src", "dst"])];
 
 impl PacketRecords {
-    /// Records of these features, grouped by these fields: names, separated by commas. The keys `5tuple` and `flow` are the tuple of
-    /// packets; `flow` joins both directions.
+    /// Records of these features, grouped by these fields. Both texts are names separated by commas, in the form of the keys of
+    /// aggregates. The keys `5tuple` and `flow` are the tuple of packets; `flow` joins both directions.
     ///
     /// # Errors
     /// A name that is no field of packets with one value, or too many of them.
-    pub fn of(compiler: &Compiler, key: &str, features: &str, limits: RecordLimits) -> Result<Self, String> {
+    pub fn of(
+        compiler: &Compiler,
+        key: &str,
+        features: &str,
+        limits: RecordLimits,
+    ) -> Result<Self, Diagnostics> {
         let names = Names::of_packets(compiler);
-        let list =
-            |text: &str| -> Vec<String> { text.split(',').map(|name| name.trim().to_string()).collect() };
-        let is_flow = key.trim() == FLOW;
-        let key_names: Vec<String> = match key.trim() {
-            FLOW | "5tuple" => TUPLE.iter().map(|name| (*name).to_string()).collect(),
-            _ => list(key),
-        };
-        let mut keys: Vec<Part> = vec![];
-        for name in &key_names {
-            keys.push(part_of(&names, find(&names, name, "key")?, words_of(&keys)));
-        }
+        let keys = keys_of(&names, "key", key, SHORTHANDS)?;
+        let is = |word: &str| key.trim().eq_ignore_ascii_case(word);
+        let is_flow = is(FLOW);
         let mut made = Self {
-            columns: columns_before(&names, &key_names, is_flow)?,
+            columns: columns_before(&names, &keys, is_flow),
             inputs: vec![],
             features: vec![],
             layers: layer_names(compiler.stack()),
-            keys,
+            keys: parts_of(&names, &keys),
             limits,
-            of_tuple: matches!(key.trim(), FLOW | "5tuple"),
+            of_tuple: is_flow || is(ONE_WAY),
             is_flow,
         };
-        for name in list(features) {
-            made.add_feature(&names, &name)?;
+        let (names, others) = with_features(names);
+        for key in keys_of(&names, "features", features, &[])? {
+            made.add_feature(&names, others, &key)?;
         }
         let reason = "why the record is complete: count, age, idle, end, memory (there were too many groups or numbers)";
         let all: Vec<&str> = made.columns.iter().map(|column| &*column.name).collect();
         if let Some((_, name)) = all.iter().enumerate().find(|(at, name)| all[..*at].contains(name)) {
-            return Err(format!("two columns are called `{name}`"));
+            return Err(wrong(format!("two columns are called `{name}`")));
         }
         made.columns.push(Column::new(
             "missing",
@@ -81,29 +84,41 @@ impl PacketRecords {
         Ok(made)
     }
 
-    fn add_feature(&mut self, names: &Names, name: &str) -> Result<(), String> {
-        let feature = match name {
-            "ts" => Feature::Time,
-            "iat" => Feature::Gap,
-            "dir" if self.is_flow => Feature::Direction,
-            "dir" => return Err(format!("the feature `dir` needs the key `{FLOW}`")),
-            name => {
-                let field =
-                    OTHER_NAMES.iter().find(|(other, _)| *other == name).map_or(name, |(_, field)| field);
-                let at = find(names, field, "feature")?;
-                let part = part_of(names, at, words_of(&self.inputs));
-                if part.words > 1 {
-                    return Err(format!("the feature `{name}` is no number: lists have numbers"));
+    /// Adds a feature; those from `others` on are no fields.
+    fn add_feature(&mut self, names: &Names, others: usize, key: &Key) -> Result<(), Diagnostics> {
+        let doc = match FEATURES.get(key.field.wrapping_sub(others)) {
+            Some((name, Feature::Direction, _)) if !self.is_flow => {
+                return Err(wrong(format!("the feature `{name}` needs the key `{FLOW}`")));
+            }
+            Some((_, feature, doc)) => {
+                self.features.push(feature.clone());
+                (*doc).to_string()
+            }
+            _ if key.prefix.is_some() => {
+                return Err(wrong(format!(
+                    "the feature `{}` has a prefix: lists have whole values",
+                    key.name
+                )));
+            }
+            None => {
+                let part = part_of(names, key.field, words_of(&self.inputs));
+                let is_number = matches!(
+                    part.value_type,
+                    ValueType::Unsigned | ValueType::Bool | ValueType::Interval | ValueType::Time
+                );
+                if !is_number {
+                    return Err(wrong(format!(
+                        "the feature `{}` is no number: lists have numbers",
+                        key.name
+                    )));
                 }
+                self.features.push(Feature::Field(self.inputs.len()));
                 self.inputs.push(part);
-                Feature::Field(self.inputs.len() - 1)
+                format!("{} of each packet", key.name)
             }
         };
-        let known = FEATURES.iter().find(|(known, _)| *known == name).map(|(_, doc)| (*doc).to_string());
-        let doc = known.unwrap_or_else(|| format!("{name} of each packet"));
-        self.features.push(feature);
         // The record has a time of its own.
-        let name = if name == "ts" { "times" } else { name };
+        let name = if key.name == "ts" { "times" } else { &key.name };
         self.columns.push(Column {
             name: name.to_string().into(),
             value_type: ValueType::Numbers,
@@ -117,38 +132,17 @@ impl PacketRecords {
     /// # Errors
     /// If more values of packets are used than a program has room for.
     pub fn question(&self, filter: &str) -> Result<Question, String> {
-        let mut values = ValueList::default();
-        for part in self.keys.iter().chain(&self.inputs) {
-            if let Source::Packet(of) = part.source
-                && !values.add(of)
-            {
-                return Err(format!("records use at most {} fields of packets", ValueList::MAX));
-            }
-        }
-        let need = Need { packets: true, at_once: true, values, ..Need::default() };
-        let ask = Ask { filter: filter.to_string(), need, want: Want::Packets };
         let shared = Arc::new(self.clone());
-        let make = move || QuestionWorker::Records(Box::new(RecordGrouper::new(Arc::clone(&shared))));
-        Ok(Question { make: Some(Arc::new(make)), ..Question::new(ask, Shape::default()) })
+        let make = move || Box::new(RecordGrouper::new(Arc::clone(&shared))) as _;
+        packet_question(filter, self.keys.iter().chain(&self.inputs), make)
     }
-}
-
-fn find(names: &Names, name: &str, what: &str) -> Result<usize, String> {
-    names.find(name).ok_or_else(|| {
-        let others = FEATURES.iter().chain(OTHER_NAMES).map(|(name, _)| *name);
-        let known = names.fields().iter().map(|field| field.name.as_str()).chain(others);
-        match suggest(name, known) {
-            Some(near) => format!("there is no {what} `{name}`: is `{near}` meant?"),
-            None => format!("there is no {what} `{name}`: `weir fields` lists the fields of packets"),
-        }
-    })
 }
 
 fn layer_names(stack: &Stack) -> Vec<String> {
     stack.layers.iter().map(|layer| layer.protocol.filter_name.clone()).collect()
 }
 
-fn columns_before(names: &Names, keys: &[String], is_flow: bool) -> Result<Vec<Column>, String> {
+fn columns_before(names: &Names, keys: &[Key], is_flow: bool) -> Vec<Column> {
     /// Names of the tuple's parts in records of both directions, as in other rows of connections.
     const OF_FLOW: &[&str] = &["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto"];
     let mut columns = vec![
@@ -156,14 +150,33 @@ fn columns_before(names: &Names, keys: &[String], is_flow: bool) -> Result<Vec<C
         Column::new("duration", ValueType::Interval, "time from the first packet to the last"),
     ];
     for (at, key) in keys.iter().enumerate() {
-        let field = &names.fields()[find(names, key, "key")?];
-        let name = OF_FLOW.get(at).filter(|_| is_flow).map_or(key.clone(), |name| (*name).to_string());
+        let field = &names.fields()[key.field];
+        let name = OF_FLOW.get(at).filter(|_| is_flow).map_or(key.name.clone(), |name| (*name).to_string());
         columns.push(Column {
             name: name.into(),
-            value_type: field.value_type,
+            value_type: key_type(key.prefix, field.value_type),
             doc: field.doc.clone().into(),
         });
     }
     columns.push(Column::new("packets", ValueType::Unsigned, "number of packets in the lists"));
-    Ok(columns)
+    columns
+}
+
+/// The names of features: those of packets, with other names for some of them, and from the index on that is returned those of
+/// [`FEATURES`].
+fn with_features(mut names: Names) -> (Names, usize) {
+    for (other, field) in OTHER_NAMES {
+        if let Some(at) = names.find(field) {
+            names.fields[at].aliases.push((*other).to_string());
+        }
+    }
+    let others = names.fields.len();
+    for (name, _, doc) in FEATURES {
+        names.add(name, ValueType::Unsigned, doc);
+    }
+    (names, others)
+}
+
+fn wrong(message: String) -> Diagnostics {
+    Diagnostics { sources: Sources::new(), list: vec![Diagnostic::error("W0134", message)] }
 }

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use weir::io::CaptureReader;
 use weir::packet::Value;
 use weir::sessions::SessionRegistry;
-use weir::{Ask, ColumnMask, Compiler, Connection, Item, Limits, Need, Options, Shape, Want};
+use weir::{Ask, Compiler, Connection, Item, Limits, Need, Options, Shape, Want};
 
 /// Interval between packets, milliseconds.
 const STEP_MS: u32 = 100;
@@ -123,7 +123,7 @@ fn records_say_which_ends_are_of_this_site_and_what_ip_carried() {
         rows.extend(made.iter().map(|row| row.iter().map(|cell| cell.value().into_owned()).collect()));
         Ok::<(), std::convert::Infallible>(())
     };
-    let shape = Shape { record_rows: Some(ColumnMask::ALL), ..Shape::default() };
+    let shape = Shape { as_rows: true, ..Shape::default() };
     let Ok(_) = weir::run(&compiler, &compiled, &mut reader, &[shape], 1, &mut each, &mut |_| {});
     let value = |name: &str| {
         let place = weir::CONNECTION_COLUMNS.iter().position(|column| column.name == name);

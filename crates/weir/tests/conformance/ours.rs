@@ -8,7 +8,7 @@ use weir::packet::{Row, Value};
 use weir::sessions::SessionRegistry;
 use weir::stream::{Chunk, EndReason, Stream, StreamHandler, StreamParams};
 use weir::{
-    Ask, ColumnMask, Compiled, Compiler, Connection, Engine, Item, Limits, Log, Need, Options, Shape, Stats,
+    Ask, Compiled, Compiler, Connection, Engine, Item, Limits, Log, Need, Options, Shape, Stats,
     Subscription, Want, path_need,
 };
 
@@ -122,7 +122,7 @@ impl Questions {
             Ok::<(), std::convert::Infallible>(())
         };
         let mut shapes = vec![Shape::default(); PARTS];
-        shapes[RECORDS].record_rows = Some(ColumnMask::ALL);
+        shapes[RECORDS].as_rows = true;
         shapes.extend(Log::of_parts(self.compiler.sessions()).map(|log| log.shape()));
         let run = weir::run(&self.compiler, &self.compiled, &mut reader, &shapes, 1, &mut each, &mut |_| {});
         let outcome = match run {

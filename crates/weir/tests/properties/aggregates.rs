@@ -10,8 +10,8 @@ use weir::lang::filter::Catalog;
 use weir::lang::model::{FieldId, LayerId};
 use weir::packet::{Batch, Column, DropReason, LinkType, PacketMeta, Value, ValueType};
 use weir::{
-    ColumnMask, Compiler, Dissector, Engine, Executor, Item, LayerDetail, Log, Need, Next, Options,
-    PacketDetail, Question, Shape, TakeItems, Want, connection_columns,
+    Compiler, Dissector, Engine, Executor, Item, LayerDetail, Log, Need, Next, Options, PacketDetail,
+    Question, Shape, TakeItems, Want, connection_columns,
 };
 use weir_testing::Random;
 use weir_testing::frames;
@@ -261,7 +261,7 @@ impl TakeItems for Taken<'_> {
             Item::Packet { meta, .. } => {
                 self.packets.entry(question).or_default().insert(meta.number);
             }
-            Item::Aggregated(part) => {
+            Item::Pipeline(part) => {
                 for asked in self.asked.iter_mut().filter(|asked| asked.question == question) {
                     let rows = shown(asked.rows.take_part(&part), asked.columns);
                     asked.got.extend(rows);
@@ -444,7 +444,7 @@ fn aggregates_of_rows_are_those_of_a_naive_model() {
         for of in [CONNECTIONS, "dns", "tls", "http"] {
             let (question, columns) = match of {
                 CONNECTIONS => {
-                    let shape = Shape { record_rows: Some(ColumnMask::ALL), ..Shape::default() };
+                    let shape = Shape { as_rows: true, ..Shape::default() };
                     let need = Need { service: true, ..Need::default() };
                     let ask = weir::Ask { need, ..ask("", Want::Connections) };
                     (Question::new(ask, shape), connection_columns(compiler.stack()))

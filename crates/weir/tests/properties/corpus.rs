@@ -7,6 +7,8 @@ use crate::drive::{FIRST_LIGHT, MemoryPacket, read_capture};
 use std::fs;
 use std::path::PathBuf;
 use weir::Compiler;
+use weir::io::udp::wire::{Header, Record};
+use weir::packet::{LinkType, Timestamp};
 use weir_testing::Random;
 use weir_testing::filters::filter;
 use weir_testing::frames;
@@ -34,6 +36,11 @@ fn replay(target: &str, one: fn(&[u8])) {
 #[test]
 fn readers_take_any_bytes() {
     replay("reader", weir_testing::capture::fuzz_reader);
+}
+
+#[test]
+fn receivers_take_any_datagrams() {
+    replay("datagrams", weir_testing::datagrams::fuzz_datagrams);
 }
 
 #[test]
@@ -110,10 +117,43 @@ fn beginnings(target: &str) -> Vec<Named> {
             );
             list
         }
+        "datagrams" => datagrams(&mut random),
         "program" => programs(&mut random),
         "text" => choices(&mut random),
         _ => handshakes(),
     }
+}
+
+/// Datagrams of two streams and of TZSP, in an order that differs from seed to seed.
+fn datagrams(random: &mut Random) -> Vec<Named> {
+    let record = |frame: &[u8], captured_bytes| {
+        let (time, wire_bytes, link) = (Timestamp(7), 9, LinkType::ETHERNET);
+        [&Record { time, captured_bytes, wire_bytes, link }.emit()[..], frame].concat()
+    };
+    let header = |packets, stream, continued, sequence, packets_before| {
+        let is_end = packets == 0;
+        let instance = 0;
+        Header { is_end, packets, stream, instance, continued, sequence, packets_before }.emit().to_vec()
+    };
+    let mut all = vec![];
+    for stream in [1, 2] {
+        // The second packet continues in the next datagram.
+        all.push([header(2, stream, 0, 0, 0), record(b"one", 3), record(b"abc", 10)].concat());
+        all.push([header(1, stream, 7, 1, 2), b"defghij".to_vec(), record(b"three", 5)].concat());
+        all.push(header(0, stream, 0, 2, 3));
+    }
+    all.push([header(3, 1, 0, 3, 3), record(b"x", 300_000), record(b"", 0), record(b"", 0)].concat());
+    all.push([header(0, 1, 90, u64::MAX, u64::MAX), vec![0; 90]].concat());
+    all.push([&[1, 0, 0, 1, 0, 10, 1, 200, 40, 4, 0, 0, 0, 5, 41, 2, 5, 220, 1][..], b"frame"].concat());
+    all.push([&[1, 0, 0, 18, 40, 4, 0, 0, 0, 9, 1][..], b"radio"].concat());
+    all.push(vec![1, 4, 0, 0]);
+    let seed = |n| {
+        let length = 2 + n % 10;
+        let picked = (0..length).map(|_| random.pick(&all));
+        let bytes = picked.flat_map(|one| [&(one.len() as u16).to_be_bytes()[..], &one].concat()).collect();
+        (format!("datagrams-{n:02}"), bytes)
+    };
+    (0..24).map(seed).collect()
 }
 
 /// The first frames of the capture in every supported format.

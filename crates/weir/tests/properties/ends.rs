@@ -5,7 +5,7 @@ use crate::drive::{MemoryPacket, ask, compile, in_memory, seeds};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use weir::packet::{Timestamp, Value};
-use weir::{Ask, ColumnMask, Compiled, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
+use weir::{Ask, Compiled, Compiler, EventRows, Executor, Item, Need, Options, Shape, Want};
 use weir_testing::Random;
 use weir_testing::frames::{V4, ethernet, ipv4};
 
@@ -192,13 +192,27 @@ fn told(
                     assert_eq!(value("ts"), last, "the time of the last packet");
                     format!("{who:?} {packets:?}")
                 }
+                "host.alive" => {
+                    assert_eq!((value("packet"), value("uid")), (Value::Absent, Value::Absent));
+                    match ["ts", "who", "packets", "last"].map(value) {
+                        [
+                            Value::Time(at),
+                            Value::Unsigned(who),
+                            Value::Unsigned(packets),
+                            Value::Time(last),
+                        ] => {
+                            format!("{} {who} {packets} {}", at.0 / SECOND, last.0 / SECOND)
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                }
                 _ => shown(&value),
             }
         }));
         Ok::<(), Infallible>(())
     };
     let mut source = in_memory(packets);
-    let shape = Shape { record_rows: Some(ColumnMask::ALL), ..Shape::default() };
+    let shape = Shape { as_rows: true, ..Shape::default() };
     let Ok(outcome) = weir::run(compiler, compiled, &mut source, &[shape], workers, &mut each, &mut |_| {});
     assert_eq!(outcome.counters.adds_up(0), Ok(()));
     told
@@ -303,6 +317,75 @@ fn ends_without_a_connection_are_reported() {
             found.sort();
             assert_eq!(found, wanted, "seed {seed}: `{filter}`");
         }
+    }
+}
+
+/// At each multiple of the interval, all instances that live then are reported, with what they hold.
+#[test]
+fn checks_report_the_instances_that_live() {
+    let mut compiler = compiler();
+    let more = "extend host with checks { event alive on check 7s { who, packets, last } }
+                extend note with checks {
+                    event going on check 7s { loud = me.loud, answered = peer.loud, sent = me.sent, unused, state, began, wait }
+                    event slow on check 14s { loud = me.loud, answered = peer.loud, sent = me.sent, unused, state, began, wait }
+                }";
+    compiler.add("checks.weir", more).unwrap_or_else(|wrong| panic!("{wrong}"));
+    for seed in seeds(0..12) {
+        let sent = packets(&mut Random::new(seed));
+        let mut frames = frames(&sent);
+        // Packets are not at the times of checks.
+        frames.iter_mut().for_each(|frame| frame.time.0 += SECOND / 2);
+        let seconds = sent[0].at_s + 1..=sent[sent.len() - 1].at_s;
+        let (mut wanted, mut are_some_gone) = (vec![], false);
+        for at_s in seconds.filter(|second| second % 7 == 0) {
+            // The time is known with the second packet behind it: a check sees the first one.
+            let first = sent.iter().position(|one| one.at_s >= at_s).unwrap_or(sent.len());
+            if first + 1 >= sent.len() {
+                break;
+            }
+            let seen = &sent[..=first];
+            for who in 0..3 {
+                let mut of_host: Vec<&Sent> = seen.iter().filter(|one| one.ends.0 == who).collect();
+                let is_new = |at: usize, all: &[&Sent]| all[at].at_s - all[at - 1].at_s > 60;
+                if let Some(first) = (1..of_host.len()).rev().find(|at| is_new(*at, &of_host)) {
+                    of_host.drain(..first);
+                }
+                match of_host.last() {
+                    Some(last) if at_s - last.at_s <= 60 && of_host[0].at_s < at_s => {
+                        wanted.push(format!("{at_s} {who} {} {}", of_host.len(), last.at_s));
+                    }
+                    last => are_some_gone |= last.is_some(),
+                }
+            }
+        }
+        assert!(are_some_gone || wanted.len() > 10, "seed {seed}");
+        let told_by = |event_names: &[&str], (engine, workers)| {
+            let asked = event_names.iter().map(|event| events(&compiler, "", event)).collect::<Vec<_>>();
+            let compiled = compile(&compiler, &asked, &Options { engine, ..Options::default() });
+            told(&compiler, &compiled, &frames, workers, event_names[0])
+        };
+        // Workers share the table of hosts, and their times differ; not that of notes.
+        let programs = [(Executor::Native, 1), (Executor::Interpreter, 1), (Executor::Native, 2)];
+        let [native, interpreted, shared] = programs.map(|program| told_by(&["host.alive"], program));
+        let mut found = native.clone();
+        found.sort();
+        wanted.sort();
+        assert_eq!(found, wanted, "seed {seed}");
+        assert_eq!(native, interpreted, "seed {seed}");
+        // Each host at most once at a time.
+        let mut hosts: Vec<Vec<&str>> = shared.iter().map(|row| row.split(' ').take(2).collect()).collect();
+        hosts.sort();
+        assert!(hosts.windows(2).all(|two| two[0] != two[1]), "seed {seed}: {shared:#?}");
+        let notes = programs.map(|program| told_by(&["note.going", "note.slow"], program));
+        assert!(notes[0].len() > 10 && notes.iter().all(|rows| *rows == notes[0]), "seed {seed}: {notes:#?}");
+        // In a filter, columns are as they were then.
+        let asked = events(&compiler, "host.alive.packets > 5", "host.alive");
+        let compiled = compile(&compiler, &[asked], &Options::default());
+        let found = self::told(&compiler, &compiled, &frames, 1, "host.alive");
+        let many = wanted
+            .iter()
+            .filter(|row| row.split(' ').nth(2).is_some_and(|many| many.parse::<u32>().unwrap() > 5));
+        assert_eq!(found.len(), many.count(), "seed {seed}");
     }
 }
 

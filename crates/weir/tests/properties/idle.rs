@@ -73,7 +73,7 @@ fn an_unanswered_connection_ends_while_its_source_is_silent() {
         let source = MemorySource::new()
             .then_packets([segment(0, 1000, "SYN")])
             .then_idle(at(4_900))
-            // Expiry may be late by one timer tick, 134 ms.
+            // Expiry may be late by one timer tick, 67 ms.
             .then_idle(at(5_200))
             .then_idle(Timestamp::MIN);
         let (rows, seen, _) = connections(source, workers);

@@ -7,6 +7,7 @@
 //! * `strict`: strict reassembly delivers only bytes that the receiver accepts.
 //! * `evasion`: forged segments change no answer; every captured byte is in one column.
 //! * `subscriptions`: several questions share one reassembly; cutoffs, chunks, classes, memory.
+//! * `packet_keys`: packets have equal keys exactly if the fields are equal.
 //! * `packets`: the packets of a stream, in the order of its bytes.
 //! * `probing`: a protocol is recognised however its first bytes are segmented.
 //! * `registry`: a registry of many session protocols.
@@ -66,6 +67,7 @@ mod many;
 mod memory;
 mod messages;
 mod pacing;
+mod packet_keys;
 mod packets;
 mod probing;
 mod quality;

@@ -151,13 +151,11 @@ impl Track for Seen {
     }
 }
 
-fn text(question: usize, item: &Item<'_>) -> String {
+/// A text for each packet, row or other result: how rows are divided into items depends on the workers.
+fn texts(question: usize, item: &Item<'_>) -> Vec<String> {
     match item {
-        // The offset of the bytes in their block is not compared.
-        Item::Packet { meta, frame, line, path, .. } => {
-            format!("{question} {:?} {path:?} {line} {frame:?}", PacketMeta { offset: 0, ..*meta })
-        }
-        item => format!("{question} {item:?}"),
+        Item::Rows(rows) => rows.iter().map(|row| format!("{question} {} {row:?}", rows.protocol)).collect(),
+        item => vec![format!("{question} {item:?}")],
     }
 }
 
@@ -209,11 +207,11 @@ impl Questions {
     }
 
     fn rows(&self, compiled: &Compiled, source: &mut dyn Source, workers: usize) -> (Vec<String>, Outcome) {
-        let shape = Shape { frames: true, lines: true, ..Shape::default() };
+        let shape = Shape { as_rows: true, ..Shape::default() };
         let shapes = vec![shape; compiled.question_count()];
         let mut rows = vec![];
         let mut each = |question: usize, item: Item<'_>| {
-            rows.push(text(question, &item));
+            rows.extend(texts(question, &item));
             Ok::<(), Infallible>(())
         };
         let Ok(outcome) =

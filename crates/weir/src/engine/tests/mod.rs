@@ -5,6 +5,7 @@ mod change;
 mod control;
 mod handlers;
 mod panics;
+mod pipelines;
 mod track;
 
 use super::*;

@@ -1,25 +1,32 @@
-//! Outputs on other machines: their names on the command line, and the sinks behind the names.
+//! Outputs on other machines: their names on the command line (`target.rs`), their options, and the sinks behind the names.
+
+mod target;
+
+pub use target::{Target, authority};
 
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::quantity;
 use crate::spec::QuestionSpec;
 use crate::totals::QuestionCounters;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use std::{fmt, fs, io};
+use std::{env, fmt, fs, io};
+use target::Address;
 use weir::io::outlet::Pulse;
-use weir::io::tcp::{self, Endpoint};
+use weir::io::tcp;
 use weir::io::{Format, Patience, sink};
 use weir::packet::{Column, RowSink};
+use weir_export::clickhouse::User;
 use weir_export::syslog::Framing;
 use weir_export::{
-    Carrier, Datagrams, Event, Ipfix, Link, Notify, Protocol, Queue, SPOOL_BYTES_MIN, Spool, Syslog, Terms,
-    ipfix, syslog,
+    Batches, Carrier, ClickHouse, Datagrams, Event, Ipfix, Labels, Lingering, Link, MESSAGE_BYTES_MAX,
+    Notify, Peer, Protocol, Queue, SPOOL_BYTES_MIN, Spool, StreamPeer, Syslog, Terms, ipfix, syslog,
 };
 
 /// Why rows are lost: the words after the name of the output.
@@ -28,73 +35,14 @@ pub const REFUSED: &str = "did not accept them";
 /// Bytes of a spool, by default.
 const SPOOL_BYTES: u64 = 1 << 30;
 
+/// The column with the name of the machine that captures.
+const SENSOR: &str = "sensor";
+/// Limit of this name, in bytes.
+const SENSOR_BYTES_MAX: usize = 255;
+
 /// How long a spool is waited for that another output uses: at a reload, the previous output of a question ends.
 const SPOOL_WAIT: Duration = Duration::from_secs(6);
 const SPOOL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// What a receiver understands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
-    Ipfix,
-    Syslog,
-}
-
-/// The names of receivers.
-const SCHEMES: &[(&str, Language, bool)] = &[
-    ("ipfix://", Language::Ipfix, false),
-    ("ipfix+tcp://", Language::Ipfix, true),
-    ("syslog://", Language::Syslog, false),
-    ("syslog+tcp://", Language::Syslog, true),
-];
-
-/// A receiver of rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    language: Language,
-    is_tcp: bool,
-    host: String,
-    port: u16,
-}
-
-/// The scheme of a name, with `://`.
-fn scheme(name: &str) -> Option<&str> {
-    let end = name.find("://")?;
-    let is_scheme = name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name[..end].chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c));
-    is_scheme.then(|| &name[..end + "://".len()])
-}
-
-impl Target {
-    /// Whether the name has the form of a receiver's, which may have mistakes.
-    pub fn is_named(name: &Path) -> bool {
-        !Endpoint::is_named(name) && name.to_str().is_some_and(|name| scheme(name).is_some())
-    }
-
-    /// The receiver of this name; `None` if it is the name of a file or of a capture's connection.
-    ///
-    /// # Errors
-    /// What is wrong with the name, and the right form.
-    pub fn of(name: &Path) -> Option<Result<Self, Failure>> {
-        let text = name.to_str().filter(|_| Self::is_named(name))?;
-        let named = scheme(text)?;
-        let Some(&(_, language, is_tcp)) = SCHEMES.iter().find(|(known, ..)| *known == named) else {
-            let known: Vec<String> = SCHEMES.iter().map(|(known, ..)| format!("{known}HOST:PORT")).collect();
-            return Some(Err(Failure::new(format!(
-                "{text}: unknown receiver `{named}`; there are {}. A file of this name is ./{text}",
-                known.join(", ")
-            ))));
-        };
-        // Host and port have the same form everywhere.
-        let address = format!("tcp://{}", &text[named.len()..]);
-        Some(match Endpoint::of(Path::new(&address)) {
-            Some(Ok(Endpoint::Connect { host, port })) => Ok(Self { language, is_tcp, host, port }),
-            _ => Err(Failure::new(format!(
-                "{text}: write {named}HOST:PORT, with an IPv6 address in brackets: {named}[::1]:{}",
-                if language == Language::Ipfix { 4739 } else { 514 }
-            ))),
-        })
-    }
-}
 
 /// Options of rows that are sent.
 #[derive(Debug, Clone)]
@@ -102,6 +50,10 @@ pub struct Options {
     spool: Option<PathBuf>,
     spool_max: u64,
     observation_domain: u32,
+    /// The name of this machine in batches.
+    sensor: String,
+    /// A table that does not exist is created.
+    creates: bool,
 }
 
 impl Options {
@@ -112,6 +64,8 @@ impl Options {
             spool: spec.spool.clone(),
             spool_max: stated.unwrap_or(SPOOL_BYTES),
             observation_domain: spec.observation_domain.unwrap_or(0),
+            sensor: spec.sensor.clone().unwrap_or_else(host_name),
+            creates: spec.create,
         }
     }
 }
@@ -123,8 +77,10 @@ impl Options {
 pub fn check(spec: &QuestionSpec, form: Form, log: &str, columns: &[Column]) -> Result<(), Failure> {
     let target = spec.output.as_deref().and_then(Target::of).transpose()?;
     let wrong = |message: &str| Err(Failure::new(message));
-    if spec.spool.is_some() && !target.as_ref().is_some_and(|target| target.is_tcp) {
-        return wrong("--spool is for -o ipfix+tcp://HOST:PORT and -o syslog+tcp://HOST:PORT");
+    if spec.spool.is_some() && !target.as_ref().is_some_and(Target::has_queue) {
+        return wrong(
+            "--spool is for receivers with a connection: -o ipfix+tcp://…, syslog+tcp://…, kafka://… and clickhouse://…",
+        );
     }
     if let Some(max) = &spec.spool_max {
         let bytes = quantity::bytes("--spool-max", max)?;
@@ -135,32 +91,50 @@ pub fn check(spec: &QuestionSpec, form: Form, log: &str, columns: &[Column]) -> 
             return wrong(&format!("--spool-max {max}: give at least {}M", SPOOL_BYTES_MIN >> 20));
         }
     }
-    let is_ipfix = target.as_ref().is_some_and(|target| target.language == Language::Ipfix);
-    if spec.observation_domain.is_some() && !is_ipfix {
+    if spec.observation_domain.is_some() && !matches!(target, Some(Target::Ipfix(_))) {
         return wrong("--observation-domain is for -o ipfix://HOST:PORT and -o ipfix+tcp://HOST:PORT");
     }
-    match (target.map(|target| target.language), form) {
-        (None, _) => Ok(()),
-        (Some(_), Form::Count) => wrong("a number of rows is not sent: leave --count out, or give -o FILE"),
-        (Some(_), Form::Capture(_)) => wrong(
+    if let Some(sensor) = &spec.sensor {
+        if !target.as_ref().is_some_and(Target::has_batches) {
+            return wrong("--sensor is for -o kafka://… and -o clickhouse://…");
+        }
+        if !(1..=SENSOR_BYTES_MAX).contains(&sensor.len()) || sensor.contains(char::is_control) {
+            return wrong(&format!(
+                "--sensor: give a name of 1 to {SENSOR_BYTES_MAX} bytes without control characters"
+            ));
+        }
+    }
+    if spec.create && !matches!(target, Some(Target::ClickHouse(_))) {
+        return wrong("--create is for -o clickhouse://HOST/TABLE");
+    }
+    let Some(target) = target else { return Ok(()) };
+    match (&target, form) {
+        (_, Form::Count) => wrong("a number of rows is not sent: leave --count out, or give -o FILE"),
+        (_, Form::Capture(_)) => wrong(
             "packets are not sent to this receiver: give -w FILE, -w tcp://HOST:PORT or -w tcp-listen:PORT",
         ),
-        (Some(Language::Ipfix), _) if spec.format.is_some() => {
+        (Target::Ipfix(_), _) if spec.format.is_some() => {
             wrong("IPFIX is a format of its own: leave --format out, or give -o FILE")
         }
-        (Some(Language::Ipfix), _) if log != "conn" => {
+        (Target::Ipfix(_), _) if log != "conn" => {
             wrong("IPFIX has flow records: use `weir flows`; -o syslog://HOST:PORT sends rows of all kinds")
         }
-        (Some(Language::Ipfix), _) => match ipfix::Format::of(columns) {
+        (Target::Ipfix(_), _) => match ipfix::Format::of(columns) {
             Ok(_) => Ok(()),
             Err(missing) => {
                 wrong(&format!("IPFIX needs the columns {}: add them to --columns", missing.join(", ")))
             }
         },
-        (Some(Language::Syslog), Form::Rows(Format::Json | Format::Eve)) => Ok(()),
-        (Some(Language::Syslog), _) => {
-            wrong("messages of syslog are JSON: give --format json, or eve, or none")
+        (Target::Syslog(_), Form::Rows(Format::Json | Format::Eve)) => Ok(()),
+        (Target::Syslog(_), _) => wrong("messages of syslog are JSON: give --format json, or eve, or none"),
+        (Target::Kafka { .. } | Target::ClickHouse(_), Form::Lines { .. }) => {
+            wrong("lines are not sent to this receiver: give --format arrow, which sends columns")
         }
+        _ if spec.format.as_deref().is_some_and(|format| format != "arrow") => {
+            wrong("rows are sent to this receiver as Arrow: leave --format out, or give -o FILE")
+        }
+        (Target::Kafka { brokers, topic }, _) => kafka(brokers, topic).map(drop),
+        (Target::ClickHouse(_), _) => Ok(()),
     }
 }
 
@@ -201,39 +175,87 @@ impl Export {
         format: Format,
         options: &sink::Options,
     ) -> Result<Box<dyn RowSink + Send>, Failure> {
-        match target.language {
-            Language::Ipfix => {
+        match target {
+            Target::Ipfix(address) => {
                 let form = ipfix::Format::of(columns)
                     .map_err(|missing| self.failure(&format!("no columns {}", missing.join(", "))))?;
                 let stream = ipfix::stream(self.options.observation_domain);
-                let carrier = self.carrier(target, stream, form.context(), patience)?;
+                let carrier = self.messages(address, stream, form.context(), patience)?;
                 let name = self.name.clone();
                 let tell = move |rows| note!("weir: {name}: {rows} rows are no IP flows, and were not sent");
                 Ok(Box::new(Ipfix::new(form, carrier, Box::new(tell))))
             }
-            Language::Syslog => {
+            Target::Syslog(address) => {
                 // The context only tells messages of different protocols apart.
-                let carrier = self.carrier(target, syslog::stream(), (*b"syslog").into(), patience)?;
-                let framing = if target.is_tcp { Framing::OctetCounting } else { Framing::Datagram };
-                let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-                let writer = Syslog::new(carrier, framing, &host, options.path);
+                let carrier = self.messages(address, syslog::stream(), (*b"syslog").into(), patience)?;
+                let framing = if address.is_tcp { Framing::OctetCounting } else { Framing::Datagram };
+                let writer = Syslog::new(carrier, framing, &host_name(), options.path);
                 Ok(sink::create(format, Box::new(writer), options))
+            }
+            Target::Kafka { brokers, topic } => {
+                self.batches(kafka(brokers, topic)?, columns, patience, options.path)
+            }
+            Target::ClickHouse(table) => {
+                let created = self.options.creates.then_some(columns);
+                let peer = ClickHouse::new(table.clone(), clickhouse_user(), created);
+                self.batches(Box::new(peer), columns, patience, options.path)
             }
         }
     }
 
-    fn carrier(
+    /// A sink whose batches go to a peer.
+    fn batches(
         &self,
-        target: &Target,
+        peer: Box<dyn Peer>,
+        columns: &[Column],
+        patience: &Patience,
+        log: &str,
+    ) -> Result<Box<dyn RowSink + Send>, Failure> {
+        let names = columns.iter().map(|column| column.name.to_string());
+        let labels = Labels {
+            sensor: self.options.sensor.clone(),
+            log: log.to_string(),
+            // A reader of several runs, and of several outputs, tells their batches apart.
+            run: format!("{:016x}", RandomState::new().build_hasher().finish()),
+            columns: std::iter::once(SENSOR.to_string()).chain(names).collect(),
+        };
+        let link = self.link(peer, labels.context(), patience)?;
+        let mut batches = Batches::new(link, self.notify());
+        let send = Box::new(move |rows, arrow| batches.send(rows, arrow));
+        let first = (SENSOR, labels.sensor.as_str());
+        let sink = sink::arrow_messages(log, first, MESSAGE_BYTES_MAX, send);
+        let sink = Lingering::start(sink).map_err(|error| self.failure(&error))?;
+        Ok(Box::new(sink))
+    }
+
+    /// A carrier of messages over UDP or TCP.
+    fn messages(
+        &self,
+        Address { is_tcp, host, port }: &Address,
         protocol: Box<dyn Protocol>,
         context: Arc<[u8]>,
         patience: &Patience,
     ) -> Result<Box<dyn Carrier>, Failure> {
-        let Target { host, port, .. } = target.clone();
-        if !target.is_tcp {
+        let (host, port) = (host.clone(), *port);
+        if !is_tcp {
             let socket = socket_to(&host, port).map_err(|error| self.failure(&error))?;
             return Ok(Box::new(Datagrams::new(socket, protocol, context, self.notify())));
         }
+        let peer = StreamPeer::new(
+            Box::new(move || tcp::connect_to(&host, port)),
+            |stream: &TcpStream| weir::link::unacknowledged_bytes(stream.as_fd()),
+            protocol,
+        );
+        self.link(Box::new(peer), context, patience)
+    }
+
+    /// A queue in memory or on disk, and the link to a peer.
+    fn link(
+        &self,
+        peer: Box<dyn Peer>,
+        context: Arc<[u8]>,
+        patience: &Patience,
+    ) -> Result<Box<dyn Carrier>, Failure> {
         let queue = match &self.options.spool {
             None => Queue::in_memory(context),
             Some(directory) => {
@@ -244,13 +266,11 @@ impl Export {
         };
         let (at_queue, at_end) = (patience.clone(), patience.clone());
         let terms = Terms {
-            connect: Box::new(move || tcp::connect_to(&host, port)),
-            unacknowledged: |stream: &TcpStream| weir::link::unacknowledged_bytes(stream.as_fd()),
             is_over: Box::new(move |progress| at_queue.is_over(progress)),
             is_over_at_end: Box::new(move |progress| at_end.is_over_for_completion(progress)),
             notify: self.notify(),
         };
-        let link = Link::start(queue, protocol, terms);
+        let link = Link::start(queue, peer, terms);
         link.map(|link| Box::new(link) as Box<dyn Carrier>).map_err(|error| self.failure(&error))
     }
 
@@ -279,6 +299,11 @@ impl Export {
                 let place = place.as_deref().unwrap_or("memory");
                 note!("weir: {name}: no connection ({error}): rows wait in {place}, and Weir tries again");
             }
+            Event::Rejected(why) => {
+                was_interrupted.store(true, Ordering::Relaxed);
+                let place = place.as_deref().unwrap_or("memory");
+                note!("weir: {name}: refused ({why}): rows wait in {place}, and Weir tries again");
+            }
             Event::Refused => {
                 note!(
                     "weir: {name}: nothing receives there: rows are lost; start the receiver, or check the port"
@@ -299,6 +324,37 @@ impl Export {
             Event::Progress => pulse.iter().for_each(Pulse::beat),
         })
     }
+}
+
+/// The name of this host.
+pub fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_string()
+}
+
+/// The user of ClickHouse, from the environment, which other users of the machine cannot read.
+fn clickhouse_user() -> Option<User> {
+    let of = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let (name, password) = (of("CLICKHOUSE_USER"), of("CLICKHOUSE_PASSWORD"));
+    (name.is_some() || password.is_some()).then(|| User {
+        name: name.unwrap_or_else(|| "default".to_string()),
+        password: password.unwrap_or_default(),
+    })
+}
+
+/// A topic of Kafka.
+#[cfg(feature = "kafka")]
+fn kafka(brokers: &str, topic: &str) -> Result<Box<dyn Peer>, Failure> {
+    let (brokers, name) = (brokers.to_string(), topic.to_string());
+    Ok(Box::new(weir_kafka::Kafka::new(weir_kafka::Topic { brokers, name })))
+}
+
+/// No topic: the client of Kafka is not compiled in.
+#[cfg(not(feature = "kafka"))]
+fn kafka(_: &str, _: &str) -> Result<Box<dyn Peer>, Failure> {
+    Err(Failure::new(
+        "this weir is built without Kafka: build it with `cargo install --path crates/weir-cli --features kafka`",
+    ))
 }
 
 /// A socket that sends datagrams to the first address of a host.
@@ -324,47 +380,6 @@ fn open_spool(directory: &Path, bytes_max: u64, context: &Arc<[u8]>) -> io::Resu
                 std::thread::sleep(SPOOL_INTERVAL);
             }
             opened => return opened,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(name: &str) -> Option<Result<Target, String>> {
-        Target::of(Path::new(name)).map(|target| target.map_err(|wrong| wrong.to_string()))
-    }
-
-    #[test]
-    fn names_of_receivers_are_read() {
-        let target = |name: &str| of(name).expect("it is a receiver").expect("it is right");
-        let ipfix = target("ipfix://192.0.2.1:4739");
-        assert_eq!(
-            (ipfix.language, ipfix.is_tcp, &*ipfix.host, ipfix.port),
-            (Language::Ipfix, false, "192.0.2.1", 4739)
-        );
-        let syslog = target("syslog+tcp://[::1]:514");
-        assert_eq!(
-            (syslog.language, syslog.is_tcp, &*syslog.host, syslog.port),
-            (Language::Syslog, true, "::1", 514)
-        );
-        for file in ["ipfix", "ipfix:/x", "./ipfix://x", "x y://z", "tcp://host:9000", "tcp-listen:9000", "-"]
-        {
-            assert!(of(file).is_none(), "{file}");
-        }
-    }
-
-    #[test]
-    fn wrong_names_get_the_right_form() {
-        for (name, wanted) in [
-            ("ipfix://host", "write ipfix://HOST:PORT"),
-            ("ipfix+tcp://::1:4739", "ipfix+tcp://[::1]:4739"),
-            ("syslog://host:0", "write syslog://HOST:PORT"),
-            ("kafka://host:9092", "there are ipfix://HOST:PORT, ipfix+tcp://HOST:PORT, syslog://HOST:PORT"),
-        ] {
-            let said = of(name).expect("it is a receiver").expect_err(name);
-            assert!(said.contains(wanted), "{name}: {said}");
         }
     }
 }

@@ -1,0 +1,387 @@
+//! Records the packets of a run: a ring in memory, which other processes read, and its spool on the disk.
+
+use crate::dumps::{DumpAsker, DumpCounters, DumpPlace, Dumps};
+use crate::failure::Failure;
+use crate::server_ports::service;
+use crate::thresholds::Around;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir::io::Findings;
+use weir::io::ring::recorders::{self, Published};
+use weir::io::ring::{Pages, Ring, SpoolCounters, SpoolFiles, SpoolParams, Spooler, Writer};
+use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
+use weir::{Compiler, PacketClasses, PacketClassifier};
+
+/// Segments go to the disk at this age, although they are not full.
+const SEGMENT_AGE_MAX: Duration = Duration::from_secs(60);
+/// Segments that a ring has for each writer, at least.
+const SEGMENTS_OF_WRITER: usize = 4;
+
+/// What is recorded where.
+#[derive(Debug, Clone)]
+pub struct RecordingParams {
+    /// The name of the recorder.
+    pub name: String,
+    /// Bytes of the ring.
+    pub ring_bytes: usize,
+    /// The directory, size and age of the spool.
+    pub spool: Option<SpoolParams>,
+    /// The filters of the spool's classes.
+    pub classes: Vec<String>,
+    /// Filters whose connections are dumped.
+    pub triggers: Vec<String>,
+    /// Aggregates whose groups are dumped, and the time around their windows.
+    pub thresholds: Vec<String>,
+    pub around: Around,
+    /// The directory of dumps.
+    pub dumps: Option<PathBuf>,
+    /// The API over HTTP.
+    pub api: Option<ApiParams>,
+}
+
+/// What is served where.
+#[derive(Debug, Clone)]
+pub struct ApiParams {
+    /// `[HOST:]PORT`.
+    pub address: String,
+    /// The file with the token.
+    pub token_file: Option<PathBuf>,
+    /// With the page at `/`.
+    pub has_page: bool,
+}
+
+/// A recording that goes on.
+pub struct Recording {
+    recorder: Recorder,
+    published: Published,
+    ends: Arc<AtomicBool>,
+    spool: Option<(JoinHandle<u64>, Arc<SpoolCounters>, PathBuf)>,
+    dumps: Option<Dumps>,
+}
+
+/// The counters of a recording.
+pub struct RecordingCounters {
+    ring: Ring,
+    spool: Option<Arc<SpoolCounters>>,
+    dumps: Option<DumpAsker>,
+}
+
+impl RecordingCounters {
+    /// Each counter: its name, its value, and one sentence about it.
+    pub fn counters(&self) -> Vec<(&'static str, u64, &'static str)> {
+        let ring = self.ring.counters();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut all = vec![
+            ("packets", ring.packets, "Packets written to the ring."),
+            ("bytes", ring.bytes, "Captured bytes of the packets written to the ring."),
+            ("left", ring.left, "Packets that made room for others in the ring."),
+            (
+                "too_long",
+                ring.too_long,
+                "Packets that are longer than half a segment, and are not in the ring.",
+            ),
+        ];
+        if let Some(spool) = &self.spool {
+            all.extend([
+                ("spool_packets", count(&spool.packets), "Packets written to files of the spool."),
+                ("spool_bytes", count(&spool.bytes), "Bytes written to files of the spool."),
+                (
+                    "spool_lost",
+                    ring.unspooled,
+                    "Packets that left the ring before the spool had written them.",
+                ),
+                ("spool_removed", count(&spool.removed), "Files that the spool has removed."),
+                ("spool_errors", count(&spool.errors), "Writes of the spool that failed."),
+            ]);
+        }
+        if let Some(dumps) = &self.dumps {
+            let DumpCounters { written, packets, refused, lost, failed } = dumps.counters();
+            all.extend([
+                ("dumps", count(written), "Dumps that are complete."),
+                ("dump_packets", count(packets), "Packets in dumps that are complete."),
+                (
+                    "dumps_refused",
+                    count(refused),
+                    "Dumps that were not begun, because there were too many at a time.",
+                ),
+                ("dump_lost", count(lost), "Packets that left the ring before they were dumped."),
+                ("dumps_failed", count(failed), "Dumps that could not be written."),
+            ]);
+        }
+        all
+    }
+
+    /// The time between the first and the last packet in the ring.
+    pub fn ring_time(&self) -> Duration {
+        self.ring.times().map_or(Duration::ZERO, |times| {
+            Duration::from_nanos(times.last.saturating_sub(times.first).try_into().unwrap_or(0))
+        })
+    }
+}
+
+/// Makes writers of a ring.
+#[derive(Clone)]
+pub struct Recorder {
+    ring: Ring,
+    findings: Findings,
+    classes: Option<PacketClasses>,
+    has_spool: bool,
+    next: Arc<AtomicU32>,
+}
+
+impl RecordingParams {
+    /// The directories in which the recording makes files.
+    ///
+    /// # Errors
+    /// One of them cannot be made.
+    pub fn writable(&self) -> Result<Vec<PathBuf>, Failure> {
+        let sockets = recorders::make_directory().map_err(Failure::new)?;
+        let spool = self.spool.as_ref().map(|spool| spool.directory.clone());
+        let own: Vec<PathBuf> = [spool, self.dumps.clone()].into_iter().flatten().collect();
+        for directory in &own {
+            fs::create_dir_all(directory).map_err(|error| Failure::writing(directory.display(), &error))?;
+        }
+        Ok([vec![sockets], own].concat())
+    }
+
+    /// Makes the ring, and lets others find it. `findings`: the interfaces of the packets.
+    ///
+    /// # Errors
+    /// There is not enough memory; the name is in use; the directory of the spool cannot be written.
+    pub fn start(
+        &self,
+        findings: &Findings,
+        compiler: &Compiler,
+        (workers, bpf): (usize, bool),
+    ) -> Result<Recording, Failure> {
+        let named = |what: &str, error: &dyn std::fmt::Display| Failure::new(format!("{what}: {error}"));
+        let classes = match &self.classes[..] {
+            [] => None,
+            filters => {
+                let by_ports =
+                    |filter: &String| service(filter, compiler, bpf).unwrap_or_else(|| filter.clone());
+                let filters: Vec<String> = filters.iter().map(by_ports).collect();
+                Some(PacketClasses::new(compiler, &filters, bpf)?)
+            }
+        };
+        // A random number: a process has keys of its own.
+        let identity = RandomState::new().hash_one(std::process::id());
+        let made = Ring::create(self.ring_bytes, &format!("weir-{}", self.name), identity);
+        let (ring, pages) = made.map_err(|error| named("--ring", &error))?;
+        let writers = workers * (1 + self.classes.len());
+        if writers * SEGMENTS_OF_WRITER > ring.segments() {
+            let least = (writers * SEGMENTS_OF_WRITER * ring.segment_bytes()) >> 20;
+            let classes = match self.classes.len() {
+                0 => String::new(),
+                classes => format!(" and {classes} classes (--keep)"),
+            };
+            return Err(Failure::new(format!(
+                "--ring: {workers} workers (-j){classes} need at least {least}M"
+            )));
+        }
+        if pages == Pages::Small {
+            note!(
+                "weir: the ring has small pages, because too few huge pages are free: vm.nr_hugepages={} makes room for it",
+                self.ring_bytes.div_ceil(2 << 20) + 1
+            );
+        }
+        let ends = Arc::<AtomicBool>::default();
+        let directory = self.spool.as_ref().map(|spool| spool.directory.clone());
+        let spool = self.spool.as_ref().map(|params| {
+            let counters = Arc::<SpoolCounters>::default();
+            let note = Box::new(|text: String| say!("weir: {text}"));
+            let mut spooler = Spooler::new(&ring, params.clone(), Arc::clone(&counters), note)
+                .map_err(|error| named(&params.directory.display().to_string(), &error))?;
+            if !spooler.is_direct() {
+                note!("weir: {}: the file system has no direct access", params.directory.display());
+            }
+            for directory in spooler.foreign() {
+                note!(
+                    "weir: {}: no class (--keep) has this name: its files can be read, and nobody removes them",
+                    directory.display()
+                );
+            }
+            let end = Arc::clone(&ends);
+            let run = move || spooler.run(&end);
+            let thread =
+                std::thread::Builder::new().name("weir-spool".into()).spawn(run).map_err(Failure::new)?;
+            Ok::<_, Failure>((thread, counters, params.directory.clone()))
+        });
+        let spool = spool.transpose()?;
+        let published = Published::new(&self.name, &ring, directory.as_deref());
+        let published =
+            published.map_err(|error| named(&format!("{}{}", recorders::PREFIX, self.name), &error))?;
+        note!(
+            "weir: recording in {} of memory as {}{}",
+            weir::io::human::bytes(ring.segments() as u64 * ring.segment_bytes() as u64),
+            recorders::PREFIX,
+            if self.name == recorders::DEFAULT { "" } else { &self.name }
+        );
+        let dumps = self.dumps.as_ref().map(|place| {
+            let (ring, compiler) = (ring.clone(), compiler.clone());
+            let spool = directory.clone().map(SpoolFiles::new);
+            Dumps::start(DumpPlace { ring, spool, directory: place.clone(), compiler })
+        });
+        let dumps = dumps.transpose()?;
+        let recorder = Recorder {
+            ring,
+            findings: findings.clone(),
+            classes,
+            has_spool: spool.is_some(),
+            next: Arc::default(),
+        };
+        Ok(Recording { recorder, published, ends, spool, dumps })
+    }
+}
+
+impl Recording {
+    /// Makes the writers.
+    pub fn recorder(&self) -> Recorder {
+        self.recorder.clone()
+    }
+
+    /// The packets in memory and on the disk.
+    pub fn packets(&self) -> (Ring, Option<SpoolFiles>) {
+        let spool = self.spool.as_ref().map(|(_, _, directory)| SpoolFiles::new(directory.clone()));
+        (self.recorder.ring.clone(), spool)
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> RecordingCounters {
+        let spool = self.spool.as_ref().map(|(_, counters, _)| Arc::clone(counters));
+        RecordingCounters { ring: self.recorder.ring.clone(), spool, dumps: self.dump_asker() }
+    }
+
+    /// For those who ask for dumps, if the recording has a place for them.
+    pub fn dump_asker(&self) -> Option<DumpAsker> {
+        self.dumps.as_ref().map(Dumps::asker)
+    }
+
+    /// Ends the recording, once its writers are gone: complete segments go to the disk. Returns whether something was lost.
+    pub fn finish(self) -> bool {
+        let Self { recorder, published, ends, spool, dumps } = self;
+        let mut is_lossy = dumps.into_iter().any(Dumps::finish);
+        ends.store(true, Ordering::Release);
+        let counters = recorder.ring.counters();
+        if let Some((thread, spooled, directory)) = spool {
+            let unwritten = thread.join().unwrap_or_else(|_| {
+                say!("weir: the thread of the spool has failed");
+                0
+            });
+            let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            note!(
+                "weir: {} packets are in {}; {} files were removed",
+                count(&spooled.packets),
+                directory.display(),
+                count(&spooled.removed)
+            );
+            if unwritten > 0 {
+                say!(
+                    "weir: {unwritten} packets were in memory, and could not be written to {}",
+                    directory.display()
+                );
+            }
+            is_lossy |= unwritten + counters.unspooled > 0;
+            if counters.unspooled > 0 {
+                say!(
+                    "weir: {} packets left the ring before they were written to {}: a faster disk, or a larger --ring",
+                    counters.unspooled,
+                    directory.display()
+                );
+            }
+        }
+        if counters.too_long > 0 {
+            say!("weir: {} packets were longer than half a segment, and are not recorded", counters.too_long);
+        }
+        if counters.no_segment > 0 {
+            say!("weir: {} packets found no free segment, and are not recorded", counters.no_segment);
+        }
+        note!("weir: {} packets recorded ({} bytes)", counters.packets, counters.bytes);
+        drop(published);
+        is_lossy || counters.too_long + counters.no_segment > 0
+    }
+}
+
+impl Recorder {
+    /// Another writer, with one of the ring for each class.
+    pub fn writer(&self) -> RecordWriter {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let of_class = |class| {
+            let findings = self.findings.clone();
+            let describe = move |interface| {
+                let found = findings.interface(interface);
+                found.and_then(|found| Some(found.description?.options.to_vec())).unwrap_or_default()
+            };
+            let writer = Writer::new(&self.ring, class, number, Box::new(describe));
+            if self.has_spool { writer.with_age_max(SEGMENT_AGE_MAX) } else { writer }
+        };
+        let classes = self.classes.as_ref().map_or(0, PacketClasses::count);
+        RecordWriter {
+            rest: of_class(0),
+            classes: (1..=classes).map(of_class).collect(),
+            classifier: self.classes.as_ref().map(PacketClasses::classifier),
+        }
+    }
+}
+
+/// Writes packets into the ring, each class into segments of its own.
+pub struct RecordWriter {
+    rest: Writer,
+    /// From class 1.
+    classes: Vec<Writer>,
+    classifier: Option<PacketClassifier>,
+}
+
+impl RecordWriter {
+    /// Writes packets. They are readable when the call returns.
+    pub fn write(&mut self, burst: &Burst) {
+        let Some(classifier) = &mut self.classifier else { return self.rest.write(burst) };
+        let classes = classifier.classes(burst);
+        for (writer, class) in std::iter::once(&mut self.rest).chain(&mut self.classes).zip(0..) {
+            writer.write_some(burst, |index| classes[index] == class);
+        }
+    }
+}
+
+/// A part of a source, whose packets are recorded.
+pub struct RecordedPart {
+    pub part: Box<dyn Source + Send>,
+    pub writer: RecordWriter,
+}
+
+impl Source for RecordedPart {
+    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
+        let polled = self.part.poll(burst);
+        self.writer.write(burst);
+        polled
+    }
+
+    fn narrow(&mut self, _: Option<&Arc<dyn KernelFilters>>) {
+        // All packets are recorded.
+    }
+
+    fn stats(&self) -> SourceStats {
+        self.part.stats()
+    }
+
+    fn clock_step(&mut self) -> i64 {
+        self.part.clock_step()
+    }
+
+    fn progress(&self) -> (u64, Option<u64>) {
+        self.part.progress()
+    }
+
+    fn split(
+        &mut self,
+        _: usize,
+        _: Option<Duration>,
+    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
+        Ok(None)
+    }
+}

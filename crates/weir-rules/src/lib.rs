@@ -1,0 +1,30 @@
+//! The rules of Suricata 7 and 8: a text becomes a [`Rule`], or a diagnostic that says where and why not.
+//!
+//! A rule is refused alone: the others of its file are not concerned. Read `model.rs` first (what a rule says), then `parse.rs`
+//! (a rule's way from its text), then `keywords/` (each option by its name).
+
+#![forbid(unsafe_code)]
+
+mod buffers;
+mod builder;
+mod content;
+mod header;
+mod inspect;
+mod keywords;
+mod model;
+mod number;
+mod options;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod text;
+mod variables;
+
+pub use buffers::{BUFFERS, BufferId, BufferInfo, Side};
+pub use content::{Amount, Content, FastPattern};
+pub use header::{Action, Address, AddressSet, Direction, Ends, PortSet};
+pub use inspect::{Expressions, Inspector, STEPS_MAX, Verdict};
+pub use model::*;
+pub use number::NumberTest;
+pub use parse::{Parsed, Refusal, parse};
+pub use variables::Variables;

@@ -1,0 +1,180 @@
+//! A rule's way from its text: header, options one by one, and what concerns several options.
+
+use crate::builder::Builder;
+use crate::header::header;
+use crate::header::{Action, Direction};
+use crate::keywords;
+use crate::model::{FlowTest, Rule, RuleProtocol};
+
+use crate::options::options;
+use crate::text::{RuleText, rules_of};
+use crate::variables::Variables;
+use weir_lang::diag::Diagnostic;
+
+/// A code for protocols.
+const PROTOCOL: &str = "W0203";
+
+/// A rule of a text, or why it is refused.
+#[derive(Debug, Clone)]
+pub struct Parsed {
+    /// The number of its first line, from 1.
+    pub line: usize,
+    /// The rule.
+    pub rule: Result<Rule, Box<Refusal>>,
+}
+
+/// Why a rule is refused.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// Its signature ID, if it has one that can be read.
+    pub sid: Option<u32>,
+    /// What is wrong, and where.
+    pub diagnostic: Diagnostic,
+}
+
+/// The rules of a text. `source`: its number in the sources of diagnostics.
+pub fn parse(text: &str, source: u16, variables: &Variables) -> Vec<Parsed> {
+    let one = |rule: RuleText<'_>| Parsed {
+        line: rule.line,
+        rule: parse_rule(&rule, variables)
+            .map_err(|diagnostic| Box::new(Refusal { sid: sid_of(rule.text), diagnostic })),
+    };
+    rules_of(text, source).into_iter().map(one).collect()
+}
+
+/// The signature ID of a rule that cannot be read as a whole.
+fn sid_of(text: &str) -> Option<u32> {
+    let at = text.rfind("sid:")?;
+    let rest = text[at + 4..].trim_start();
+    let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// Protocols of sessions by their names in headers, with their names in options.
+const SESSIONS: &[(&str, &str)] = &[
+    ("http", "http"),
+    ("http1", "http1"),
+    ("http2", "http2"),
+    ("tls", "tls"),
+    ("ssl", "tls"),
+    ("ssh", "ssh"),
+    ("dns", "dns"),
+    ("smtp", "smtp"),
+    ("ftp", "ftp"),
+    ("ftp-data", "ftp-data"),
+    ("smb", "smb"),
+    ("dcerpc", "dcerpc"),
+    ("imap", "imap"),
+    ("sip", "sip"),
+    ("mqtt", "mqtt"),
+    ("quic", "quic"),
+    ("krb5", "krb5"),
+    ("snmp", "snmp"),
+    ("ntp", "ntp"),
+    ("dhcp", "dhcp"),
+    ("rdp", "rdp"),
+    ("modbus", "modbus"),
+    ("dnp3", "dnp3"),
+    ("enip", "enip"),
+    ("nfs", "nfs"),
+    ("ike", "ike"),
+    ("tftp", "tftp"),
+    ("rfb", "rfb"),
+    ("telnet", "telnet"),
+    ("bittorrent-dht", "bittorrent-dht"),
+    ("pgsql", "pgsql"),
+    ("mysql", "mysql"),
+    ("ldap", "ldap"),
+    ("websocket", "websocket"),
+    ("doh2", "doh2"),
+    ("mdns", "mdns"),
+    ("llmnr", "llmnr"),
+    ("sdp", "sdp"),
+    ("pop3", "pop3"),
+    ("template", "template"),
+];
+
+fn protocol_of(name: &str) -> Option<RuleProtocol> {
+    let name = name.to_ascii_lowercase();
+    Some(match name.as_str() {
+        "ip" | "any" => RuleProtocol::Ip,
+        "ip4" | "ipv4" => RuleProtocol::Ipv4,
+        "ip6" | "ipv6" => RuleProtocol::Ipv6,
+        "tcp" => RuleProtocol::Tcp,
+        "tcp-pkt" => RuleProtocol::TcpPacket,
+        "tcp-stream" => RuleProtocol::TcpStream,
+        "udp" => RuleProtocol::Udp,
+        "sctp" => RuleProtocol::Sctp,
+        "icmp" => RuleProtocol::Icmp,
+        "icmpv4" => RuleProtocol::Icmpv4,
+        "icmpv6" => RuleProtocol::Icmpv6,
+        "igmp" => RuleProtocol::Igmp,
+        "pkthdr" => RuleProtocol::PacketHeader,
+        name => RuleProtocol::Session(SESSIONS.iter().find(|(known, _)| *known == name)?.1),
+    })
+}
+
+fn parse_rule(text: &RuleText<'_>, variables: &Variables) -> Result<Rule, Diagnostic> {
+    let header = header(text, variables)?;
+    let protocol = protocol_of(header.protocol).ok_or_else(|| {
+        let known = SESSIONS.iter().map(|(name, _)| *name).chain(["ip", "tcp", "udp", "icmp"]);
+        Diagnostic::error(PROTOCOL, format!("there is no protocol `{}`", header.protocol))
+            .at(text.span(header.protocol_at, header.protocol_at + header.protocol.len()))
+            .help("write for example `tcp`, `udp`, `icmp`, `ip` or `http`")
+            .did_you_mean(header.protocol, known)
+    })?;
+    let mut builder = Builder::new(
+        text,
+        Rule {
+            action: header.action,
+            protocol,
+            source: header.source,
+            destination: header.destination,
+            direction: header.direction,
+            ..Rule::empty()
+        },
+    );
+    for option in options(text, header.options_at)? {
+        keywords::apply(&mut builder, &option)?;
+    }
+    builder.finish()
+}
+
+impl Rule {
+    /// A rule without options.
+    fn empty() -> Self {
+        let any = || crate::header::Ends {
+            addresses: crate::header::AddressSet::any(),
+            ports: crate::header::PortSet::any(),
+        };
+        Self {
+            action: Action::Alert,
+            protocol: RuleProtocol::Ip,
+            source: any(),
+            destination: any(),
+            direction: Direction::ToDestination,
+            message: String::new(),
+            sid: 0,
+            gid: 1,
+            rev: 0,
+            class: None,
+            priority: None,
+            references: vec![],
+            metadata: vec![],
+            target_is_source: None,
+            flow: FlowTest::default(),
+            packet: vec![],
+            inspections: vec![],
+            session: vec![],
+            state: vec![],
+            thresholds: vec![],
+            app_protocols: vec![],
+            events: vec![],
+            tag: None,
+            noalert: false,
+            without_effect: vec![],
+            variables: vec![],
+            filter: None,
+        }
+    }
+}
