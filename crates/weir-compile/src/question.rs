@@ -64,6 +64,12 @@ pub enum TuplePart {
     DestinationPort,
     /// The number of the layer in the stack.
     Layer,
+    /// Offset of the layer's header in the captured bytes, or in the bytes that fragments were put together to.
+    HeaderAt,
+    /// The same of the layer's payload.
+    PayloadAt,
+    /// Length of the layer's payload as its headers claim it, bytes.
+    PayloadLength,
 }
 
 impl TuplePart {
@@ -75,6 +81,9 @@ impl TuplePart {
             Self::SourcePort => "sport",
             Self::DestinationPort => "dport",
             Self::Layer => "proto",
+            Self::HeaderAt => "header_at",
+            Self::PayloadAt => "payload_at",
+            Self::PayloadLength => "payload_length",
         }
     }
 }

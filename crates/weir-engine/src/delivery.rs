@@ -289,7 +289,8 @@ impl<S: Subscriber> Delivery<S> {
         for question in &(&tracking - before) {
             let Want::Tracked(protocols) = self.matcher.plan.questions[question].want else { continue };
             if protocols.contains(protocol) {
-                self.subscriber.tracked_session(self.order, question, flow, session);
+                let seen = SeenSession { protocol, session, packet };
+                self.subscriber.tracked_session(self.order, question, flow, &seen);
             }
         }
         let SessionMatch { verdict, questions, mut open } =

@@ -479,6 +479,7 @@ impl Flows {
         found: FlowHit,
         packet: &'a PacketMeta,
         frame: &'a [u8],
+        outs: &'a [u64],
     ) -> Option<TrackedPacket<'a>> {
         let state = &self.tables[found.table().index()];
         let is_live = state.layout.observed && state.flows.is_live(found.id());
@@ -491,6 +492,7 @@ impl Flows {
             from_responder: found.is_responder(),
             packet,
             frame,
+            outs,
         })
     }
 

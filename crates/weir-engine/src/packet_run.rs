@@ -389,7 +389,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             self.flows.give_back();
         }
         if let Some(found) = connection.filter(|_| is_tracked)
-            && let Some(tracked) = self.flows.tracked(found, packet, frame)
+            && let Some(tracked) = self.flows.tracked(found, packet, frame, &self.lane.k.outs)
         {
             let of_connection = self.flows.terms_of(found.flow());
             self.delivery.tracked_packet(Terms::of(&of_connection), &tracked);

@@ -164,6 +164,8 @@ pub struct TrackedPacket<'a> {
     pub packet: &'a PacketMeta,
     /// The captured bytes.
     pub frame: &'a [u8],
+    /// The packet's record; the program's slots describe it.
+    pub outs: &'a [u64],
 }
 
 /// A report of a connection that goes on.
@@ -253,7 +255,7 @@ pub trait Subscriber: StreamSubscriber + Send {
         order: Order,
         question: usize,
         flow: &FlowView<'_>,
-        session: &Arc<dyn Session>,
+        session: &SeenSession<'_>,
     ) {
         let _ = (order, question, flow, session);
     }

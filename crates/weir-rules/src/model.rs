@@ -171,6 +171,8 @@ pub struct Pcre {
     pub relative: bool,
     /// The expression has look-around or back-references, which no linear engine has.
     pub needs_backtracking: bool,
+    /// The number that an engine gives it, for a table of compiled expressions.
+    pub number: u32,
     /// Names of variables for its groups (`flow:name`, `pkt:name`).
     pub captures: Vec<String>,
 }

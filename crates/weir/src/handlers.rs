@@ -17,6 +17,7 @@ impl Handlers {
                 QuestionWorker::Handler(handler) => handler.into_any(),
                 QuestionWorker::Track(_)
                 | QuestionWorker::Pipeline(_)
+                | QuestionWorker::Flows(_)
                 | QuestionWorker::Behind(_)
                 | QuestionWorker::None => continue,
             };

@@ -24,6 +24,7 @@ mod engine;
 mod events;
 pub mod explain;
 mod flow_id;
+pub mod flow_task;
 mod format_packet;
 mod handlers;
 mod host_pairs;

@@ -1,6 +1,7 @@
 //! How a worker processes the results of a question itself.
 
 use crate::engine::{ErasedHandler, TrackStore};
+use crate::flow_task::FlowWorker;
 use crate::pipeline::WorkerPipeline;
 use crate::stream_handler::ErasedStreamHandler;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub(crate) enum QuestionWorker {
     Track(Box<dyn TrackStore>),
     /// The operators that take the question's packets.
     Pipeline(Box<dyn WorkerPipeline>),
+    /// The task that takes the question's connections.
+    Flows(Box<FlowWorker>),
     /// A handler of packets, sessions and connections.
     Handler(Box<dyn ErasedHandler>),
     /// As for the question this many places before, which has the same handler.

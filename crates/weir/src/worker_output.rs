@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::engine::ErasedHandler;
 use crate::events::EventRows;
+use crate::flow_task::FlowWorker;
 use crate::format_packet::Path;
 use crate::item::{Flow, Item, Shape};
 use crate::packet_key::PlacedKey;
@@ -174,6 +175,14 @@ impl Collector {
         self.presenter.shapes[question].count_only
     }
 
+    /// The first question of those that share a worker with this one.
+    fn first_of(&self, question: usize) -> usize {
+        match self.question_workers.get(question) {
+            Some(QuestionWorker::Behind(questions)) => question - questions,
+            _ => question,
+        }
+    }
+
     /// The handler of a question, if it has one.
     fn handler(&mut self, question: usize) -> Option<&mut dyn ErasedHandler> {
         let behind = match self.question_workers.get(question)? {
@@ -186,10 +195,26 @@ impl Collector {
         }
     }
 
-    /// Gives a packet to the pipeline of a question, if the question has one.
+    /// The task of a question, if it has one.
+    fn task(workers: &mut [QuestionWorker], question: usize) -> Option<&mut FlowWorker> {
+        let behind = match workers.get(question)? {
+            QuestionWorker::Behind(questions) => *questions,
+            _ => 0,
+        };
+        match workers.get_mut(question - behind)? {
+            QuestionWorker::Flows(task) => Some(task),
+            _ => None,
+        }
+    }
+
+    /// Gives a packet to the pipeline or the task of a question, if the question has one.
     fn pipe(&mut self, order: Order, question: usize, packet: &SeenPacket<'_>) -> bool {
         let Some(QuestionWorker::Pipeline(pipeline)) = self.question_workers.get_mut(question) else {
-            return false;
+            // The rows of a task are those of its first question.
+            let place = RowPlace::of(order, self.first_of(question));
+            let Some(task) = Self::task(&mut self.question_workers, question) else { return false };
+            task.loose_packet(place, packet, &mut self.yielded);
+            return true;
         };
         pipeline.packet(RowPlace::of(order, question), packet, &mut self.yielded);
         true
@@ -297,6 +322,10 @@ impl Subscriber for Collector {
     fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {
         let state = match self.question_workers.get_mut(question) {
             Some(QuestionWorker::Track(store)) => Some(store.end(flow.flow_ref())),
+            Some(QuestionWorker::Flows(task)) => {
+                self.matched[question] += 1;
+                return task.end(RowPlace::of(order, question), flow, &mut self.yielded);
+            }
             _ => None,
         };
         if self.is_counted(question) {
@@ -324,7 +353,13 @@ impl Subscriber for Collector {
     }
 
     fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
-        let Some(QuestionWorker::Track(store)) = self.question_workers.get_mut(question) else { return };
+        let store = match self.question_workers.get_mut(question) {
+            Some(QuestionWorker::Track(store)) => store,
+            Some(QuestionWorker::Flows(task)) => {
+                return task.packet(RowPlace::of(order, question), packet, &mut self.yielded);
+            }
+            _ => return,
+        };
         if let Some(state) = store.packet(packet) {
             let places = &self.places[packet.flow.table.index()];
             let connection = Box::new(Connection::read(&packet.flow, places));
@@ -360,16 +395,22 @@ impl Subscriber for Collector {
         _order: Order,
         question: usize,
         flow: &FlowView<'_>,
-        session: &Arc<dyn Session>,
+        session: &SeenSession<'_>,
     ) {
-        if let Some(QuestionWorker::Track(store)) = self.question_workers.get_mut(question) {
-            store.session(flow.flow_ref(), &**session);
+        match self.question_workers.get_mut(question) {
+            Some(QuestionWorker::Track(store)) => store.session(flow.flow_ref(), &**session.session),
+            Some(QuestionWorker::Flows(task)) => task.session(flow, session),
+            _ => {}
         }
     }
 
     fn untracked(&mut self, question: usize, flow: FlowRef) {
-        if let Some(QuestionWorker::Track(store)) = self.question_workers.get_mut(question) {
-            store.end(flow);
+        match self.question_workers.get_mut(question) {
+            Some(QuestionWorker::Track(store)) => {
+                store.end(flow);
+            }
+            Some(QuestionWorker::Flows(task)) => task.forget(flow),
+            _ => {}
         }
     }
 
@@ -446,6 +487,9 @@ impl StreamSubscriber for Collector {
         stream: &mut StreamHandle<'_>,
         chunk: &Chunk<'_>,
     ) {
+        if let Some(task) = Self::task(&mut self.question_workers, question) {
+            return task.bytes(stream.flow, !stream.from.is_responder(), chunk);
+        }
         self.tell(order, question, stream, |handler, stream| handler.data(stream, chunk));
     }
 

@@ -104,8 +104,10 @@ impl WorkerParts {
                 (_, None) => *worker = QuestionWorker::None,
                 _ => {}
             }
-            if let QuestionWorker::Pipeline(pipeline) = worker {
-                pipeline.find(&self.values);
+            match worker {
+                QuestionWorker::Pipeline(pipeline) => pipeline.find(&self.values),
+                QuestionWorker::Flows(flows) => flows.find(&self.values),
+                _ => {}
             }
         }
     }

@@ -34,6 +34,16 @@ pub(super) struct Held {
     words: [Variable; 2],
 }
 
+/// Where a layer has a value.
+enum InLayer {
+    Expr(Expr),
+    /// The number of the layer.
+    Number,
+    /// The offsets of header and payload.
+    HeaderAt,
+    PayloadAt,
+}
+
 /// The values of a program.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Values {
@@ -102,8 +112,8 @@ impl Lower<'_> {
     /// After a layer is parsed.
     pub(super) fn lower_values(&mut self, id: LayerId) {
         let Values { held, known: Some(known) } = self.values.clone() else { return };
-        let of_layer = |held: &Held| Some((self.value_expr(id, held.value.of)?, held.clone()));
-        let own: Vec<(Option<Expr>, Held)> = held.iter().filter_map(of_layer).collect();
+        let of_layer = |held: &Held| Some((self.value_in(id, held.value.of)?, held.clone()));
+        let own: Vec<(InLayer, Held)> = held.iter().filter_map(of_layer).collect();
         if own.is_empty() {
             return;
         }
@@ -112,11 +122,16 @@ impl Lower<'_> {
             quoted,
             |_| {},
             |lower| {
-                for (expr, Held { value, words: [low, high] }) in own {
-                    let (words, here) = match &expr {
-                        Some(expr) => (lower.pair(id, expr), lower.is_known(id, expr)),
-                        None => {
-                            let number = lower.b.int(u64::from(id.0));
+                for (of, Held { value, words: [low, high] }) in own {
+                    let (words, here) = match &of {
+                        InLayer::Expr(expr) => (lower.pair(id, expr), lower.is_known(id, expr)),
+                        InLayer::Number | InLayer::HeaderAt | InLayer::PayloadAt => {
+                            let vars = lower.vars(id);
+                            let number = match of {
+                                InLayer::HeaderAt => lower.b.read(vars.start.expect("declared")),
+                                InLayer::PayloadAt => lower.b.read(vars.payload_at.expect("declared")),
+                                _ => lower.b.int(u64::from(id.0)),
+                            };
                             ((lower.b.int(0), number), lower.b.bool(true))
                         }
                     };
@@ -133,16 +148,15 @@ impl Lower<'_> {
         );
     }
 
-    /// The expression of a value in a layer; `Some(None)`: the number of the layer. `None`: the layer has no such value.
-    fn value_expr(&self, id: LayerId, of: ValueOf) -> Option<Option<Expr>> {
+    /// Where a layer has a value. `None`: the layer has no such value.
+    fn value_in(&self, id: LayerId, of: ValueOf) -> Option<InLayer> {
         let instance = self.layer(id).protocol.instance.as_ref().filter(|_| self.has_connections(id));
         match of {
             ValueOf::Field(field) => match self.catalog.key(usize::from(field)) {
-                FieldKey::Field(layer, field) if layer == id => Some(Some(Expr::Field(field))),
-                FieldKey::Let(layer, value) if layer == id => Some(Some(Expr::Let(value))),
+                FieldKey::Field(layer, field) if layer == id => Some(InLayer::Expr(Expr::Field(field))),
+                FieldKey::Let(layer, value) if layer == id => Some(InLayer::Expr(Expr::Let(value))),
                 _ => None,
             },
-            ValueOf::Tuple(TuplePart::Layer) => instance.map(|_| None),
             ValueOf::Tuple(part) => {
                 let instance = instance?;
                 let (parts, at) = match part {
@@ -150,9 +164,12 @@ impl Lower<'_> {
                     TuplePart::Destination => (&instance.destination, 0),
                     TuplePart::SourcePort => (&instance.source, 1),
                     TuplePart::DestinationPort => (&instance.destination, 1),
-                    TuplePart::Layer => return None,
+                    TuplePart::Layer => return Some(InLayer::Number),
+                    TuplePart::HeaderAt => return Some(InLayer::HeaderAt),
+                    TuplePart::PayloadAt => return Some(InLayer::PayloadAt),
+                    TuplePart::PayloadLength => return Some(InLayer::Expr(Expr::PayloadLength)),
                 };
-                parts.get(at).cloned().map(Some)
+                parts.get(at).cloned().map(InLayer::Expr)
             }
         }
     }

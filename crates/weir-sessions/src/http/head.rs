@@ -193,6 +193,11 @@ impl Head {
         }
     }
 
+    /// Start line and header lines as sent, with the line ends; folded lines are joined. Of HTTP/2, the same as HTTP/1 would be.
+    pub fn bytes(&self) -> &[u8] {
+        &self.block
+    }
+
     /// Whether the head is a request's.
     pub fn is_request(&self) -> bool {
         matches!(self.start, Start::Request { .. })

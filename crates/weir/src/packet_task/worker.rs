@@ -55,7 +55,11 @@ pub struct TaskRows<'a> {
     columns: usize,
 }
 
-impl TaskRows<'_> {
+impl<'a> TaskRows<'a> {
+    pub(crate) fn of(place: RowPlace, yields: &'a mut Yields, columns: usize) -> Self {
+        Self { place, yields, columns }
+    }
+
     /// Begins a row.
     pub fn add(&mut self) -> RowWriter<'_> {
         self.yields.add_row(self.place, self.columns)

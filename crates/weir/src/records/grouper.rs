@@ -280,7 +280,7 @@ impl Group {
             TuplePart::Destination => TuplePart::Source,
             TuplePart::SourcePort => TuplePart::DestinationPort,
             TuplePart::DestinationPort => TuplePart::SourcePort,
-            TuplePart::Layer => TuplePart::Layer,
+            other => other,
         };
         let present = self.key.last().copied().unwrap_or(0);
         for (number, part) in shared.keys.iter().enumerate() {

@@ -1,0 +1,173 @@
+//! What is kept of a connection.
+
+use std::sync::Arc;
+use weir::sessions::Session;
+use weir_rules::BitsOp;
+
+/// Bytes of a stream that stay for patterns that end in later ones.
+pub const WINDOW_BYTES: usize = 4096;
+/// Rules that wait for further bytes of a stream.
+const WAITING_MAX: usize = 64;
+/// Bits that a connection has.
+const BITS_MAX: usize = 256;
+/// Sessions that are complete and not inspected yet.
+pub const SESSIONS_MAX: usize = 256;
+
+/// A connection.
+#[derive(Debug, Default)]
+pub struct FlowState {
+    /// The bytes of both directions, the originator's first.
+    pub streams: [Stream; 2],
+    /// Names of bits that are set.
+    bits: Vec<u32>,
+    /// Integers by name.
+    ints: Vec<(u32, u32)>,
+    /// Sessions since the last packet.
+    pub sessions: Vec<(usize, Arc<dyn Session>)>,
+    /// The session protocol.
+    pub app: Option<&'static str>,
+    /// The session protocol before it was changed (STARTTLS).
+    pub app_before: Option<&'static str>,
+    /// Packets of both directions so far, and their bytes.
+    pub packets: [u64; 2],
+    #[allow(missing_docs)]
+    pub bytes: [u64; 2],
+    /// How far the handshake of TCP is.
+    pub handshake: Handshake,
+    /// A rule said that nothing more is inspected.
+    pub passed: bool,
+    /// Alerts of streams that wait for the protocol.
+    pub undecided: Vec<Undecided>,
+}
+
+/// An alert that waits until the protocol of its connection is known.
+#[derive(Debug, Clone, Copy)]
+pub struct Undecided {
+    /// The rule.
+    pub rule: u32,
+    /// The originator sent the bytes.
+    pub to_server: bool,
+}
+
+/// How far a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Handshake {
+    /// Nothing was seen.
+    #[default]
+    None,
+    /// A SYN.
+    Syn,
+    /// A SYN, and the answer.
+    Answered,
+    /// Established, or seen from later on.
+    Done,
+}
+
+/// The bytes of one direction.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// The last bytes.
+    pub window: Vec<u8>,
+    /// Place in the window of the first byte that was not searched.
+    pub new_at: usize,
+    /// Offset in the stream of the window's first byte.
+    pub offset: u64,
+    /// The payload of a datagram since the last packet.
+    pub has_datagram: bool,
+    /// Rules whose pattern was found, but not what else they ask for: the rule, and the place in the stream.
+    pub waiting: Vec<(u32, u64)>,
+}
+
+impl Stream {
+    /// Takes bytes in order.
+    pub fn take(&mut self, bytes: &[u8], gap_bytes: u64) {
+        if gap_bytes > 0 {
+            self.offset += self.window.len() as u64 + gap_bytes;
+            self.window.clear();
+            self.new_at = 0;
+            self.waiting.clear();
+        }
+        self.window.extend_from_slice(bytes);
+    }
+
+    /// Takes a datagram.
+    pub fn take_datagram(&mut self, bytes: &[u8]) {
+        self.window.clear();
+        self.window.extend_from_slice(bytes);
+        (self.new_at, self.has_datagram) = (0, true);
+    }
+
+    /// After the new bytes were inspected: all but the last ones leave.
+    pub fn advance(&mut self) {
+        let more = self.window.len().saturating_sub(WINDOW_BYTES);
+        // Moving a few bytes at a time would cost more than it saves.
+        if more >= WINDOW_BYTES {
+            self.window.drain(..more);
+            self.offset += more as u64;
+            let offset = self.offset;
+            self.waiting.retain(|(_, place)| *place >= offset);
+        }
+        self.new_at = self.window.len();
+    }
+
+    /// A rule waits for further bytes. Returns whether there was room.
+    pub fn wait(&mut self, rule: u32, place: u64) -> bool {
+        if self.waiting.iter().any(|(waiting, _)| *waiting == rule) {
+            return true;
+        }
+        let has_room = self.waiting.len() < WAITING_MAX;
+        if has_room {
+            self.waiting.push((rule, place));
+        }
+        has_room
+    }
+}
+
+impl FlowState {
+    /// Whether a bit is set.
+    pub fn has_bit(&self, bit: u32) -> bool {
+        self.bits.contains(&bit)
+    }
+
+    /// Changes a bit. Returns whether there was room.
+    pub fn change_bit(&mut self, op: BitsOp, bit: u32) -> bool {
+        let at = self.bits.iter().position(|set| *set == bit);
+        match (op, at) {
+            (BitsOp::Set | BitsOp::Toggle, None) => {
+                let has_room = self.bits.len() < BITS_MAX;
+                if has_room {
+                    self.bits.push(bit);
+                }
+                return has_room;
+            }
+            (BitsOp::Unset | BitsOp::Toggle, Some(at)) => {
+                self.bits.swap_remove(at);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// An integer.
+    pub fn int(&self, name: u32) -> Option<u32> {
+        self.ints.iter().find(|(of, _)| *of == name).map(|(_, value)| *value)
+    }
+
+    /// Sets an integer. Returns whether there was room.
+    pub fn set_int(&mut self, name: u32, value: u32) -> bool {
+        if let Some(known) = self.ints.iter_mut().find(|(of, _)| *of == name) {
+            known.1 = value;
+            return true;
+        }
+        let has_room = self.ints.len() < BITS_MAX;
+        if has_room {
+            self.ints.push((name, value));
+        }
+        has_room
+    }
+
+    /// Whether packets have gone both ways; for TCP whether the handshake is complete.
+    pub fn is_established(&self, is_tcp: bool) -> bool {
+        if is_tcp { self.handshake == Handshake::Done } else { self.packets.iter().all(|count| *count > 0) }
+    }
+}

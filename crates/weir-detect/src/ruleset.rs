@@ -1,0 +1,441 @@
+//! Rules, prepared to run together.
+
+use crate::alert::Said;
+use crate::app;
+use crate::expressions::Compiled;
+use crate::patterns::{Collected, Patterns};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use weir::sessions::{ProtocolSet, SessionRegistry};
+use weir_rules::{
+    Action, BitsOp, BufferId, Content, FastPattern, Inspection, IntOp, IntValue, PacketField, PacketTest,
+    Pcre, Rule, RuleProtocol, StateOption, Test, Transform,
+};
+
+/// Rules that run together.
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    pub(crate) rules: Vec<Prepared>,
+    /// The buffers that rules inspect, each with its transforms.
+    pub(crate) keys: Vec<Key>,
+    pub(crate) expressions: Compiled,
+    /// By transport.
+    pub(crate) packets: [PacketGroup; Transport::COUNT],
+    /// By the name of the session protocol in rules.
+    pub(crate) sessions: BTreeMap<&'static str, SessionGroup>,
+    /// Rules look at files, and at their digests.
+    pub(crate) with_files: bool,
+    pub(crate) with_digests: bool,
+    /// Rules look at bytes of streams.
+    pub(crate) with_streams: bool,
+    /// Rules look at packets without a connection.
+    pub(crate) with_loose: bool,
+    names: FxHashMap<String, u32>,
+}
+
+/// A rule, prepared.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub rule: Rule,
+    pub said: Said,
+    pub kind: Kind,
+    /// For each inspection the number of its key.
+    pub keys: Vec<u16>,
+    /// For each option about state the numbers of its names.
+    pub names: Vec<Vec<u32>>,
+}
+
+/// What a rule is decided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A packet.
+    Packet,
+    /// The bytes of a stream; a packet's payload, too, if that may hold a place.
+    Stream { or_packet: bool },
+    /// A session.
+    Session,
+}
+
+/// A buffer with its transforms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub buffer: BufferId,
+    pub transforms: Vec<Transform>,
+}
+
+/// What carries a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Tcp,
+    Udp,
+    Icmp,
+    Other,
+}
+
+impl Transport {
+    pub const COUNT: usize = 4;
+    const ALL: [Self; Self::COUNT] = [Self::Tcp, Self::Udp, Self::Icmp, Self::Other];
+
+    /// That of a layer.
+    pub fn of_layer(layer: &str) -> Self {
+        match layer {
+            "tcp" => Self::Tcp,
+            "udp" => Self::Udp,
+            "icmp" | "icmpv6" => Self::Icmp,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Rules on packets of one transport.
+#[derive(Debug, Default)]
+pub(crate) struct PacketGroup {
+    /// Searched in the payload of packets.
+    pub payload: Patterns,
+    /// Searched in streams.
+    pub stream: Patterns,
+    /// Looked at for each packet.
+    pub always: Vec<u32>,
+    /// Rules on streams without a pattern: looked at when there are new bytes.
+    pub always_stream: Vec<u32>,
+}
+
+/// Rules on sessions of one protocol.
+#[derive(Debug, Default)]
+pub(crate) struct SessionGroup {
+    /// Searched in the buffers with these keys.
+    pub buffers: Vec<(u16, Patterns)>,
+    /// Looked at for each session.
+    pub always: Vec<u32>,
+}
+
+/// The text and the priority of a class of rules.
+pub type ClassOf<'c> = &'c dyn Fn(&str) -> Option<(String, u8)>;
+
+impl RuleSet {
+    /// Prepares rules. `class_of`: the text and the priority of a class.
+    pub fn of(mut rules: Vec<Rule>, class_of: ClassOf<'_>) -> Self {
+        rules.sort_by_key(|rule| (action_rank(rule.action), bits_rank(rule), rule.priority.unwrap_or(3)));
+        let mut set = Self::default();
+        let mut expressions = 0;
+        for mut rule in rules {
+            for pcre in expressions_of(&mut rule) {
+                pcre.number = expressions;
+                expressions += 1;
+            }
+            let kind = kind_of(&rule);
+            let keys = rule.inspections.iter().map(|inspection| set.key(inspection)).collect();
+            let names = rule.state.iter().map(|option| set.names_of(option)).collect();
+            let class = rule.class.as_deref().and_then(class_of);
+            let said = Said::of(&rule, class.as_ref().map(|(text, priority)| (&**text, *priority)));
+            set.rules.push(Prepared { rule, said, kind, keys, names });
+        }
+        set.expressions = Compiled::new(expressions as usize);
+        set.group();
+        set
+    }
+
+    /// Number of rules.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The session protocols that have to be parsed.
+    pub fn protocols(&self, registry: &SessionRegistry) -> ProtocolSet {
+        let mut all = ProtocolSet::EMPTY;
+        let mut add = |name: &str| {
+            for number in app::protocols_of(name, registry).iter() {
+                all.insert(number);
+            }
+        };
+        self.sessions.keys().for_each(|name| add(name));
+        for prepared in &self.rules {
+            if let RuleProtocol::Session(name) = prepared.rule.protocol {
+                add(name);
+            }
+            prepared.rule.app_protocols.iter().for_each(|test| add(&test.protocol));
+        }
+        all
+    }
+
+    fn key(&mut self, inspection: &Inspection) -> u16 {
+        let key = Key { buffer: inspection.buffer, transforms: inspection.transforms.clone() };
+        let known = self.keys.iter().position(|known| *known == key);
+        known.unwrap_or_else(|| {
+            self.keys.push(key);
+            self.keys.len() - 1
+        }) as u16
+    }
+
+    fn name(&mut self, name: &str) -> u32 {
+        let next = self.names.len() as u32;
+        *self.names.entry(name.to_string()).or_insert(next)
+    }
+
+    fn names_of(&mut self, option: &StateOption) -> Vec<u32> {
+        match option {
+            StateOption::Flowbits { names, .. } => names.iter().map(|name| self.name(name)).collect(),
+            StateOption::Xbits { name, .. } => vec![self.name(name)],
+            StateOption::Flowint { name, op } => {
+                let first = self.name(name);
+                let value = match op {
+                    IntOp::Set(value)
+                    | IntOp::Add(value)
+                    | IntOp::Subtract(value)
+                    | IntOp::Compare(_, value) => value,
+                    IntOp::IsSet | IntOp::IsNotSet => return vec![first],
+                };
+                match value {
+                    IntValue::Name(other) => vec![first, self.name(other)],
+                    IntValue::Number(_) => vec![first],
+                }
+            }
+        }
+    }
+
+    /// Puts each rule where it is found: behind its best pattern, or among those that are always looked at.
+    fn group(&mut self) {
+        let mut payload: [Collected; Transport::COUNT] = Default::default();
+        let mut stream: [Collected; Transport::COUNT] = Default::default();
+        let mut buffers: BTreeMap<(&'static str, u16), Collected> = BTreeMap::new();
+        for (number, prepared) in (0..).zip(&self.rules) {
+            let rule = &prepared.rule;
+            self.with_files |= rule.inspections.iter().any(|inspection| is_of_file(inspection.buffer))
+                || rule.session.iter().any(|test| test.field.starts_with("file"));
+            self.with_digests |= rule
+                .session
+                .iter()
+                .any(|test| test.field.starts_with("filemd5") || test.field.starts_with("filesha"));
+            match prepared.kind {
+                Kind::Session => {
+                    let best = best_pattern(rule, |buffer| buffer.info().protocol != "");
+                    for name in session_names(rule) {
+                        match best {
+                            Some((at, pattern)) => {
+                                buffers.entry((name, prepared.keys[at])).or_default().add(pattern, number);
+                                self.sessions.entry(name).or_default();
+                            }
+                            None => self.sessions.entry(name).or_default().always.push(number),
+                        }
+                    }
+                }
+                Kind::Packet | Kind::Stream { .. } => {
+                    let best =
+                        best_pattern(rule, |buffer| buffer == BufferId::PAYLOAD).map(|(_, pattern)| pattern);
+                    for transport in Transport::ALL.into_iter().filter(|transport| fits(rule, *transport)) {
+                        let group = &mut self.packets[transport as usize];
+                        let is_stream = transport == Transport::Tcp && prepared.kind != Kind::Packet;
+                        self.with_streams |= is_stream;
+                        self.with_loose |= transport == Transport::Other;
+                        if is_stream {
+                            match best {
+                                Some(pattern) => stream[transport as usize].add(pattern, number),
+                                None => group.always_stream.push(number),
+                            }
+                        }
+                        if !is_stream || prepared.kind == (Kind::Stream { or_packet: true }) {
+                            match best {
+                                Some(pattern) => payload[transport as usize].add(pattern, number),
+                                None => group.always.push(number),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for ((group, payload), stream) in self.packets.iter_mut().zip(payload).zip(stream) {
+            (group.payload, group.stream) = (payload.build(), stream.build());
+        }
+        for ((name, key), patterns) in buffers {
+            if let Some(group) = self.sessions.get_mut(name) {
+                group.buffers.push((key, patterns.build()));
+            }
+        }
+    }
+}
+
+/// Rules that end inspection come first.
+fn action_rank(action: Action) -> u8 {
+    match action {
+        Action::Pass => 0,
+        Action::Drop => 1,
+        Action::Reject => 2,
+        Action::Alert => 3,
+    }
+}
+
+/// Rules that set bits come before those that ask for them.
+fn bits_rank(rule: &Rule) -> u8 {
+    let (mut sets, mut asks) = (false, false);
+    for option in &rule.state {
+        match option {
+            StateOption::Flowbits { op, .. } | StateOption::Xbits { op, .. } => match op {
+                BitsOp::IsSet | BitsOp::IsNotSet => asks = true,
+                _ => sets = true,
+            },
+            StateOption::Flowint { op, .. } => match op {
+                IntOp::Compare(..) | IntOp::IsSet | IntOp::IsNotSet => asks = true,
+                _ => sets = true,
+            },
+        }
+    }
+    match (sets, asks) {
+        (true, false) => 0,
+        (true, true) => 1,
+        (false, true) => 2,
+        (false, false) => 3,
+    }
+}
+
+fn expressions_of(rule: &mut Rule) -> impl Iterator<Item = &mut Pcre> {
+    rule.inspections.iter_mut().flat_map(|inspection| &mut inspection.tests).filter_map(|test| match test {
+        Test::Pcre(pcre) => Some(pcre),
+        _ => None,
+    })
+}
+
+/// Whether a buffer is a header of packets.
+pub(crate) fn is_header(buffer: BufferId) -> bool {
+    buffer != BufferId::PAYLOAD && buffer.info().protocol.is_empty()
+}
+
+fn is_of_file(buffer: BufferId) -> bool {
+    let name = buffer.info().name;
+    name.starts_with("file.") || matches!(name, "http.request_body" | "http.response_body")
+}
+
+fn kind_of(rule: &Rule) -> Kind {
+    let has_buffers = rule.inspections.iter().any(|inspection| !inspection.buffer.info().protocol.is_empty());
+    if has_buffers || !rule.session.is_empty() {
+        return Kind::Session;
+    }
+    let payload: Vec<&Test> = rule
+        .inspections
+        .iter()
+        .filter(|inspection| inspection.buffer == BufferId::PAYLOAD)
+        .flat_map(|inspection| &inspection.tests)
+        .collect();
+    let is_of_packet =
+        |test: &PacketTest| !matches!(test, PacketTest::Number(field, _) if is_of_flow(*field));
+    match rule.protocol {
+        // Without a payload, a packet decides: the first one that shows the protocol.
+        _ if payload.is_empty() => Kind::Packet,
+        RuleProtocol::TcpStream | RuleProtocol::Session(_) => Kind::Stream { or_packet: false },
+        _ if rule.flow.only_stream => Kind::Stream { or_packet: false },
+        RuleProtocol::Tcp | RuleProtocol::Ip | RuleProtocol::Ipv4 | RuleProtocol::Ipv6
+            if !rule.flow.no_stream && !rule.packet.iter().any(is_of_packet) =>
+        {
+            let is_placed = |test: &&Test| matches!(test, Test::Content(content) if content.depth.is_some() || content.offset.is_some() || content.startswith);
+            Kind::Stream { or_packet: payload.iter().any(is_placed) }
+        }
+        _ => Kind::Packet,
+    }
+}
+
+/// Whether a field is one of the connection.
+pub(crate) fn is_of_flow(field: PacketField) -> bool {
+    matches!(
+        field,
+        PacketField::StreamSizeClient
+            | PacketField::StreamSizeServer
+            | PacketField::StreamSizeBoth
+            | PacketField::StreamSizeEither
+            | PacketField::FlowAge
+            | PacketField::FlowPacketsToClient
+            | PacketField::FlowPacketsToServer
+            | PacketField::FlowBytesToClient
+            | PacketField::FlowBytesToServer
+    )
+}
+
+/// Whether a rule is about packets of this transport.
+fn fits(rule: &Rule, transport: Transport) -> bool {
+    match rule.protocol {
+        RuleProtocol::Ip | RuleProtocol::Ipv4 | RuleProtocol::Ipv6 | RuleProtocol::PacketHeader => true,
+        RuleProtocol::Tcp | RuleProtocol::TcpPacket | RuleProtocol::TcpStream => transport == Transport::Tcp,
+        RuleProtocol::Udp => transport == Transport::Udp,
+        RuleProtocol::Icmp | RuleProtocol::Icmpv4 | RuleProtocol::Icmpv6 => transport == Transport::Icmp,
+        RuleProtocol::Sctp | RuleProtocol::Igmp => transport == Transport::Other,
+        RuleProtocol::Session(_) => matches!(transport, Transport::Tcp | Transport::Udp),
+    }
+}
+
+/// The protocols of the sessions that decide about a rule.
+fn session_names(rule: &Rule) -> Vec<&'static str> {
+    if let RuleProtocol::Session(name) = rule.protocol {
+        return vec![name];
+    }
+    let of_buffers = rule.inspections.iter().map(|inspection| inspection.buffer.info().protocol);
+    let of_tests = rule.session.iter().map(|test| protocol_of_field(test.field));
+    let mut names: Vec<&'static str> = of_buffers.chain(of_tests).filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    // A buffer of files together with one of a protocol: sessions of this protocol decide.
+    if names.len() > 1 {
+        names.retain(|name| *name != "file");
+    }
+    match names[..] {
+        ["file"] => vec!["http", "smtp", "smb"],
+        _ => names,
+    }
+}
+
+/// The protocol of a field of sessions, from its name.
+pub(crate) fn protocol_of_field(field: &'static str) -> &'static str {
+    match field {
+        "urilen" => "http",
+        _ if field.starts_with("file") => "file",
+        _ if field.starts_with("ssl_") || field.starts_with("tls") => "tls",
+        _ if field.starts_with("krb5") => "krb5",
+        _ if field.starts_with("ftp") => "ftp",
+        _ if field.starts_with("nfs") => "nfs",
+        _ => {
+            const NAMES: &[&str] = &[
+                "dns", "snmp", "dcerpc", "ntp", "mqtt", "rfb", "http2", "ldap", "smb", "sip", "modbus",
+                "dhcp", "ike", "ssh", "quic",
+            ];
+            let name = field.split(['.', '_']).next().unwrap_or_default();
+            NAMES.iter().find(|known| **known == name).copied().unwrap_or("")
+        }
+    }
+}
+
+/// The pattern by which a rule is searched, and the number of its inspection.
+fn best_pattern(rule: &Rule, is_searched: impl Fn(BufferId) -> bool) -> Option<(usize, &[u8])> {
+    let mut best: Option<(usize, &Content)> = None;
+    for (at, inspection) in rule.inspections.iter().enumerate().filter(|(_, one)| is_searched(one.buffer)) {
+        // What follows `absent` may not be there.
+        let is_optional = inspection.tests.iter().any(|test| matches!(test, Test::Absent { .. }));
+        if is_optional {
+            continue;
+        }
+        for test in &inspection.tests {
+            // What `base64_decode` makes is not in the buffer.
+            let Test::Content(content) = test else { continue };
+            if content.negated || content.bytes.is_empty() {
+                continue;
+            }
+            let rank = |content: &Content| (content.fast.is_some(), pattern_of(content).len());
+            if best.is_none_or(|(_, known)| rank(content) > rank(known)) {
+                best = Some((at, content));
+            }
+        }
+    }
+    best.map(|(at, content)| (at, pattern_of(content)))
+}
+
+fn pattern_of(content: &Content) -> &[u8] {
+    match content.fast {
+        Some(FastPattern::Part(first, count)) => {
+            let first = usize::from(first).min(content.bytes.len());
+            let end = (first + usize::from(count)).min(content.bytes.len());
+            &content.bytes[first..end]
+        }
+        _ => &content.bytes,
+    }
+}

@@ -1,0 +1,141 @@
+//! Tests on numbers and words of sessions.
+
+use crate::buffers::Transaction;
+use crate::contents;
+use weir::packet::Value;
+use weir::sessions::dns::DnsTransaction;
+use weir::sessions::http::HttpExchange;
+use weir_rules::{NumberTest, SessionTest, SessionValue};
+
+/// Whether a test on a session holds. `None`: the session has no such value.
+pub fn holds(session: &Transaction<'_>, test: &SessionTest, to_server: bool) -> Option<bool> {
+    match &test.test {
+        SessionValue::Numbers(numbers) => {
+            let values = numbers_of(session, test, to_server)?;
+            Some(values.iter().any(|value| numbers.iter().any(|number: &NumberTest| number.holds(*value))))
+        }
+        SessionValue::Words(words) => {
+            let values = words_of(session, test.field, to_server)?;
+            let has = |word: &str| values.iter().any(|value| value.eq_ignore_ascii_case(word));
+            let (negated, wanted): (Vec<_>, Vec<_>) = words.iter().partition(|(negated, _)| *negated);
+            Some(
+                negated.iter().all(|(_, word)| !has(word))
+                    && (wanted.is_empty() || wanted.iter().any(|(_, word)| has(word))),
+            )
+        }
+        SessionValue::Text { text, negated } => {
+            let values = words_of(session, test.field, to_server)?;
+            let has = values.iter().any(|value| fits_text(test.field, value, text));
+            Some(has != *negated)
+        }
+    }
+}
+
+fn fits_text(field: &str, value: &str, text: &str) -> bool {
+    match field {
+        "fileext" => value.to_ascii_lowercase().ends_with(&format!(".{}", text.to_ascii_lowercase())),
+        "filename" | "filemagic" => value.to_ascii_lowercase().contains(&text.to_ascii_lowercase()),
+        "tls.subject" | "tls.issuerdn" => value.contains(text),
+        _ => value.eq_ignore_ascii_case(text),
+    }
+}
+
+/// The field of a session for a number in rules.
+const NUMBERS: &[(&str, &str)] = &[
+    ("snmp.version", "snmp.version"),
+    ("ntp.version", "ntp.version"),
+    ("ntp.stratum", "ntp.stratum"),
+    ("ntp.mode", "ntp.mode"),
+    ("krb5_err_code", "kerberos.error_code"),
+    ("mqtt.protocol_version", "mqtt.ver"),
+    ("mqtt.reason_code", "mqtt.conack.val"),
+    ("modbus.function", "modbus.func_code"),
+    ("http2.errorcode", "http2.rst_stream.error"),
+];
+
+fn numbers_of(session: &Transaction<'_>, test: &SessionTest, to_server: bool) -> Option<Vec<u64>> {
+    let any = session.session.as_any();
+    match test.field {
+        "urilen" => {
+            let name =
+                if test.qualifiers.iter().any(|word| word == "raw") { "http.uri.raw" } else { "http.uri" };
+            any.downcast_ref::<HttpExchange>()?;
+            let buffers = session.buffers(name, true);
+            return Some(buffers.iter().map(|bytes| bytes.len() as u64).collect()).filter(|_| to_server);
+        }
+        "filesize" => {
+            let files = session.files(to_server).map(|file| file.seen_bytes).collect::<Vec<_>>();
+            return Some(files).filter(|files| !files.is_empty());
+        }
+        _ => {}
+    }
+    if let Some(lookup) = any.downcast_ref::<DnsTransaction>() {
+        let message = if to_server { lookup.query.as_ref() } else { lookup.response.as_ref() }?;
+        return Some(match test.field {
+            "dns.opcode" => vec![message.header.opcode().into()],
+            "dns.rcode" => vec![message.header.rcode().into()],
+            "dns.rrtype" => {
+                let asked = message.questions.iter().map(|asked| u64::from(asked.kind));
+                asked.chain(message.records().map(|record| u64::from(record.kind))).collect()
+            }
+            _ => return None,
+        });
+    }
+    let field = NUMBERS.iter().find(|(of, _)| *of == test.field)?.1;
+    match session.value(field) {
+        Value::Unsigned(number) => Some(vec![number]),
+        Value::Numbers(list) => Some(list.to_vec()),
+        Value::Bool(value) => Some(vec![value.into()]),
+        _ => None,
+    }
+}
+
+/// The field of a session for a word in rules.
+const WORDS: &[(&str, &str)] = &[("smb.dialect", "smb2.dialect"), ("snmp.pdu_type", "snmp.pdus")];
+
+fn words_of(session: &Transaction<'_>, field: &str, to_server: bool) -> Option<Vec<String>> {
+    let buffer = |name: &str| {
+        let buffers = session.buffers(name, to_server);
+        let words: Vec<String> =
+            buffers.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
+        Some(words).filter(|words| !words.is_empty())
+    };
+    match field {
+        "tls.subject" => buffer("tls.cert_subject"),
+        "tls.issuerdn" => buffer("tls.cert_issuer"),
+        "tls.fingerprint" => buffer("tls.cert_fingerprint"),
+        "ssh.protoversion" => buffer("ssh.proto"),
+        "ssh.softwareversion" => buffer("ssh.software"),
+        "filename" | "fileext" => buffer("file.name"),
+        "filemagic" => buffer("file.magic"),
+        "filemd5" | "filesha1" | "filesha256" => {
+            let kind = field.strip_prefix("file").unwrap_or(field);
+            let digests =
+                session.files(to_server).filter_map(|file| contents::digest_of(file.content.as_ref()?, kind));
+            Some(digests.collect())
+        }
+        "tls.version" | "ssl_version" => {
+            let Value::Text(version) = session.value("tls.version") else { return None };
+            // `TLSv12` is `1.2`, and `tls1.2`.
+            let digits: String = version.chars().filter(char::is_ascii_digit).collect();
+            let number = match digits.len() {
+                2 => format!("{}.{}", &digits[..1], &digits[1..]),
+                _ => digits,
+            };
+            let is_old = version.starts_with("SSL");
+            Some(if is_old {
+                vec![format!("ssl{number}"), "sslv3".into()]
+            } else {
+                vec![format!("tls{number}"), number]
+            })
+        }
+        _ => {
+            let field = WORDS.iter().find(|(of, _)| *of == field)?.1;
+            match session.value(field) {
+                Value::Text(text) => Some(vec![text.into_owned()]),
+                Value::Texts(list) => Some(list.to_vec()),
+                _ => None,
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! State of hosts and rules that all workers share: bits with a time, and counts.
+
+use rustc_hash::FxHashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weir_rules::{BitsOp, Threshold, ThresholdKind, Track};
+
+/// Entries of each table. One more entry drops those that are over, and is refused if there are none.
+const ENTRIES_MAX: usize = 1 << 18;
+
+/// Whom an entry is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Whom {
+    one: Option<IpAddr>,
+    other: Option<IpAddr>,
+    /// A name among live connections.
+    flow: u64,
+}
+
+impl Whom {
+    /// The entry for a packet from `source` to `destination` of the connection with this name.
+    pub fn of(track: Track, [source, destination]: [IpAddr; 2], flow: u64) -> Self {
+        let (one, other, flow) = match track {
+            Track::Source => (Some(source), None, 0),
+            Track::Destination => (Some(destination), None, 0),
+            Track::Both => (Some(source.min(destination)), Some(source.max(destination)), 0),
+            Track::Rule => (None, None, 0),
+            Track::Flow => (None, None, flow),
+        };
+        Self { one, other, flow }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    begin: i64,
+    count: u64,
+    until: i64,
+    /// The next count that alerts, with back-off.
+    next: u64,
+}
+
+/// State of hosts and rules.
+#[derive(Debug, Default)]
+pub struct Shared(Mutex<Tables>);
+
+#[derive(Debug, Default)]
+struct Tables {
+    /// Bits with the time at which they are forgotten, nanoseconds.
+    bits: FxHashMap<(u32, Whom), i64>,
+    counts: FxHashMap<(u32, u8, Whom), Count>,
+}
+
+const SECOND: i64 = 1_000_000_000;
+/// How long a bit without a time stays, seconds.
+const BIT_SECONDS: u32 = 30;
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a bit is set at the time `now`.
+    pub fn has_bit(&self, bit: u32, whom: Whom, now: i64) -> bool {
+        self.lock().bits.get(&(bit, whom)).is_some_and(|until| *until > now)
+    }
+
+    /// Changes a bit. Returns whether there was room.
+    pub fn change_bit(&self, op: BitsOp, (bit, whom): (u32, Whom), seconds: Option<u32>, now: i64) -> bool {
+        let bits = &mut self.lock().bits;
+        let is_set = bits.get(&(bit, whom)).is_some_and(|until| *until > now);
+        match op {
+            BitsOp::Unset => {
+                bits.remove(&(bit, whom));
+            }
+            BitsOp::Toggle if is_set => {
+                bits.remove(&(bit, whom));
+            }
+            BitsOp::Set | BitsOp::Toggle => {
+                if bits.len() >= ENTRIES_MAX {
+                    bits.retain(|_, until| *until > now);
+                }
+                if bits.len() >= ENTRIES_MAX {
+                    return false;
+                }
+                let seconds = i64::from(seconds.unwrap_or(BIT_SECONDS));
+                bits.insert((bit, whom), now.saturating_add(seconds * SECOND));
+            }
+            BitsOp::IsSet | BitsOp::IsNotSet => {}
+        }
+        true
+    }
+
+    /// Counts a match of a rule at the time `now`. Returns whether the match alerts; `None` if there was no room.
+    pub fn count(&self, rule: u32, number: u8, threshold: &Threshold, whom: Whom, now: i64) -> Option<bool> {
+        let counts = &mut self.lock().counts;
+        if counts.len() >= ENTRIES_MAX && !counts.contains_key(&(rule, number, whom)) {
+            counts.retain(|_, count| count.until > now);
+            if counts.len() >= ENTRIES_MAX {
+                return None;
+            }
+        }
+        let interval = i64::from(threshold.seconds) * SECOND;
+        let max = u64::from(threshold.count);
+        let count = counts.entry((rule, number, whom)).or_default();
+        let is_new = count.until == 0 || now.saturating_sub(count.begin) > interval;
+        if is_new && threshold.kind != ThresholdKind::Backoff {
+            *count = Count { begin: now, count: 0, until: now.saturating_add(interval + 1), next: 0 };
+        }
+        count.until = count.until.max(1);
+        count.count += 1;
+        Some(match threshold.kind {
+            ThresholdKind::Limit => count.count <= max,
+            ThresholdKind::Threshold => {
+                let is_full = count.count >= max;
+                if is_full {
+                    count.count = 0;
+                }
+                is_full
+            }
+            ThresholdKind::Both => count.count == max,
+            ThresholdKind::Detection => count.count > max,
+            ThresholdKind::Backoff => {
+                count.until = i64::MAX;
+                let next = if count.next == 0 { max } else { count.next };
+                let is_next = count.count == next;
+                count.next =
+                    if is_next { next.saturating_mul(u64::from(threshold.multiplier)) } else { next };
+                is_next
+            }
+        })
+    }
+}

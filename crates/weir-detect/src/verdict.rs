@@ -1,0 +1,332 @@
+//! Whether a rule matches.
+
+use crate::app;
+use crate::buffers::Transaction;
+use crate::counters::Counters;
+use crate::expressions::{Caches, Finder};
+use crate::flow::FlowState;
+use crate::packet::Packet;
+use crate::ruleset::{Key, Kind, Prepared, RuleSet, Transport, is_header, is_of_flow};
+use crate::session_tests;
+use crate::state::{Shared, Whom};
+use crate::transforms;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::net::IpAddr;
+use weir_rules::{
+    BitsOp, BufferId, Direction, Ends, Inspector, IntOp, IntValue, PacketField, PacketTest, Rule,
+    RuleProtocol, StateOption, Test, Verdict,
+};
+
+/// The buffers of a session that were made so far: by key and side.
+pub type Made<'t> = FxHashMap<(u16, bool), Vec<Cow<'t, [u8]>>>;
+
+/// What a rule is compared with.
+pub struct Scene<'a, 't> {
+    /// The rules.
+    pub set: &'a RuleSet,
+    /// What carries the packet.
+    pub transport: Transport,
+    /// The packet, with the ends in the direction that is inspected.
+    pub packet: &'a Packet<'a>,
+    /// The connection.
+    pub flow: Option<&'a FlowState>,
+    /// A name among live connections.
+    pub flow_name: u64,
+    /// Bytes of the stream of this direction.
+    pub window: &'a [u8],
+    /// The window begins where the stream does.
+    pub from_begin: bool,
+    /// The session, and its buffers.
+    pub session: Option<(&'a Transaction<'t>, &'a mut Made<'t>)>,
+    /// The worker's memory for searches.
+    pub caches: &'a mut Caches,
+    /// State of hosts.
+    pub shared: &'a Shared,
+    /// What bounds cut off.
+    pub counters: &'a Counters,
+    /// Nanoseconds since 1970.
+    pub now: i64,
+    /// Age of the connection, seconds.
+    pub age_s: u64,
+}
+
+impl<'t> Scene<'_, 't> {
+    /// Whether everything that a rule asks for holds. `in_stream`: its payload is the stream's.
+    pub fn matches(&mut self, prepared: &Prepared, in_stream: bool) -> bool {
+        let rule = &prepared.rule;
+        self.fits_protocol(rule, prepared.kind)
+            && self.fits_flow(rule)
+            && self.fits_ends(rule)
+            && rule.events.is_empty()
+            && rule.filter.is_none()
+            && rule.packet.iter().all(|test| self.fits_packet(test))
+            && self.fits_app(rule)
+            && self.fits_state(prepared)
+            && !(in_stream && prepared.kind == Kind::Stream { or_packet: true } && !self.from_begin)
+            && self.fits_bytes(prepared, in_stream)
+            && self.fits_session(rule)
+    }
+
+    fn fits_protocol(&self, rule: &Rule, kind: Kind) -> bool {
+        let address = self.packet.ends[0].0;
+        let transport = self.transport;
+        match rule.protocol {
+            RuleProtocol::Ip => true,
+            RuleProtocol::Ipv4 => address.is_ipv4(),
+            RuleProtocol::Ipv6 => address.is_ipv6(),
+            RuleProtocol::Tcp | RuleProtocol::TcpPacket | RuleProtocol::TcpStream => {
+                transport == Transport::Tcp
+            }
+            RuleProtocol::Udp => transport == Transport::Udp,
+            RuleProtocol::Icmp => transport == Transport::Icmp,
+            RuleProtocol::Icmpv4 => transport == Transport::Icmp && address.is_ipv4(),
+            RuleProtocol::Icmpv6 => transport == Transport::Icmp && address.is_ipv6(),
+            RuleProtocol::Sctp => self.packet.values.of_rule(PacketField::IpProtocol) == Some(132),
+            RuleProtocol::Igmp => self.packet.values.of_rule(PacketField::IpProtocol) == Some(2),
+            RuleProtocol::PacketHeader => true,
+            RuleProtocol::Session(name) => match (&self.session, kind) {
+                (Some((session, _)), _) => app::is(session.app, name) || is_http_version(session, name),
+                // Decided later: the protocol may not be known yet.
+                (None, Kind::Stream { .. }) => true,
+                (None, _) => self.flow.and_then(|flow| flow.app).is_some_and(|app| app::is(app, name)),
+            },
+        }
+    }
+
+    fn fits_flow(&self, rule: &Rule) -> bool {
+        let test = &rule.flow;
+        let is_tcp = self.transport == Transport::Tcp;
+        let is_established = || self.flow.is_some_and(|flow| flow.is_established(is_tcp));
+        test.to_server.is_none_or(|to_server| self.flow.is_some() && to_server == self.packet.to_server)
+            && test.established.is_none_or(|wanted| is_established() == wanted)
+            && (!test.only_fragments || self.packet.values.is_fragment())
+            && (!test.no_fragments || !self.packet.values.is_fragment())
+    }
+
+    fn fits_ends(&self, rule: &Rule) -> bool {
+        let has = |ends: &Ends, (address, port): (IpAddr, u16)| {
+            ends.addresses.has(address) && (!self.has_ports() || ends.ports.has(port))
+        };
+        let [from, to] = self.packet.ends;
+        has(&rule.source, from) && has(&rule.destination, to)
+            || rule.direction != Direction::ToDestination
+                && has(&rule.source, to)
+                && has(&rule.destination, from)
+    }
+
+    fn has_ports(&self) -> bool {
+        matches!(self.transport, Transport::Tcp | Transport::Udp)
+    }
+
+    fn fits_packet(&self, test: &PacketTest) -> bool {
+        if let PacketTest::Number(field, number) = test
+            && is_of_flow(*field)
+        {
+            return self
+                .of_flow(*field)
+                .is_some_and(|values| values.into_iter().flatten().any(|value| number.holds(value)));
+        }
+        if let PacketTest::Number(PacketField::PayloadSize, number) = test {
+            return self.packet.is_there && number.holds(self.packet.payload.len() as u64);
+        }
+        self.packet.is_there && self.packet.holds(test) == Some(true)
+    }
+
+    fn of_flow(&self, field: PacketField) -> Option<[Option<u64>; 2]> {
+        let flow = self.flow?;
+        let [client, server] = flow.bytes;
+        Some(match field {
+            PacketField::StreamSizeClient => [Some(client), None],
+            PacketField::StreamSizeServer => [Some(server), None],
+            PacketField::StreamSizeBoth => [Some(client + server), None],
+            PacketField::StreamSizeEither => [Some(client), Some(server)],
+            PacketField::FlowAge => [Some(self.age_s), None],
+            PacketField::FlowPacketsToServer => [Some(flow.packets[0]), None],
+            PacketField::FlowPacketsToClient => [Some(flow.packets[1]), None],
+            PacketField::FlowBytesToServer => [Some(client), None],
+            PacketField::FlowBytesToClient => [Some(server), None],
+            _ => return None,
+        })
+    }
+
+    fn fits_app(&self, rule: &Rule) -> bool {
+        rule.app_protocols.iter().all(|test| {
+            let flow = self.flow;
+            let app = match test.mode.as_deref() {
+                Some("original") => flow.and_then(|flow| flow.app_before),
+                _ => flow.and_then(|flow| flow.app),
+            };
+            match (app, &*test.protocol) {
+                // Nothing is known before the first bytes.
+                (None, "unknown" | "failed") => !test.negated,
+                (None, _) => false,
+                (Some(app), wanted) => app::is(app, wanted) != test.negated,
+            }
+        })
+    }
+
+    fn fits_state(&self, prepared: &Prepared) -> bool {
+        prepared.rule.state.iter().zip(&prepared.names).all(|(option, names)| match option {
+            StateOption::Flowbits { op, .. } => {
+                let has = |name: &u32| self.flow.is_some_and(|flow| flow.has_bit(*name));
+                match op {
+                    BitsOp::IsSet => names.iter().any(has),
+                    BitsOp::IsNotSet => !names.iter().any(has),
+                    _ => true,
+                }
+            }
+            StateOption::Xbits { op, track, .. } => {
+                let has = || {
+                    let whom = Whom::of(*track, self.addresses(), self.flow_name);
+                    names.iter().any(|name| self.shared.has_bit(*name, whom, self.now))
+                };
+                match op {
+                    BitsOp::IsSet => has(),
+                    BitsOp::IsNotSet => !has(),
+                    _ => true,
+                }
+            }
+            StateOption::Flowint { op, .. } => {
+                let value = names.first().and_then(|name| self.flow?.int(*name));
+                match op {
+                    IntOp::IsSet => value.is_some(),
+                    IntOp::IsNotSet => value.is_none(),
+                    IntOp::Compare(sign, other) => value
+                        .zip(self.int_value(other, names))
+                        .is_some_and(|(value, other)| compare(value, sign, other)),
+                    _ => true,
+                }
+            }
+        })
+    }
+
+    /// The addresses of sender and receiver.
+    pub fn addresses(&self) -> [IpAddr; 2] {
+        self.packet.ends.map(|(address, _)| address)
+    }
+
+    /// A number, or the value of the integer with this name.
+    pub fn int_value(&self, value: &IntValue, names: &[u32]) -> Option<u32> {
+        match value {
+            IntValue::Number(number) => Some(*number),
+            IntValue::Name(_) => self.flow?.int(*names.get(1)?),
+        }
+    }
+
+    fn fits_bytes(&mut self, prepared: &Prepared, in_stream: bool) -> bool {
+        let rule = &prepared.rule;
+        let mut decoded: Option<Vec<u8>> = None;
+        for (inspection, key) in rule.inspections.iter().zip(&prepared.keys) {
+            let buffer = inspection.buffer;
+            let holds = if buffer == BufferId::PAYLOAD {
+                let bytes = if in_stream || self.session.is_some() && self.transport == Transport::Tcp {
+                    self.window
+                } else {
+                    self.packet.payload
+                };
+                self.inspect(rule, bytes, &inspection.tests, &mut decoded)
+            } else if buffer.info().name == "base64_data" {
+                let bytes = decoded.take().unwrap_or_default();
+                !bytes.is_empty() && self.inspect(rule, &bytes, &inspection.tests, &mut decoded)
+            } else if is_header(buffer) {
+                match self.packet.header(buffer.info().name) {
+                    Some(bytes) => {
+                        let bytes = transforms::apply(bytes.into(), &inspection.transforms);
+                        self.inspect(rule, &bytes, &inspection.tests, &mut decoded)
+                    }
+                    None => false,
+                }
+            } else {
+                self.fits_buffers(rule, *key, &inspection.tests, &mut decoded)
+            };
+            if !holds {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether one of a session's buffers fulfils the tests.
+    fn fits_buffers(&mut self, rule: &Rule, key: u16, tests: &[Test], decoded: &mut Option<Vec<u8>>) -> bool {
+        let to_server = self.packet.to_server;
+        let buffers = self.take_buffers(key, to_server);
+        let holds = match tests.first() {
+            Some(Test::Absent { .. }) if buffers.is_empty() => true,
+            Some(Test::Absent { or_else: false }) => false,
+            Some(Test::Absent { or_else: true }) => {
+                buffers.iter().any(|bytes| self.inspect(rule, bytes, &tests[1..], decoded))
+            }
+            _ => buffers.iter().any(|bytes| self.inspect(rule, bytes, tests, decoded)),
+        };
+        if let Some((_, made)) = &mut self.session {
+            made.insert((key, to_server), buffers);
+        }
+        holds
+    }
+
+    /// Takes the buffers of a key, which are made if they were not.
+    fn take_buffers(&mut self, key: u16, to_server: bool) -> Vec<Cow<'t, [u8]>> {
+        let Some((session, made)) = &mut self.session else { return vec![] };
+        made.remove(&(key, to_server))
+            .unwrap_or_else(|| make(session, &self.set.keys[usize::from(key)], to_server))
+    }
+
+    fn inspect(&mut self, rule: &Rule, bytes: &[u8], tests: &[Test], decoded: &mut Option<Vec<u8>>) -> bool {
+        let finder = Finder { compiled: &self.set.expressions, caches: self.caches };
+        let mut inspector = Inspector::new(bytes, rule.variables.len(), finder);
+        let verdict = inspector.inspect(tests);
+        if let Some(made) = inspector.decoded() {
+            *decoded = Some(made.to_vec());
+        }
+        if verdict == Verdict::Bounded {
+            Counters::add(&self.counters.bounded);
+        }
+        verdict == Verdict::Holds
+    }
+
+    fn fits_session(&mut self, rule: &Rule) -> bool {
+        if rule.session.is_empty() {
+            return true;
+        }
+        let to_server = self.packet.to_server;
+        let Some((session, _)) = &self.session else { return false };
+        rule.session.iter().all(|test| session_tests::holds(session, test, to_server) == Some(true))
+    }
+}
+
+/// The buffers of a session behind their transforms.
+pub fn make<'t>(session: &Transaction<'t>, key: &Key, to_server: bool) -> Vec<Cow<'t, [u8]>> {
+    let buffers = session.buffers(key.buffer.info().name, to_server);
+    buffers.into_iter().map(|bytes| transforms::apply(bytes, &key.transforms)).collect()
+}
+
+/// `http1` and `http2` are versions of `http`.
+fn is_http_version(session: &Transaction<'_>, name: &str) -> bool {
+    use weir::sessions::http::HttpExchange;
+    let exchange = session.session.as_any().downcast_ref::<HttpExchange>();
+    exchange.is_some_and(|exchange| name == if exchange.stream_id.is_some() { "http2" } else { "http1" })
+}
+
+fn compare(value: u32, sign: &str, other: u32) -> bool {
+    match sign {
+        "<" => value < other,
+        "<=" => value <= other,
+        ">" => value > other,
+        ">=" => value >= other,
+        "!=" => value != other,
+        _ => value == other,
+    }
+}
+
+/// Whether a rule matches at most once for each direction of a connection: it asks only for addresses, or only for a protocol.
+pub fn is_once(rule: &Rule) -> bool {
+    let is_bare = rule.packet.is_empty() && rule.inspections.is_empty() && rule.session.is_empty();
+    let has_flow = rule.flow != Default::default();
+    match rule.protocol {
+        RuleProtocol::Session(_) => is_bare,
+        _ if !rule.app_protocols.is_empty() => is_bare,
+        RuleProtocol::PacketHeader => false,
+        _ => is_bare && !has_flow && rule.source.ports.is_any() && rule.destination.ports.is_any(),
+    }
+}

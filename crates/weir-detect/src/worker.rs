@@ -1,0 +1,551 @@
+//! A packet's way through the rules, on one worker.
+
+use crate::alert::{self, COLUMNS, Moment};
+use crate::app;
+use crate::buffers::Transaction;
+use crate::contents::FirstBytes;
+use crate::counters::Counters;
+use crate::expressions::Caches;
+use crate::fields::{Field, NAMES, Values};
+use crate::flow::{FlowState, Handshake, SESSIONS_MAX, Undecided};
+use crate::packet::{Packet, payload_in};
+use crate::ruleset::{Kind, Prepared, RuleSet, SessionGroup, Transport};
+use crate::state::{Shared, Whom};
+use crate::verdict::{Made, Scene, is_once, make};
+use rustc_hash::FxHashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use weir::flow_task::{FlowPacket, FlowQuestions, FlowRef, FlowTask, LoosePacket, TaskFlow, TaskSession};
+use weir::packet_task::TaskRows;
+use weir::sessions::{ContentStore, Session};
+use weir::stream::Chunk;
+use weir::{Compiler, Question};
+use weir_rules::{Action, BitsOp, IntOp, RuleProtocol, StateOption};
+
+/// Alerts of streams that wait for the protocol of their connection.
+const UNDECIDED_MAX: usize = 16;
+/// Bytes of each direction of a stream that are inspected (Suricata's `stream.reassembly.depth`).
+const STREAM_BYTES_MAX: u64 = 1 << 20;
+
+/// Rules as the question of a run.
+#[derive(Debug, Clone)]
+pub struct Detection {
+    set: Arc<RuleSet>,
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+}
+
+impl Detection {
+    /// The rules of a run.
+    pub fn new(set: Arc<RuleSet>) -> Self {
+        Self { set, shared: Arc::default(), counters: Arc::default() }
+    }
+
+    /// What the bounds have cut off so far.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// The store for contents of files that the compiler has to get: `None` if no rule looks at files.
+    pub fn contents(&self) -> Option<Arc<dyn ContentStore>> {
+        let store = FirstBytes { with_digests: self.set.with_digests };
+        self.set.with_files.then(|| Arc::new(store) as Arc<dyn ContentStore>)
+    }
+
+    /// The questions about the connections that match `filter`. Alerts are rows of the first one.
+    ///
+    /// # Errors
+    /// The stack of the compiler lacks a field that rules compare.
+    pub fn questions(&self, compiler: &Compiler, filter: &str) -> Result<Vec<Question>, String> {
+        let mut questions = FlowQuestions::of(compiler, NAMES)?;
+        questions.filter = filter.to_string();
+        questions.protocols = self.set.protocols(compiler.sessions());
+        questions.stream_bytes_max = if self.set.with_streams { STREAM_BYTES_MAX } else { 0 };
+        questions.loose_packets = self.set.with_loose;
+        let names: Arc<[&'static str]> =
+            compiler.sessions().protocols().iter().map(|protocol| app::name_of(protocol.name)).collect();
+        let this = self.clone();
+        questions.questions(COLUMNS.len(), move || {
+            Box::new(Worker {
+                set: Arc::clone(&this.set),
+                shared: Arc::clone(&this.shared),
+                counters: Arc::clone(&this.counters),
+                names: Arc::clone(&names),
+                flows: FxHashMap::default(),
+                memory: Memory::default(),
+            })
+        })
+    }
+}
+
+/// Memory that is used again for each packet.
+#[derive(Default)]
+struct Memory {
+    lower: Vec<u8>,
+    candidates: Vec<Candidate>,
+    caches: Caches,
+}
+
+/// A rule that may match, and what it is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    rule: u32,
+    of: Of,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    Packet,
+    /// The place in the stream where a pattern ended.
+    Stream(u64),
+    /// The number of the session, and whether the client's side is inspected.
+    Session(u16, bool),
+}
+
+struct Worker {
+    set: Arc<RuleSet>,
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    /// The names of session protocols in rules, by number.
+    names: Arc<[&'static str]>,
+    flows: FxHashMap<FlowRef, FlowState>,
+    memory: Memory,
+}
+
+impl FlowTask for Worker {
+    fn bytes(&mut self, flow: &TaskFlow<'_>, is_orig: bool, chunk: &Chunk<'_>) {
+        let state = self.flows.entry(flow.name()).or_default();
+        let stream = &mut state.streams[usize::from(!is_orig)];
+        match flow.layer() {
+            "tcp" => stream.take(chunk.bytes, chunk.gap_bytes),
+            _ => stream.take_datagram(chunk.bytes),
+        }
+    }
+
+    fn session(&mut self, flow: &TaskFlow<'_>, session: &TaskSession<'_>) {
+        let state = self.flows.entry(flow.name()).or_default();
+        if state.sessions.len() == SESSIONS_MAX {
+            return Counters::add(&self.counters.sessions_refused);
+        }
+        let app = self.names.get(session.protocol).copied();
+        if state.app != app {
+            (state.app_before, state.app) = (state.app.or(state.app_before), app);
+        }
+        state.sessions.push((session.protocol, Arc::clone(session.session)));
+    }
+
+    fn packet(&mut self, packet: &FlowPacket<'_>, rows: &mut TaskRows<'_>) {
+        let values = Values::new(packet.words, packet.known);
+        let transport = Transport::of_layer(packet.flow.layer());
+        let mut state = self.flows.remove(&packet.flow.name()).unwrap_or_default();
+        let side = usize::from(packet.from_responder);
+        state.packets[side] += 1;
+        state.handshake = after(state.handshake, transport, &values);
+        let [orig, resp] = packet.flow.endpoints().map(|(address, port)| (address, port as u16));
+        let ends = if packet.from_responder { [resp, orig] } else { [orig, resp] };
+        // The stream of datagrams has the whole of those that came in fragments.
+        let window = std::mem::take(&mut state.streams[side].window);
+        let payload = match state.streams[side].has_datagram {
+            true => &window[..],
+            false => payload_in(&values, packet.frame),
+        };
+        state.bytes[side] += payload.len() as u64;
+        let seen = Packet {
+            values,
+            frame: packet.frame,
+            ends,
+            to_server: !packet.from_responder,
+            payload,
+            is_there: true,
+        };
+        let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
+        if !state.passed {
+            self.inspect(Some(&packet.flow), transport, &seen, &mut state, &window, moment, rows);
+        }
+        let stream = &mut state.streams[side];
+        stream.window = window;
+        if std::mem::take(&mut stream.has_datagram) {
+            stream.window.clear();
+        }
+        stream.advance();
+        state.sessions.clear();
+        self.flows.insert(packet.flow.name(), state);
+    }
+
+    fn loose_packet(&mut self, packet: &LoosePacket<'_>, rows: &mut TaskRows<'_>) {
+        let values = Values::new(packet.words, packet.known);
+        let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let addresses = values.addresses().unwrap_or([nobody; 2]);
+        let ends = addresses.map(|address| (address, 0));
+        let payload = &[][..];
+        let seen = Packet { values, frame: &packet.frame, ends, to_server: true, payload, is_there: true };
+        let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
+        self.inspect(None, Transport::Other, &seen, &mut FlowState::default(), &[], moment, rows);
+    }
+
+    fn end(&mut self, flow: &TaskFlow<'_>, rows: &mut TaskRows<'_>) {
+        let Some(mut state) = self.flows.remove(&flow.name()) else { return };
+        if state.sessions.is_empty() || state.passed {
+            return;
+        }
+        let ends = flow.endpoints().map(|(address, port)| (address, port as u16));
+        let values = Values::none();
+        let seen = Packet { values, frame: &[], ends, to_server: true, payload: &[], is_there: false };
+        let moment = Moment { time: flow.last_time(), number: None };
+        let transport = Transport::of_layer(flow.layer());
+        self.inspect(Some(flow), transport, &seen, &mut state, &[], moment, rows);
+    }
+
+    fn forget(&mut self, flow: FlowRef) {
+        self.flows.remove(&flow);
+    }
+}
+
+/// How far the handshake is after a packet.
+fn after(before: Handshake, transport: Transport, values: &Values<'_>) -> Handshake {
+    let (Transport::Tcp, Some(flags)) = (transport, values.get(Field::TcpFlags)) else { return before };
+    match (before, flags & 2 != 0, flags & 16 != 0) {
+        (Handshake::None, true, false) => Handshake::Syn,
+        (Handshake::None | Handshake::Syn, true, true) => Handshake::Answered,
+        (Handshake::None, false, _) => Handshake::Done,
+        (Handshake::Syn | Handshake::Answered, false, true) => Handshake::Done,
+        _ => before,
+    }
+}
+
+impl Worker {
+    /// Inspects a packet with what it completed, or the end of a connection. `window`: the bytes of the packet's direction.
+    #[allow(clippy::too_many_arguments)]
+    fn inspect(
+        &mut self,
+        flow: Option<&TaskFlow<'_>>,
+        transport: Transport,
+        packet: &Packet<'_>,
+        state: &mut FlowState,
+        window: &[u8],
+        moment: Moment,
+        rows: &mut TaskRows<'_>,
+    ) {
+        let set = Arc::clone(&self.set);
+        let sessions = std::mem::take(&mut state.sessions);
+        let of = |(protocol, session): &(usize, Arc<dyn Session>)| (*protocol, Arc::clone(session));
+        let kept: Vec<(usize, Arc<dyn Session>)> = sessions.iter().map(of).collect();
+        let transactions: Vec<Transaction<'_>> = kept
+            .iter()
+            .map(|(protocol, session)| {
+                let app = self.names.get(*protocol).copied().unwrap_or("");
+                Transaction::of(*protocol, &**session, app, set.with_files)
+            })
+            .collect();
+        let mut made: Vec<Made<'_>> = transactions.iter().map(|_| Made::default()).collect();
+        let mut candidates = std::mem::take(&mut self.memory.candidates);
+        candidates.clear();
+        let side = usize::from(!packet.to_server);
+        if packet.is_there {
+            self.find_in_packet(&set, transport, packet, &mut candidates);
+            if transport == Transport::Tcp {
+                self.find_in_stream(&set, &state.streams[side], window, &mut candidates);
+            }
+        }
+        for (number, transaction) in transactions.iter().enumerate() {
+            self.find_in_session(&set, number as u16, transaction, &mut made[number], &mut candidates);
+        }
+        candidates.sort_unstable();
+        candidates.dedup();
+        let flow_name =
+            flow.map_or(0, |flow| u64::from(flow.name().id.0) << 16 | flow.name().table.index() as u64);
+        let now = moment.time.0;
+        let age_s =
+            flow.map_or(0, |flow| now.saturating_sub(flow.first_time().0).max(0) as u64 / 1_000_000_000);
+        self.settle_undecided(&set, flow, packet, state, moment, rows);
+        let mut last: Option<u32> = None;
+        for candidate in &candidates {
+            let prepared = &set.rules[candidate.rule as usize];
+            let mut oriented = *packet;
+            let is_session = matches!(candidate.of, Of::Session(..));
+            // A packet alerts once for a rule, however often it matches.
+            if !is_session && last == Some(candidate.rule) {
+                continue;
+            }
+            if let Of::Session(_, to_server) = candidate.of
+                && to_server != packet.to_server
+            {
+                oriented.ends.swap(0, 1);
+                oriented.to_server = to_server;
+            }
+            let is_here = oriented.to_server == packet.to_server;
+            let in_stream = matches!(candidate.of, Of::Stream(_));
+            let other = &state.streams[usize::from(!oriented.to_server)];
+            let matches = {
+                let session = match candidate.of {
+                    Of::Session(number, _) => {
+                        let number = usize::from(number);
+                        transactions.get(number).zip(made.get_mut(number))
+                    }
+                    _ => None,
+                };
+                let mut scene = Scene {
+                    set: &set,
+                    transport,
+                    packet: &oriented,
+                    flow: flow.map(|_| &*state),
+                    flow_name,
+                    window: if is_here { window } else { &other.window },
+                    from_begin: other.offset == 0,
+                    session,
+                    caches: &mut self.memory.caches,
+                    shared: &self.shared,
+                    counters: &self.counters,
+                    now,
+                    age_s,
+                };
+                scene.matches(prepared, in_stream)
+            };
+            if !matches {
+                if let Of::Stream(place) = candidate.of
+                    && prepared.rule.inspections.iter().any(|inspection| inspection.tests.len() > 1)
+                    && !state.streams[side].wait(candidate.rule, place)
+                {
+                    Counters::add(&self.counters.waiting_lost);
+                }
+                continue;
+            }
+            if in_stream {
+                state.streams[side].waiting.retain(|(rule, _)| *rule != candidate.rule);
+                if let RuleProtocol::Session(name) = prepared.rule.protocol
+                    && !state.app.is_some_and(|app| app::is(app, name))
+                {
+                    if state.app.is_none() {
+                        self.postpone(state, candidate.rule, oriented.to_server);
+                    }
+                    continue;
+                }
+            }
+            if is_once(&prepared.rule) && !once(state, candidate.rule, oriented.to_server) {
+                continue;
+            }
+            last = Some(candidate.rule);
+            let ends = self.act(&set, candidate.rule, flow, &oriented, state, flow_name, moment, rows);
+            if ends {
+                state.passed |= prepared.kind != Kind::Packet;
+                break;
+            }
+        }
+        self.memory.candidates = candidates;
+    }
+
+    fn find_in_packet(
+        &mut self,
+        set: &RuleSet,
+        transport: Transport,
+        packet: &Packet<'_>,
+        candidates: &mut Vec<Candidate>,
+    ) {
+        let group = &set.packets[transport as usize];
+        candidates.extend(group.always.iter().map(|&rule| Candidate { rule, of: Of::Packet }));
+        if group.payload.is_empty() || packet.payload.is_empty() {
+            return;
+        }
+        lower(packet.payload, &mut self.memory.lower);
+        group.payload.search(&self.memory.lower, |rules, _| {
+            candidates.extend(rules.iter().map(|&rule| Candidate { rule, of: Of::Packet }));
+        });
+    }
+
+    fn find_in_stream(
+        &mut self,
+        set: &RuleSet,
+        stream: &crate::flow::Stream,
+        window: &[u8],
+        candidates: &mut Vec<Candidate>,
+    ) {
+        if window.len() <= stream.new_at {
+            return;
+        }
+        let group = &set.packets[Transport::Tcp as usize];
+        let at = |rule: u32, place: u64| Candidate { rule, of: Of::Stream(place) };
+        candidates.extend(group.always_stream.iter().map(|&rule| at(rule, stream.offset)));
+        candidates.extend(stream.waiting.iter().map(|&(rule, place)| at(rule, place)));
+        // A pattern may begin before the new bytes; it ends in them.
+        let from = stream.new_at.saturating_sub(group.stream.longest().saturating_sub(1));
+        lower(&window[from..], &mut self.memory.lower);
+        let new = stream.new_at - from;
+        group.stream.search(&self.memory.lower, |rules, end| {
+            if end > new {
+                let place = stream.offset + (from + end) as u64;
+                candidates.extend(rules.iter().map(|&rule| at(rule, place)));
+            }
+        });
+    }
+
+    fn find_in_session<'t>(
+        &mut self,
+        set: &RuleSet,
+        number: u16,
+        transaction: &Transaction<'t>,
+        made: &mut Made<'t>,
+        candidates: &mut Vec<Candidate>,
+    ) {
+        for (name, group) in &set.sessions {
+            let is_about = app::is(transaction.app, name)
+                || matches!(*name, "http1" | "http2") && transaction.app == "http";
+            let is_file = *name == "file" && !transaction.files.is_empty();
+            if !is_about && !is_file {
+                continue;
+            }
+            for to_server in [true, false] {
+                let of = Of::Session(number, to_server);
+                candidates.extend(group.always.iter().map(|&rule| Candidate { rule, of }));
+                self.search_buffers(set, group, transaction, (to_server, of), made, candidates);
+            }
+        }
+    }
+
+    fn search_buffers<'t>(
+        &mut self,
+        set: &RuleSet,
+        group: &SessionGroup,
+        transaction: &Transaction<'t>,
+        (to_server, of): (bool, Of),
+        made: &mut Made<'t>,
+        candidates: &mut Vec<Candidate>,
+    ) {
+        for (key, patterns) in &group.buffers {
+            let buffers = made
+                .entry((*key, to_server))
+                .or_insert_with(|| make(transaction, &set.keys[usize::from(*key)], to_server));
+            for bytes in buffers {
+                lower(bytes, &mut self.memory.lower);
+                patterns.search(&self.memory.lower, |rules, _| {
+                    candidates.extend(rules.iter().map(|&rule| Candidate { rule, of }));
+                });
+            }
+        }
+    }
+
+    /// An alert of a stream waits until the protocol is known.
+    fn postpone(&mut self, state: &mut FlowState, rule: u32, to_server: bool) {
+        match state.undecided.len() < UNDECIDED_MAX {
+            true => state.undecided.push(Undecided { rule, to_server }),
+            false => Counters::add(&self.counters.undecided_lost),
+        }
+    }
+
+    /// The alerts that waited for the protocol, once it is known.
+    fn settle_undecided(
+        &mut self,
+        set: &RuleSet,
+        flow: Option<&TaskFlow<'_>>,
+        packet: &Packet<'_>,
+        state: &mut FlowState,
+        moment: Moment,
+        rows: &mut TaskRows<'_>,
+    ) {
+        let Some(app) = state.app.filter(|_| !state.undecided.is_empty()) else { return };
+        for Undecided { rule, to_server } in std::mem::take(&mut state.undecided) {
+            let RuleProtocol::Session(name) = set.rules[rule as usize].rule.protocol else { continue };
+            if app::is(app, name) {
+                let mut oriented = *packet;
+                if to_server != packet.to_server {
+                    oriented.ends.swap(0, 1);
+                    oriented.to_server = to_server;
+                }
+                self.act(set, rule, flow, &oriented, state, 0, moment, rows);
+            }
+        }
+    }
+
+    /// Does what a rule that matches does. Returns whether the rules behind it are not looked at.
+    #[allow(clippy::too_many_arguments)]
+    fn act(
+        &mut self,
+        set: &RuleSet,
+        number: u32,
+        flow: Option<&TaskFlow<'_>>,
+        packet: &Packet<'_>,
+        state: &mut FlowState,
+        flow_name: u64,
+        moment: Moment,
+        rows: &mut TaskRows<'_>,
+    ) -> bool {
+        let prepared = &set.rules[number as usize];
+        let rule = &prepared.rule;
+        let addresses = packet.ends.map(|(address, _)| address);
+        let now = moment.time.0;
+        self.change_state(prepared, state, addresses, flow_name, now);
+        if rule.action == Action::Pass {
+            return true;
+        }
+        let mut alerts = !rule.noalert;
+        for (at, threshold) in (0..).zip(&rule.thresholds) {
+            let whom = Whom::of(threshold.track, addresses, flow_name);
+            match self.shared.count(number, at, threshold, whom, now) {
+                Some(is_one) => alerts &= is_one,
+                None => Counters::add(&self.counters.state_refused),
+            }
+        }
+        if alerts {
+            alert::write(rows, (rule, &prepared.said), flow.map(|flow| (flow, &*state)), packet, moment);
+        }
+        false
+    }
+
+    fn change_state(
+        &mut self,
+        prepared: &Prepared,
+        state: &mut FlowState,
+        addresses: [IpAddr; 2],
+        flow_name: u64,
+        now: i64,
+    ) {
+        for (option, names) in prepared.rule.state.iter().zip(&prepared.names) {
+            let mut has_room = true;
+            match option {
+                StateOption::Flowbits { op, .. } => {
+                    if !matches!(op, BitsOp::IsSet | BitsOp::IsNotSet) {
+                        has_room = names.iter().all(|name| state.change_bit(*op, *name));
+                    }
+                }
+                StateOption::Xbits { op, track, seconds, .. } => {
+                    if !matches!(op, BitsOp::IsSet | BitsOp::IsNotSet) {
+                        let whom = Whom::of(*track, addresses, flow_name);
+                        has_room = names
+                            .iter()
+                            .all(|name| self.shared.change_bit(*op, (*name, whom), *seconds, now));
+                    }
+                }
+                StateOption::Flowint { op, .. } => {
+                    let Some(name) = names.first().copied() else { continue };
+                    let value = |value: &weir_rules::IntValue| match value {
+                        weir_rules::IntValue::Number(number) => Some(*number),
+                        weir_rules::IntValue::Name(_) => names.get(1).and_then(|name| state.int(*name)),
+                    };
+                    let before = state.int(name).unwrap_or(0);
+                    let next = match op {
+                        IntOp::Set(to) => value(to),
+                        IntOp::Add(by) => value(by).map(|by| before.wrapping_add(by)),
+                        IntOp::Subtract(by) => value(by).map(|by| before.wrapping_sub(by)),
+                        _ => None,
+                    };
+                    has_room = next.is_none_or(|next| state.set_int(name, next));
+                }
+            }
+            if !has_room {
+                Counters::add(&self.counters.state_refused);
+            }
+        }
+    }
+}
+
+/// Takes note that a rule matched in a direction of a connection; whether it is the first time.
+fn once(state: &mut FlowState, rule: u32, to_server: bool) -> bool {
+    let bit = 1 << 31 | rule << 1 | u32::from(to_server);
+    !state.has_bit(bit) && state.change_bit(BitsOp::Set, bit)
+}
+
+/// Writes bytes in lower case.
+fn lower(bytes: &[u8], to: &mut Vec<u8>) {
+    to.clear();
+    to.extend_from_slice(bytes);
+    to.make_ascii_lowercase();
+}

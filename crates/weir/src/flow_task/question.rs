@@ -1,0 +1,131 @@
+//! The questions behind a task.
+
+use super::task::{FlowTask, FlowWorker};
+use crate::compile::{Ask, Compiler};
+use crate::item::Shape;
+use crate::names::{Names, part_of};
+use crate::question::Question;
+use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
+use crate::values::{Part, Source, value_list, words_of};
+use std::sync::Arc;
+use weir_compile::{Need, TuplePart, ValueOf};
+use weir_engine::plan::Want;
+use weir_engine::stream::StreamParams;
+use weir_lang::diag::Diagnostics;
+use weir_packet::ValueType;
+use weir_sessions::ProtocolSet;
+
+/// Places of a packet's innermost layer with connections: see [`FlowQuestions::of`].
+const PLACES: &[(&str, TuplePart)] = &[
+    ("header_at", TuplePart::HeaderAt),
+    ("payload_at", TuplePart::PayloadAt),
+    ("payload_length", TuplePart::PayloadLength),
+];
+
+/// The packets without a connection.
+const LOOSE: &str = "not (tcp or udp or icmp or icmpv6 or sctp)";
+
+/// What a task asks for.
+#[derive(Debug, Clone)]
+pub struct FlowQuestions {
+    /// The connections: a filter on packets.
+    pub filter: String,
+    /// The session protocols whose sessions the task receives.
+    pub protocols: ProtocolSet,
+    /// The task receives the bytes of streams, up to this offset of each direction; 0: no streams are reassembled.
+    pub stream_bytes_max: u64,
+    /// The task receives packets without a connection.
+    pub loose_packets: bool,
+    parts: Arc<[Part]>,
+}
+
+impl FlowQuestions {
+    /// Questions for packets with these fields, in the order of their words: two for an address of IPv6, else one. `header_at`, `payload_at` and `payload_length` are offsets and length of the
+    /// innermost layer with connections, in the captured bytes unless the packet is the last fragment of a datagram.
+    ///
+    /// # Errors
+    /// A name that is no field of a number or an address.
+    pub fn of(compiler: &Compiler, fields: &[&str]) -> Result<Self, String> {
+        let names = Names::of_packets(compiler);
+        let mut parts: Vec<Part> = vec![];
+        for name in fields {
+            let word = words_of(&parts);
+            let place = PLACES.iter().find(|(place, _)| *place == *name);
+            parts.push(match place {
+                Some((_, part)) => Part {
+                    source: Source::Packet(ValueOf::Tuple(*part)),
+                    value_type: ValueType::Unsigned,
+                    word,
+                    words: 1,
+                    prefix: None,
+                },
+                None => part_of(&names, names.named(name, "field")?, word),
+            });
+        }
+        Ok(Self {
+            filter: String::new(),
+            protocols: ProtocolSet::EMPTY,
+            stream_bytes_max: u64::MAX,
+            loose_packets: true,
+            parts: parts.into(),
+        })
+    }
+
+    /// Whether this filter can be a filter of such questions.
+    ///
+    /// # Errors
+    /// Mistakes in the filter, or the reason why it cannot be decided when a packet comes.
+    pub fn check(compiler: &Compiler, filter: &str) -> Result<(), Diagnostics> {
+        compiler.check_at_once(filter, false)
+    }
+
+    /// The questions of one subscription. `make` makes the task of each worker, whose rows have this number of columns; they are rows of
+    /// the first question.
+    ///
+    /// # Errors
+    /// If the fields are more than a program has room for.
+    pub fn questions(
+        self,
+        columns: usize,
+        make: impl Fn() -> Box<dyn FlowTask> + Send + Sync + 'static,
+    ) -> Result<Vec<Question>, String> {
+        let values = value_list(self.parts.iter())?;
+        let parts = Arc::clone(&self.parts);
+        let worker: MakeQuestionWorker = Arc::new(move || {
+            let (words, parts) = (vec![0; words_of(&parts)], Arc::clone(&parts));
+            QuestionWorker::Flows(Box::new(FlowWorker {
+                task: make(),
+                parts,
+                columns,
+                places: vec![],
+                words,
+            }))
+        });
+        let ask = |filter: String, need: Need, want: Want| Ask { filter, need, want };
+        let need = Need { values: values.clone(), ..Need::default() };
+        let first =
+            Question::new(ask(self.filter.clone(), need, Want::Tracked(self.protocols)), Shape::default());
+        let mut questions = vec![Question { make: Some(worker), ..first }];
+        let mut behind = |question: Question| {
+            let before = questions.len();
+            let make: MakeQuestionWorker = Arc::new(move || QuestionWorker::Behind(before));
+            questions.push(Question { make: Some(make), ..question });
+        };
+        if self.stream_bytes_max > 0 {
+            let params = StreamParams { cutoff: [self.stream_bytes_max; 2], ..StreamParams::default() };
+            behind(Question::new(
+                ask(self.filter.clone(), Need::default(), Want::Streams(params)),
+                Shape::default(),
+            ));
+        }
+        if self.loose_packets {
+            let filter = match self.filter.trim() {
+                "" => LOOSE.to_string(),
+                filter => format!("({filter}) and {LOOSE}"),
+            };
+            let need = Need { packets: true, at_once: true, values, ..Need::default() };
+            behind(Question::new(ask(filter, need, Want::Packets), Shape::default()));
+        }
+        Ok(questions)
+    }
+}
