@@ -8,9 +8,11 @@
 mod buffers;
 mod builder;
 mod content;
+mod coverage;
 mod header;
 mod inspect;
 mod keywords;
+mod load;
 mod model;
 mod number;
 mod options;
@@ -22,8 +24,10 @@ mod variables;
 
 pub use buffers::{BUFFERS, BufferId, BufferInfo, Side};
 pub use content::{Amount, Content, FastPattern};
+pub use coverage::{Coverage, Reason};
 pub use header::{Action, Address, AddressSet, Direction, Ends, PortSet};
 pub use inspect::{Expressions, Inspector, STEPS_MAX, Verdict};
+pub use load::{Listed, Place, Refused, Replaced, RuleFile, RuleSet, load};
 pub use model::*;
 pub use number::NumberTest;
 pub use parse::{Parsed, Refusal, parse};
