@@ -3,6 +3,7 @@
 //! A file is divided at line ends into parts of [`PART_BYTES`]; threads take part after part. The outcome does not depend on the
 //! number of threads. Of two rules with the same signature ID and group, the one with the higher revision holds.
 
+use crate::groups::Groups;
 use crate::header::Action;
 use crate::model::Rule;
 use crate::parse::{Parsed, Refusal, parse_one};
@@ -112,8 +113,9 @@ pub fn load(files: &[RuleFile<'_>], variables: &Variables, threads: usize) -> Ru
     let next = AtomicUsize::new(0);
     let read = Mutex::new(Vec::with_capacity(parts.len()));
     let work = || {
+        let groups = Groups::new(variables);
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let found = part.read(variables);
+            let found = part.read(&groups);
             read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(found);
         }
     };
@@ -246,7 +248,7 @@ fn parts(file: usize, text: &str, bytes: usize) -> impl Iterator<Item = Part<'_>
 }
 
 impl<'t> Part<'t> {
-    fn read(&self, variables: &Variables) -> Found<'t> {
+    fn read(&self, groups: &Groups<'_>) -> Found<'t> {
         let start = (self.file, self.first_line);
         let mut found = Found { start, parsed: vec![], disabled: 0, keywords: FxHashMap::default() };
         for lines in joined_lines(self.text, self.first_line) {
@@ -257,8 +259,7 @@ impl<'t> Part<'t> {
             // Spans of the diagnostic are places in these lines.
             let rule = RuleText { start: rule.start - lines.start, ..rule };
             let place = Place { file: self.file, line: lines.line };
-            let parsed =
-                parse_one(&rule, variables, &mut |name| *found.keywords.entry(name).or_default() += 1);
+            let parsed = parse_one(&rule, groups, &mut |name| *found.keywords.entry(name).or_default() += 1);
             found.parsed.push((place, parsed, lines.text.trim_end()));
         }
         found

@@ -1,12 +1,13 @@
 //! A rule's way from its text: header, options one by one, and what concerns several options.
 
 use crate::builder::Builder;
-use crate::header::header;
-use crate::header::{Action, Direction};
+use crate::groups::Groups;
+use crate::header::{Action, Direction, Ends, header};
 use crate::keywords;
 use crate::model::{FlowTest, Rule, RuleProtocol};
 
 use crate::options::options;
+use crate::sets::{AddressSet, PortSet};
 use crate::text::{RuleText, rules_of};
 use crate::variables::Variables;
 use weir_lang::diag::Diagnostic;
@@ -36,19 +37,20 @@ pub struct Refusal {
 
 /// The rules of a text. `source`: its number in the sources of diagnostics.
 pub fn parse(text: &str, source: u16, variables: &Variables) -> Vec<Parsed> {
-    rules_of(text, source).into_iter().map(|rule| parse_one(&rule, variables, &mut |_| ())).collect()
+    let groups = Groups::new(variables);
+    rules_of(text, source).into_iter().map(|rule| parse_one(&rule, &groups, &mut |_| ())).collect()
 }
 
 /// A rule. `observe` is called with the name of each option, also of a rule that is refused for one of them.
 pub(crate) fn parse_one<'t>(
     text: &RuleText<'t>,
-    variables: &Variables,
+    groups: &Groups<'_>,
     observe: &mut dyn FnMut(&'t str),
 ) -> Parsed {
     let refusal = |Wrong { keyword, diagnostic }| {
         Box::new(Refusal { sid: sid_of(text.text), keyword: keyword.map(str::to_string), diagnostic })
     };
-    Parsed { line: text.line, rule: parse_rule(text, variables, observe).map_err(refusal) }
+    Parsed { line: text.line, rule: parse_rule(text, groups, observe).map_err(refusal) }
 }
 
 /// A mistake, and the option or protocol that has it.
@@ -137,10 +139,10 @@ fn protocol_of(name: &str) -> Option<RuleProtocol> {
 
 fn parse_rule<'t>(
     text: &RuleText<'t>,
-    variables: &Variables,
+    groups: &Groups<'_>,
     observe: &mut dyn FnMut(&'t str),
 ) -> Result<Rule, Wrong<'t>> {
-    let header = header(text, variables)?;
+    let header = header(text, groups)?;
     let unknown = |diagnostic| Wrong { keyword: Some(header.protocol), diagnostic };
     let protocol = protocol_of(header.protocol).ok_or_else(|| {
         let known = SESSIONS.iter().map(|(name, _)| *name).chain(["ip", "tcp", "udp", "icmp"]);
@@ -173,10 +175,7 @@ fn parse_rule<'t>(
 impl Rule {
     /// A rule without options.
     fn empty() -> Self {
-        let any = || crate::header::Ends {
-            addresses: crate::header::AddressSet::any(),
-            ports: crate::header::PortSet::any(),
-        };
+        let any = || Ends { addresses: AddressSet::any(), ports: PortSet::any() };
         Self {
             action: Action::Alert,
             protocol: RuleProtocol::Ip,
