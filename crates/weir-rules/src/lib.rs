@@ -19,6 +19,7 @@ mod number;
 mod options;
 mod parse;
 mod sets;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -35,4 +36,5 @@ pub use model::*;
 pub use number::NumberTest;
 pub use parse::{Parsed, Refusal, parse};
 pub use sets::{Address, AddressSet, PortSet};
+pub use settings::*;
 pub use variables::Variables;
