@@ -46,6 +46,8 @@ pub struct Sources {
 struct Source {
     name: Arc<str>,
     text: Arc<str>,
+    /// The number of the text's first line in messages.
+    first_line: usize,
 }
 
 impl Sources {
@@ -59,9 +61,28 @@ impl Sources {
     /// # Panics
     /// If there are more than 65 535 texts.
     pub fn add(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> u16 {
+        self.add_part(name, text, 1)
+    }
+
+    /// Adds lines of a longer text, of which `first_line` is the number of the first one (from 1). Spans refer to
+    /// the lines, messages show their numbers in the longer text.
+    ///
+    /// # Panics
+    /// If there are more than 65 535 texts.
+    pub fn add_part(
+        &mut self,
+        name: impl Into<Arc<str>>,
+        text: impl Into<Arc<str>>,
+        first_line: usize,
+    ) -> u16 {
         let index = u16::try_from(self.files.len()).expect("at most 65 535 sources");
-        self.files.push(Source { name: name.into(), text: text.into() });
+        self.files.push(Source { name: name.into(), text: text.into(), first_line });
         index
+    }
+
+    /// The number of the first line of a source in messages.
+    fn first_line(&self, source: u16) -> usize {
+        self.files.get(usize::from(source)).map_or(1, |file| file.first_line)
     }
 
     /// The text of a source; empty for an index that `add` never returned.
@@ -85,7 +106,10 @@ impl Sources {
         let text = self.text(span.source);
         let before = &text[..range(text, span).start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+        (
+            before.matches('\n').count() + self.first_line(span.source),
+            before[line_start..].chars().count() + 1,
+        )
     }
 }
 
@@ -195,8 +219,8 @@ impl Diagnostics {
     /// If there are more than 65 535 texts.
     pub fn append(&mut self, mut other: Self) {
         let before = self.sources.files.len() as u16;
-        for Source { name, text } in other.sources.files {
-            self.sources.add(name, text);
+        for Source { name, text, first_line } in other.sources.files {
+            self.sources.add_part(name, text, first_line);
         }
         let spans = other.list.iter_mut().flat_map(|one| &mut one.spans);
         spans.for_each(|(span, _)| span.source += before);
@@ -229,6 +253,16 @@ mod tests {
         let span = Span { source, start: 9, end: 12 };
         assert_eq!(sources.slice(span), "two");
         assert_eq!(sources.position(span), (2, 4));
+    }
+
+    #[test]
+    fn lines_of_a_part_have_the_numbers_of_the_whole() {
+        let mut sources = Sources::new();
+        let source = sources.add_part("a.rules", "one\ntwo", 40);
+        let span = Span { source, start: 4, end: 7 };
+        assert_eq!(sources.position(span), (41, 1));
+        let text = Diagnostic::error("W0001", "x").at(span).render(&sources, false);
+        assert!(text.contains("--> a.rules:41:1") && text.contains("\n41 | two\n"), "{text}");
     }
 
     #[test]

@@ -1,36 +1,26 @@
-//! Prints how many rules of files are understood, and why others are not.
+//! Prints how many rules of files are understood, and why others are not. With `-v` each refused rule, too.
 
-use std::collections::BTreeMap;
-use weir_rules::{Variables, parse};
+use weir_rules::{Coverage, RuleFile, Variables, load};
 
 fn main() -> std::io::Result<()> {
-    let (mut all, mut reasons) = (0, BTreeMap::<String, (u32, String)>::new());
-    let mut backtracking = 0;
+    let (mut files, mut is_verbose) = (vec![], false);
     for path in std::env::args().skip(1) {
-        let bytes = std::fs::read(&path)?;
-        let text = String::from_utf8_lossy(&bytes);
-        for parsed in parse(&text, 0, &Variables::default()) {
-            all += 1;
-            match parsed.rule {
-                Ok(rule) => {
-                    let tests = rule.inspections.iter().flat_map(|one| &one.tests);
-                    let is_backtracking = |test: &weir_rules::Test| matches!(test, weir_rules::Test::Pcre(pcre) if pcre.needs_backtracking);
-                    backtracking += u32::from(tests.clone().any(is_backtracking));
-                }
-                Err(refusal) => {
-                    let reason = reasons.entry(refusal.diagnostic.message.clone()).or_default();
-                    reason.0 += 1;
-                    reason.1 = format!("{path}:{}", parsed.line);
-                }
-            }
+        if path == "-v" {
+            is_verbose = true;
+            continue;
         }
+        let bytes = std::fs::read(&path)?;
+        files.push((path, String::from_utf8_lossy(&bytes).into_owned()));
     }
-    let refused: u32 = reasons.values().map(|(count, _)| count).sum();
-    println!("{all} rules, {refused} refused, {backtracking} need backtracking");
-    let mut reasons: Vec<_> = reasons.into_iter().collect();
-    reasons.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
-    for (reason, (count, place)) in reasons {
-        println!("{count:6}  {reason}  ({place})");
+    let files: Vec<_> = files.iter().map(|(name, text)| RuleFile { name, text }).collect();
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    let started = std::time::Instant::now();
+    let set = load(&files, &Variables::default(), threads);
+    eprintln!("{:.1} ms on {threads} threads", started.elapsed().as_secs_f64() * 1e3);
+    if is_verbose {
+        set.refusals.iter().for_each(|refused| println!("{}", refused.render(false)));
+        set.replacements().for_each(|one| println!("warning: {}", one.message));
     }
+    print!("{}", Coverage::of(&set));
     Ok(())
 }

@@ -8,23 +8,33 @@
 mod buffers;
 mod builder;
 mod content;
+mod coverage;
+mod groups;
 mod header;
 mod inspect;
 mod keywords;
+mod load;
 mod model;
 mod number;
 mod options;
 mod parse;
+mod sets;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
+mod variable_files;
 mod variables;
 
 pub use buffers::{BUFFERS, BufferId, BufferInfo, Side};
 pub use content::{Amount, Content, FastPattern};
-pub use header::{Action, Address, AddressSet, Direction, Ends, PortSet};
+pub use coverage::{Coverage, Reason};
+pub use header::{Action, Direction, Ends};
 pub use inspect::{Expressions, Inspector, STEPS_MAX, Verdict};
+pub use load::{Listed, Place, Refused, Replaced, RuleFile, RuleSet, load};
 pub use model::*;
 pub use number::NumberTest;
 pub use parse::{Parsed, Refusal, parse};
+pub use sets::{Address, AddressSet, PortSet};
+pub use settings::*;
 pub use variables::Variables;

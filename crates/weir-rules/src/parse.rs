@@ -1,12 +1,13 @@
 //! A rule's way from its text: header, options one by one, and what concerns several options.
 
 use crate::builder::Builder;
-use crate::header::header;
-use crate::header::{Action, Direction};
+use crate::groups::Groups;
+use crate::header::{Action, Direction, Ends, header};
 use crate::keywords;
 use crate::model::{FlowTest, Rule, RuleProtocol};
 
 use crate::options::options;
+use crate::sets::{AddressSet, PortSet};
 use crate::text::{RuleText, rules_of};
 use crate::variables::Variables;
 use weir_lang::diag::Diagnostic;
@@ -28,18 +29,40 @@ pub struct Parsed {
 pub struct Refusal {
     /// Its signature ID, if it has one that can be read.
     pub sid: Option<u32>,
+    /// The option that is refused, or the protocol; `None` if the rule as a whole is wrong.
+    pub keyword: Option<String>,
     /// What is wrong, and where.
     pub diagnostic: Diagnostic,
 }
 
 /// The rules of a text. `source`: its number in the sources of diagnostics.
 pub fn parse(text: &str, source: u16, variables: &Variables) -> Vec<Parsed> {
-    let one = |rule: RuleText<'_>| Parsed {
-        line: rule.line,
-        rule: parse_rule(&rule, variables)
-            .map_err(|diagnostic| Box::new(Refusal { sid: sid_of(rule.text), diagnostic })),
+    let groups = Groups::new(variables);
+    rules_of(text, source).into_iter().map(|rule| parse_one(&rule, &groups, &mut |_| ())).collect()
+}
+
+/// A rule. `observe` is called with the name of each option, also of a rule that is refused for one of them.
+pub(crate) fn parse_one<'t>(
+    text: &RuleText<'t>,
+    groups: &Groups<'_>,
+    observe: &mut dyn FnMut(&'t str),
+) -> Parsed {
+    let refusal = |Wrong { keyword, diagnostic }| {
+        Box::new(Refusal { sid: sid_of(text.text), keyword: keyword.map(str::to_string), diagnostic })
     };
-    rules_of(text, source).into_iter().map(one).collect()
+    Parsed { line: text.line, rule: parse_rule(text, groups, observe).map_err(refusal) }
+}
+
+/// A mistake, and the option or protocol that has it.
+struct Wrong<'t> {
+    keyword: Option<&'t str>,
+    diagnostic: Diagnostic,
+}
+
+impl From<Diagnostic> for Wrong<'_> {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self { keyword: None, diagnostic }
+    }
 }
 
 /// The signature ID of a rule that cannot be read as a whole.
@@ -114,15 +137,21 @@ fn protocol_of(name: &str) -> Option<RuleProtocol> {
     })
 }
 
-fn parse_rule(text: &RuleText<'_>, variables: &Variables) -> Result<Rule, Diagnostic> {
-    let header = header(text, variables)?;
+fn parse_rule<'t>(
+    text: &RuleText<'t>,
+    groups: &Groups<'_>,
+    observe: &mut dyn FnMut(&'t str),
+) -> Result<Rule, Wrong<'t>> {
+    let header = header(text, groups)?;
+    let unknown = |diagnostic| Wrong { keyword: Some(header.protocol), diagnostic };
     let protocol = protocol_of(header.protocol).ok_or_else(|| {
         let known = SESSIONS.iter().map(|(name, _)| *name).chain(["ip", "tcp", "udp", "icmp"]);
         Diagnostic::error(PROTOCOL, format!("there is no protocol `{}`", header.protocol))
             .at(text.span(header.protocol_at, header.protocol_at + header.protocol.len()))
             .help("write for example `tcp`, `udp`, `icmp`, `ip` or `http`")
             .did_you_mean(header.protocol, known)
-    })?;
+    });
+    let protocol = protocol.map_err(unknown)?;
     let mut builder = Builder::new(
         text,
         Rule {
@@ -134,19 +163,19 @@ fn parse_rule(text: &RuleText<'_>, variables: &Variables) -> Result<Rule, Diagno
             ..Rule::empty()
         },
     );
-    for option in options(text, header.options_at)? {
-        keywords::apply(&mut builder, &option)?;
+    let options = options(text, header.options_at)?;
+    options.iter().for_each(|option| observe(option.name));
+    for option in &options {
+        keywords::apply(&mut builder, option)
+            .map_err(|diagnostic| Wrong { keyword: Some(option.name), diagnostic })?;
     }
-    builder.finish()
+    Ok(builder.finish()?)
 }
 
 impl Rule {
     /// A rule without options.
     fn empty() -> Self {
-        let any = || crate::header::Ends {
-            addresses: crate::header::AddressSet::any(),
-            ports: crate::header::PortSet::any(),
-        };
+        let any = || Ends { addresses: AddressSet::any(), ports: PortSet::any() };
         Self {
             action: Action::Alert,
             protocol: RuleProtocol::Ip,

@@ -21,30 +21,53 @@ impl RuleText<'_> {
     }
 }
 
-/// The rules of a source.
-pub(crate) fn rules_of(text: &str, source: u16) -> Vec<RuleText<'_>> {
-    let (mut rules, mut start, mut line) = (vec![], 0, 1);
-    while start < text.len() {
+/// Lines that are joined by backslashes, with the line end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Joined<'t> {
+    pub text: &'t str,
+    /// The first byte in the source.
+    pub start: usize,
+    /// Number of the first line.
+    pub line: usize,
+}
+
+/// The lines of a text. `first_line`: the number of the first one.
+pub(crate) fn joined_lines(text: &str, first_line: usize) -> impl Iterator<Item = Joined<'_>> {
+    let (mut start, mut line) = (0, first_line);
+    std::iter::from_fn(move || {
+        if start >= text.len() {
+            return None;
+        }
         let (mut end, mut lines) = (start, 0);
         loop {
-            let rest = &text[end..];
-            let length = rest.find('\n').map_or(rest.len(), |at| at + 1);
+            let rest = &text.as_bytes()[end..];
+            let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
             end += length;
             lines += 1;
-            let is_joined = rest[..length].trim_end_matches(['\n', '\r']).ends_with('\\');
+            let is_joined = text[end - length..end].trim_end_matches(['\n', '\r']).ends_with('\\');
             if !is_joined || end >= text.len() {
                 break;
             }
         }
-        let whole = &text[start..end];
-        let trimmed = whole.trim();
-        if !trimmed.is_empty() && !trimmed.starts_with('#') {
-            let before = whole.len() - whole.trim_start().len();
-            rules.push(RuleText { text: trimmed, start: start + before, line, source });
-        }
+        let joined = Joined { text: &text[start..end], start, line };
         (start, line) = (end, line + lines);
+        Some(joined)
+    })
+}
+
+impl<'t> Joined<'t> {
+    /// The rule of these lines, if they are neither empty nor a comment.
+    pub fn rule(&self, source: u16) -> Option<RuleText<'t>> {
+        let text = self.text.trim();
+        let before = self.text.len() - self.text.trim_start().len();
+        let is_rule = !text.is_empty() && !text.starts_with('#');
+        is_rule.then_some(RuleText { text, start: self.start + before, line: self.line, source })
     }
-    rules
+}
+
+/// The rules of a source.
+pub(crate) fn rules_of(text: &str, source: u16) -> Vec<RuleText<'_>> {
+    joined_lines(text, 1).filter_map(|lines| lines.rule(source)).collect()
 }
 
 #[cfg(test)]

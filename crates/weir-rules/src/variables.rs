@@ -64,17 +64,23 @@ impl Variables {
         self.ports.insert(name.into(), value.into());
     }
 
-    pub(crate) fn addresses(&self, name: &str) -> Result<String, String> {
+    /// Name and value of a group of addresses.
+    pub(crate) fn addresses(&self, name: &str) -> Result<(&str, &str), String> {
         find(&self.addresses, name, "addresses")
     }
 
-    pub(crate) fn ports(&self, name: &str) -> Result<String, String> {
+    /// Name and value of a group of ports.
+    pub(crate) fn ports(&self, name: &str) -> Result<(&str, &str), String> {
         find(&self.ports, name, "ports")
     }
 }
 
-fn find(all: &FxHashMap<String, String>, name: &str, what: &str) -> Result<String, String> {
-    all.get(name).cloned().ok_or_else(|| {
+fn find<'v>(
+    all: &'v FxHashMap<String, String>,
+    name: &str,
+    what: &str,
+) -> Result<(&'v str, &'v str), String> {
+    all.get_key_value(name).map(|(name, value)| (name.as_str(), value.as_str())).ok_or_else(|| {
         let near = weir_lang::diag::suggest(name, all.keys().map(String::as_str));
         let near = near.map_or_else(String::new, |near| format!(": is `${near}` meant?"));
         format!("there is no variable `${name}` of {what}{near}")

@@ -14,7 +14,7 @@ pub(super) fn render(diagnostic: &Diagnostic, sources: &Sources, color: bool) ->
         let text = sources.text(source);
         // The renderer prints names of files and group messages unchanged, so they are sanitised here.
         let name = annotate_snippets::normalize_untrusted_str(sources.name(source));
-        let mut snippet = Snippet::source(text).path(name);
+        let mut snippet = Snippet::source(text).path(name).line_start(sources.first_line(source));
         for (index, (span, label)) in diagnostic.spans.iter().enumerate() {
             if span.source != source {
                 continue;
