@@ -25,7 +25,8 @@ fn setting(text: &str) -> Result<(String, Value), String> {
 }
 
 /// The options that are paths.
-const PATHS: &[&str] = &["output", "files", "pattern_files", "spool", "script"];
+const PATHS: &[&str] =
+    &["output", "files", "pattern_files", "spool", "script", "rules", "variables", "classes", "tunings"];
 
 /// The options of a question, as a table in a file of questions has them.
 #[derive(Default)]

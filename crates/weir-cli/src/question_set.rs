@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex};
 use weir::io::{Findings, Options, Partitions};
 use weir::packet::Column;
 use weir::{Compiler, Log, Need, Question, Subscription, Want};
+use weir_detect::FirstBytes;
 
 /// The code of an unknown field in a filter.
 const UNKNOWN_FIELD: &str = "W0106";
@@ -44,6 +45,8 @@ pub struct QuestionSet {
     pub outlets: Arc<Outlets>,
     /// The extraction, and the name of the question that states it.
     extraction: Option<(String, Arc<Extraction>)>,
+    /// The first bytes of files, for rules.
+    file_contents: Option<Arc<FirstBytes>>,
     /// Number of questions at the start of the run that keep something.
     keepers: usize,
     kinds: QuestionKinds,
@@ -139,6 +142,7 @@ impl QuestionSet {
             totals,
             outlets,
             extraction: None,
+            file_contents: None,
             keepers: 0,
             kinds,
             stdout,
@@ -153,7 +157,14 @@ impl QuestionSet {
     pub fn share(&mut self, specs: &[QuestionSpec]) -> Result<(), Failure> {
         self.keepers = specs.iter().filter(|spec| self.keeps(spec)).count();
         let stated = specs.iter().find_map(|spec| Some((spec, spec.extract.clone()?)));
-        let Some((spec, directory)) = stated else { return Ok(()) };
+        let Some((spec, directory)) = stated else {
+            if specs.iter().any(|spec| !spec.rules.is_empty()) {
+                let store = Arc::new(FirstBytes::default());
+                self.compiler.pass_contents_to(Arc::clone(&store) as _);
+                self.file_contents = Some(store);
+            }
+            return Ok(());
+        };
         let max = spec.extract_max.as_deref();
         let bytes_max = max.map_or(Ok(u64::MAX), |text| quantity::bytes("--extract-max", text))?;
         let outlet = self.outlets.of(Some(&directory));
@@ -319,6 +330,7 @@ impl QuestionSet {
             captures: &self.input.read,
             outlets: &self.outlets,
             memory_max,
+            file_contents: self.file_contents.as_deref(),
             extraction: self.extraction.as_ref().map(|(name, extraction)| (name.as_str(), extraction)),
         };
         Ok(((kind.resolve)(spec, &context)?, form))

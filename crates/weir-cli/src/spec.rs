@@ -143,6 +143,18 @@ pub struct QuestionSpec {
     /// For `script`: connects the running script with its command. Only on the command line.
     #[serde(skip)]
     pub link: Option<ScriptLink>,
+    /// For `rules`: files of rules, and directories with such files.
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
+    pub rules: Vec<String>,
+    /// For `rules`: the variables of rules, a file of TOML or YAML.
+    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
+    pub variables: Option<PathBuf>,
+    /// For `rules`: the classes of rules, a `classification.config`.
+    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
+    pub classes: Option<PathBuf>,
+    /// For `rules`: thresholds and suppressions, a `threshold.config`.
+    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
+    pub tunings: Option<PathBuf>,
     /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub events: Vec<String>,

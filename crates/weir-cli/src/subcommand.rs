@@ -19,6 +19,7 @@ use std::sync::Arc;
 use weir::io::{CaptureFormat, Findings, Format};
 use weir::packet::{Column, RowSink};
 use weir::{ColumnMask, Compiler, Question};
+use weir_detect::FirstBytes;
 
 /// A subcommand.
 pub struct Subcommand {
@@ -289,6 +290,8 @@ pub struct Context<'a> {
     pub outlets: &'a Outlets,
     /// Bytes of memory for what the question keeps.
     pub memory_max: usize,
+    /// Where rules find the first bytes of files. `None`: the contents go to an extraction.
+    pub file_contents: Option<&'a FirstBytes>,
     /// The extraction of the run, and the name of the question that states it.
     pub extraction: Option<(&'a str, &'a Arc<Extraction>)>,
 }

@@ -5,7 +5,7 @@ use crate::packet::Packet;
 use weir::flow_task::TaskFlow;
 use weir::packet::{Cell, Column, Texts, Timestamp, ValueType};
 use weir::packet_task::TaskRows;
-use weir_rules::{Action, Rule};
+use weir_rules::{Action, Classes, Rule};
 
 /// The columns of alerts. The ends are those of the connection; `src` and `dst` are those of the packet that completed the match.
 pub const COLUMNS: &[Column] = &[
@@ -54,8 +54,9 @@ pub struct Said {
 }
 
 impl Said {
-    /// What is said of a rule. `class`: the text of its class, and its priority.
-    pub fn of(rule: &Rule, class: Option<(&str, u8)>) -> Self {
+    /// What is said of a rule.
+    pub fn of(rule: &Rule, classes: &Classes) -> Self {
+        let class = rule.class.as_deref().map(|name| (name, classes.class(name)));
         let joined = |(key, value): &(String, String), between: &str| match value.is_empty() {
             true => key.clone(),
             false => format!("{key}{between}{value}"),
@@ -63,8 +64,8 @@ impl Said {
         Self {
             references: rule.references.iter().map(|reference| joined(reference, ",")).collect(),
             metadata: rule.metadata.iter().map(|pair| joined(pair, " ")).collect(),
-            class: class.map(|(text, _)| text.to_string()).or_else(|| rule.class.clone()),
-            severity: u64::from(rule.priority.or(class.map(|(_, priority)| priority)).unwrap_or(3)),
+            class: class.map(|(name, known)| known.map_or(name, |known| &known.description).to_string()),
+            severity: u64::from(classes.priority(rule)),
         }
     }
 }

@@ -4,35 +4,47 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weir::sessions::{Content, ContentStore, ContentWriter};
 
 /// Bytes of a file that rules inspect, as by default in Suricata (`request-body-limit`).
 pub const FILE_BYTES_MAX: usize = 100 << 10;
 
-/// Keeps the first bytes of each file in memory.
+/// Keeps the first bytes of each file in memory, once rules look at them.
 #[derive(Debug, Default)]
 pub struct FirstBytes {
-    /// Compute the digests that rules compare.
-    pub with_digests: bool,
+    is_wanted: AtomicBool,
+    with_digests: AtomicBool,
+}
+
+impl FirstBytes {
+    /// Rules look at files; at their digests, too.
+    pub(crate) fn want(&self, with_digests: bool) {
+        self.is_wanted.store(true, Ordering::Relaxed);
+        self.with_digests.fetch_or(with_digests, Ordering::Relaxed);
+    }
 }
 
 /// The first bytes of a file.
 #[derive(Debug)]
-pub struct Kept {
+struct Kept {
+    is_wanted: bool,
     bytes: Vec<u8>,
     digests: Option<Box<(Md5, Sha1, Sha256)>>,
 }
 
 impl ContentStore for FirstBytes {
     fn begin(&self) -> Box<dyn ContentWriter> {
-        Box::new(Kept { bytes: vec![], digests: self.with_digests.then(Box::default) })
+        let is_wanted = self.is_wanted.load(Ordering::Relaxed);
+        let digests = self.with_digests.load(Ordering::Relaxed).then(Box::default);
+        Box::new(Kept { is_wanted, bytes: vec![], digests })
     }
 }
 
 impl ContentWriter for Kept {
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> usize {
         // Bytes at other places than the end are missing ones: the content is inspected up to there.
-        if offset_bytes == self.bytes.len() as u64 {
+        if self.is_wanted && offset_bytes == self.bytes.len() as u64 {
             let room = FILE_BYTES_MAX - self.bytes.len();
             self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }

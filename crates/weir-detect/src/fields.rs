@@ -5,12 +5,15 @@ use weir_rules::PacketField;
 
 macro_rules! fields {
     ($($name:ident $text:literal)*) => {
-        /// A field, by its number in [`NAMES`].
+        /// A field, with its name in questions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Field { $($name),* }
 
+        /// All fields.
+        const ALL: &[Field] = &[$(Field::$name),*];
+
         /// The names of the fields, as questions state them.
-        pub const NAMES: &[&str] = &[$($text),*];
+        const NAMES: &[&str] = &[$($text),*];
     };
 }
 
@@ -35,7 +38,6 @@ fields! {
     TcpSeq "tcp.seq"
     TcpAck "tcp.ack"
     TcpWindow "tcp.window"
-    TcpOffset "tcp.data_offset"
     TcpMss "tcp.options.mss.value"
     TcpScale "tcp.options.window_scale.shift"
     IcmpType "icmp.type"
@@ -52,35 +54,76 @@ fields! {
     Dst6 "ipv6.dst"
 }
 
+/// The fields that a program asks for, and the place of each among the words of a packet.
+#[derive(Debug, Clone, Default)]
+pub struct Fields {
+    names: Vec<&'static str>,
+    /// By field: its number and its first word.
+    places: Vec<Option<(u8, u8)>>,
+}
+
+impl Fields {
+    /// The fields for which `is_wanted` holds.
+    pub fn of(is_wanted: impl Fn(Field) -> bool) -> Self {
+        let (mut names, mut word) = (vec![], 0);
+        let mut place = |field: &Field| {
+            is_wanted(*field).then(|| {
+                let place = (names.len() as u8, word);
+                word += if matches!(field, Field::Src6 | Field::Dst6) { 2 } else { 1 };
+                names.push(NAMES[*field as usize]);
+                place
+            })
+        };
+        let places = ALL.iter().map(&mut place).collect();
+        Self { names, places }
+    }
+
+    /// The names, in the order of the words.
+    pub fn names(&self) -> &[&'static str] {
+        &self.names
+    }
+
+    fn place(&self, field: Field) -> Option<(u8, u8)> {
+        self.places.get(field as usize).copied().flatten()
+    }
+}
+
 /// The values of a packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
+    fields: &'a Fields,
     words: &'a [u64],
     known: u64,
 }
 
 impl<'a> Values<'a> {
     /// The words of a packet's fields, and a bit for each field that the packet has.
-    pub fn new(words: &'a [u64], known: u64) -> Self {
-        Self { words, known }
+    pub fn new(fields: &'a Fields, words: &'a [u64], known: u64) -> Self {
+        Self { fields, words, known }
     }
 
     /// No values: of a connection without a packet.
-    pub fn none() -> Self {
-        Self { words: &[], known: 0 }
+    pub fn none(fields: &'a Fields) -> Self {
+        Self { fields, words: &[], known: 0 }
+    }
+
+    /// The words of a field that the packet has.
+    fn words(&self, field: Field) -> Option<&'a [u64]> {
+        let (number, word) = self.fields.place(field)?;
+        if self.known >> number & 1 == 0 {
+            return None;
+        }
+        self.words.get(usize::from(word)..)
     }
 
     /// Whether the packet has a field.
     pub fn has(&self, field: Field) -> bool {
-        self.known >> field as u32 & 1 != 0
+        self.words(field).is_some()
     }
 
     /// The value of a field of one word.
     pub fn get(&self, field: Field) -> Option<u64> {
-        if !self.has(field) {
-            return None;
-        }
-        self.words.get(field as usize).copied()
+        self.words(field)?.first().copied()
     }
 
     /// The value, or 0.
@@ -93,13 +136,13 @@ impl<'a> Values<'a> {
         if let (Some(source), Some(destination)) = (self.get(Field::Src4), self.get(Field::Dst4)) {
             return Some([source, destination].map(|word| Ipv4Addr::from_bits(word as u32).into()));
         }
-        if !self.has(Field::Src6) || !self.has(Field::Dst6) {
-            return None;
-        }
-        let at = Field::Src6 as usize;
-        let &[source_high, source_low, high, low] = self.words.get(at..at + 4)?.as_array()?;
-        let address = |high, low| IpAddr::from(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)));
-        Some([address(source_high, source_low), address(high, low)])
+        let address = |words: &[u64]| match *words {
+            [high, low, ..] => {
+                Some(IpAddr::from(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low))))
+            }
+            _ => None,
+        };
+        Some([address(self.words(Field::Src6)?)?, address(self.words(Field::Dst6)?)?])
     }
 
     /// Whether the packet is a fragment.
@@ -111,30 +154,36 @@ impl<'a> Values<'a> {
     /// The value of a field of rules that the packet itself has.
     pub fn of_rule(&self, field: PacketField) -> Option<u64> {
         match field {
-            PacketField::PayloadSize => self.get(Field::PayloadLength),
-            PacketField::Ttl => self.get(Field::Ttl).or_else(|| self.get(Field::HopLimit)),
             PacketField::Tos => match self.get(Field::Dscp) {
                 Some(dscp) => Some(dscp << 2 | self.or_zero(Field::Ecn)),
                 None => self.get(Field::TrafficClass),
             },
-            PacketField::IpId => self.get(Field::IpId),
-            PacketField::IpProtocol => self.get(Field::Protocol).or_else(|| self.get(Field::NextHeader)),
-            PacketField::FragmentOffset => {
-                self.get(Field::FragmentOffset).or_else(|| self.get(Field::FragmentOffset6))
-            }
-            PacketField::TcpSeq => self.get(Field::TcpSeq),
-            PacketField::TcpAck => self.get(Field::TcpAck),
-            PacketField::TcpWindow => self.get(Field::TcpWindow),
-            PacketField::TcpMss => self.get(Field::TcpMss),
-            PacketField::TcpWindowScale => self.get(Field::TcpScale),
-            PacketField::IcmpType => self.get(Field::IcmpType).or_else(|| self.get(Field::Icmp6Type)),
-            PacketField::IcmpCode => self.get(Field::IcmpCode).or_else(|| self.get(Field::Icmp6Code)),
-            PacketField::IcmpId => self.get(Field::IcmpId),
-            PacketField::IcmpSeq => self.get(Field::IcmpSeq),
-            PacketField::VlanId => self.get(Field::Vlan),
             PacketField::VlanLayers => Some(u64::from(self.has(Field::Vlan))),
-            PacketField::VxlanVni => self.get(Field::Vni),
-            _ => None,
+            field => behind(field).iter().find_map(|field| self.get(*field)),
         }
+    }
+}
+
+/// The fields behind a field of rules: the first one that a packet has is the value.
+pub fn behind(field: PacketField) -> &'static [Field] {
+    match field {
+        PacketField::PayloadSize => &[Field::PayloadLength],
+        PacketField::Ttl => &[Field::Ttl, Field::HopLimit],
+        PacketField::Tos => &[Field::Dscp, Field::Ecn, Field::TrafficClass],
+        PacketField::IpId => &[Field::IpId],
+        PacketField::IpProtocol => &[Field::Protocol, Field::NextHeader],
+        PacketField::FragmentOffset => &[Field::FragmentOffset, Field::FragmentOffset6],
+        PacketField::TcpSeq => &[Field::TcpSeq],
+        PacketField::TcpAck => &[Field::TcpAck],
+        PacketField::TcpWindow => &[Field::TcpWindow],
+        PacketField::TcpMss => &[Field::TcpMss],
+        PacketField::TcpWindowScale => &[Field::TcpScale],
+        PacketField::IcmpType => &[Field::IcmpType, Field::Icmp6Type],
+        PacketField::IcmpCode => &[Field::IcmpCode, Field::Icmp6Code],
+        PacketField::IcmpId => &[Field::IcmpId],
+        PacketField::IcmpSeq => &[Field::IcmpSeq],
+        PacketField::VlanId | PacketField::VlanLayers => &[Field::Vlan],
+        PacketField::VxlanVni => &[Field::Vni],
+        _ => &[],
     }
 }

@@ -1,6 +1,6 @@
 //! Runs [rules](weir_rules) over packets, streams and sessions.
 //!
-//! A [`RuleSet`] is built once from the rules: it numbers buffers, expressions and names of bits, sorts the rules, and searches the best
+//! A [`RuleProgram`] is built once from the rules: it numbers buffers, expressions and names of bits, sorts the rules, and searches the best
 //! pattern of each rule with those of all others. [`Detection`] is the question of a run: which sessions are parsed, whether streams are
 //! reassembled, and a [`FlowTask`](weir::flow_task::FlowTask) on each worker that inspects each packet with the bytes and the sessions that
 //! the packet completed. An alert is a row with the [`COLUMNS`].
@@ -29,6 +29,7 @@ mod verdict;
 mod worker;
 
 pub use alert::COLUMNS;
+pub use contents::FirstBytes;
 pub use counters::Counters;
-pub use ruleset::RuleSet;
+pub use ruleset::RuleProgram;
 pub use worker::Detection;

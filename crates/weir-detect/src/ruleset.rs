@@ -3,18 +3,19 @@
 use crate::alert::Said;
 use crate::app;
 use crate::expressions::Compiled;
+use crate::fields::{Field, Fields, behind};
 use crate::patterns::{Collected, Patterns};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir_rules::{
-    Action, BitsOp, BufferId, Content, FastPattern, Inspection, IntOp, IntValue, PacketField, PacketTest,
-    Pcre, Rule, RuleProtocol, StateOption, Test, Transform,
+    Action, BitsOp, BufferId, Classes, Content, FastPattern, Inspection, IntOp, IntValue, PacketField,
+    PacketTest, Pcre, Rule, RuleProtocol, StateOption, Test, Transform,
 };
 
 /// Rules that run together.
 #[derive(Debug, Default)]
-pub struct RuleSet {
+pub struct RuleProgram {
     pub(crate) rules: Vec<Prepared>,
     /// The buffers that rules inspect, each with its transforms.
     pub(crate) keys: Vec<Key>,
@@ -30,6 +31,8 @@ pub struct RuleSet {
     pub(crate) with_streams: bool,
     /// Rules look at packets without a connection.
     pub(crate) with_loose: bool,
+    /// The fields of packets that rules look at.
+    pub(crate) fields: Fields,
     names: FxHashMap<String, u32>,
 }
 
@@ -109,13 +112,10 @@ pub(crate) struct SessionGroup {
     pub always: Vec<u32>,
 }
 
-/// The text and the priority of a class of rules.
-pub type ClassOf<'c> = &'c dyn Fn(&str) -> Option<(String, u8)>;
-
-impl RuleSet {
-    /// Prepares rules. `class_of`: the text and the priority of a class.
-    pub fn of(mut rules: Vec<Rule>, class_of: ClassOf<'_>) -> Self {
-        rules.sort_by_key(|rule| (action_rank(rule.action), bits_rank(rule), rule.priority.unwrap_or(3)));
+impl RuleProgram {
+    /// Prepares rules. `classes` have the texts of their classes, and the priorities of those without one.
+    pub fn of(mut rules: Vec<Rule>, classes: &Classes) -> Self {
+        rules.sort_by_key(|rule| (action_rank(rule.action), bits_rank(rule), classes.priority(rule)));
         let mut set = Self::default();
         let mut expressions = 0;
         for mut rule in rules {
@@ -126,12 +126,12 @@ impl RuleSet {
             let kind = kind_of(&rule);
             let keys = rule.inspections.iter().map(|inspection| set.key(inspection)).collect();
             let names = rule.state.iter().map(|option| set.names_of(option)).collect();
-            let class = rule.class.as_deref().and_then(class_of);
-            let said = Said::of(&rule, class.as_ref().map(|(text, priority)| (&**text, *priority)));
+            let said = Said::of(&rule, classes);
             set.rules.push(Prepared { rule, said, kind, keys, names });
         }
         set.expressions = Compiled::new(expressions as usize);
         set.group();
+        set.fields = set.wanted_fields();
         set
     }
 
@@ -161,6 +161,30 @@ impl RuleSet {
             prepared.rule.app_protocols.iter().for_each(|test| add(&test.protocol));
         }
         all
+    }
+
+    /// The fields of packets that rules look at, and those that each packet needs.
+    fn wanted_fields(&self) -> Fields {
+        use Field::*;
+        let mut wanted =
+            vec![PayloadAt, PayloadLength, TcpFlags, IpFlags, FragmentOffset, FragmentOffset6, More6];
+        if self.with_loose {
+            wanted.extend([Src4, Dst4, Src6, Dst6, Protocol, NextHeader]);
+        }
+        for rule in self.rules.iter().map(|prepared| &prepared.rule) {
+            for test in &rule.packet {
+                match test {
+                    PacketTest::Number(field, _) => wanted.extend(behind(*field)),
+                    PacketTest::IpOption(_) => wanted.extend([HeaderAt, Ihl]),
+                    PacketTest::TcpFlags { .. } | PacketTest::FragmentBits { .. } | PacketTest::SameIp => {}
+                }
+            }
+            let has_header = rule.inspections.iter().any(|inspection| is_header(inspection.buffer));
+            if has_header {
+                wanted.extend([HeaderAt, Ihl, HopLimit, IcmpType, Icmp6Type]);
+            }
+        }
+        Fields::of(|field| wanted.contains(&field))
     }
 
     fn key(&mut self, inspection: &Inspection) -> u16 {

@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::expressions::{Caches, Finder};
 use crate::flow::FlowState;
 use crate::packet::Packet;
-use crate::ruleset::{Key, Kind, Prepared, RuleSet, Transport, is_header, is_of_flow};
+use crate::ruleset::{Key, Kind, Prepared, RuleProgram, Transport, is_header, is_of_flow};
 use crate::session_tests;
 use crate::state::{Shared, Whom};
 use crate::transforms;
@@ -24,7 +24,7 @@ pub type Made<'t> = FxHashMap<(u16, bool), Vec<Cow<'t, [u8]>>>;
 /// What a rule is compared with.
 pub struct Scene<'a, 't> {
     /// The rules.
-    pub set: &'a RuleSet,
+    pub set: &'a RuleProgram,
     /// What carries the packet.
     pub transport: Transport,
     /// The packet, with the ends in the direction that is inspected.

@@ -6,10 +6,10 @@ use crate::buffers::Transaction;
 use crate::contents::FirstBytes;
 use crate::counters::Counters;
 use crate::expressions::Caches;
-use crate::fields::{Field, NAMES, Values};
+use crate::fields::{Field, Values};
 use crate::flow::{FlowState, Handshake, SESSIONS_MAX, Undecided};
 use crate::packet::{Packet, payload_in};
-use crate::ruleset::{Kind, Prepared, RuleSet, SessionGroup, Transport};
+use crate::ruleset::{Kind, Prepared, RuleProgram, SessionGroup, Transport};
 use crate::state::{Shared, Whom};
 use crate::verdict::{Made, Scene, is_once, make};
 use rustc_hash::FxHashMap;
@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use weir::flow_task::{FlowPacket, FlowQuestions, FlowRef, FlowTask, LoosePacket, TaskFlow, TaskSession};
 use weir::packet_task::TaskRows;
-use weir::sessions::{ContentStore, Session};
+use weir::sessions::Session;
 use weir::stream::Chunk;
 use weir::{Compiler, Question};
 use weir_rules::{Action, BitsOp, IntOp, RuleProtocol, StateOption};
@@ -30,14 +30,14 @@ const STREAM_BYTES_MAX: u64 = 1 << 20;
 /// Rules as the question of a run.
 #[derive(Debug, Clone)]
 pub struct Detection {
-    set: Arc<RuleSet>,
+    set: Arc<RuleProgram>,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
 }
 
 impl Detection {
     /// The rules of a run.
-    pub fn new(set: Arc<RuleSet>) -> Self {
+    pub fn new(set: Arc<RuleProgram>) -> Self {
         Self { set, shared: Arc::default(), counters: Arc::default() }
     }
 
@@ -46,10 +46,16 @@ impl Detection {
         &self.counters
     }
 
-    /// The store for contents of files that the compiler has to get: `None` if no rule looks at files.
-    pub fn contents(&self) -> Option<Arc<dyn ContentStore>> {
-        let store = FirstBytes { with_digests: self.set.with_digests };
-        self.set.with_files.then(|| Arc::new(store) as Arc<dyn ContentStore>)
+    /// Says what the rules need of files. The compiler's [store](Compiler::pass_contents_to) is this one.
+    pub fn ask_for_files(&self, store: &FirstBytes) {
+        if self.set.with_files {
+            store.want(self.set.with_digests);
+        }
+    }
+
+    /// Whether rules look at files.
+    pub fn needs_files(&self) -> bool {
+        self.set.with_files
     }
 
     /// The questions about the connections that match `filter`. Alerts are rows of the first one.
@@ -57,7 +63,7 @@ impl Detection {
     /// # Errors
     /// The stack of the compiler lacks a field that rules compare.
     pub fn questions(&self, compiler: &Compiler, filter: &str) -> Result<Vec<Question>, String> {
-        let mut questions = FlowQuestions::of(compiler, NAMES)?;
+        let mut questions = FlowQuestions::of(compiler, self.set.fields.names())?;
         questions.filter = filter.to_string();
         questions.protocols = self.set.protocols(compiler.sessions());
         questions.stream_bytes_max = if self.set.with_streams { STREAM_BYTES_MAX } else { 0 };
@@ -103,7 +109,7 @@ enum Of {
 }
 
 struct Worker {
-    set: Arc<RuleSet>,
+    set: Arc<RuleProgram>,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     /// The names of session protocols in rules, by number.
@@ -135,7 +141,8 @@ impl FlowTask for Worker {
     }
 
     fn packet(&mut self, packet: &FlowPacket<'_>, rows: &mut TaskRows<'_>) {
-        let values = Values::new(packet.words, packet.known);
+        let set = Arc::clone(&self.set);
+        let values = Values::new(&set.fields, packet.words, packet.known);
         let transport = Transport::of_layer(packet.flow.layer());
         let mut state = self.flows.remove(&packet.flow.name()).unwrap_or_default();
         let side = usize::from(packet.from_responder);
@@ -173,7 +180,8 @@ impl FlowTask for Worker {
     }
 
     fn loose_packet(&mut self, packet: &LoosePacket<'_>, rows: &mut TaskRows<'_>) {
-        let values = Values::new(packet.words, packet.known);
+        let set = Arc::clone(&self.set);
+        let values = Values::new(&set.fields, packet.words, packet.known);
         let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
         let addresses = values.addresses().unwrap_or([nobody; 2]);
         let ends = addresses.map(|address| (address, 0));
@@ -184,12 +192,13 @@ impl FlowTask for Worker {
     }
 
     fn end(&mut self, flow: &TaskFlow<'_>, rows: &mut TaskRows<'_>) {
+        let set = Arc::clone(&self.set);
         let Some(mut state) = self.flows.remove(&flow.name()) else { return };
         if state.sessions.is_empty() || state.passed {
             return;
         }
         let ends = flow.endpoints().map(|(address, port)| (address, port as u16));
-        let values = Values::none();
+        let values = Values::none(&set.fields);
         let seen = Packet { values, frame: &[], ends, to_server: true, payload: &[], is_there: false };
         let moment = Moment { time: flow.last_time(), number: None };
         let transport = Transport::of_layer(flow.layer());
@@ -336,7 +345,7 @@ impl Worker {
 
     fn find_in_packet(
         &mut self,
-        set: &RuleSet,
+        set: &RuleProgram,
         transport: Transport,
         packet: &Packet<'_>,
         candidates: &mut Vec<Candidate>,
@@ -354,7 +363,7 @@ impl Worker {
 
     fn find_in_stream(
         &mut self,
-        set: &RuleSet,
+        set: &RuleProgram,
         stream: &crate::flow::Stream,
         window: &[u8],
         candidates: &mut Vec<Candidate>,
@@ -380,7 +389,7 @@ impl Worker {
 
     fn find_in_session<'t>(
         &mut self,
-        set: &RuleSet,
+        set: &RuleProgram,
         number: u16,
         transaction: &Transaction<'t>,
         made: &mut Made<'t>,
@@ -403,7 +412,7 @@ impl Worker {
 
     fn search_buffers<'t>(
         &mut self,
-        set: &RuleSet,
+        set: &RuleProgram,
         group: &SessionGroup,
         transaction: &Transaction<'t>,
         (to_server, of): (bool, Of),
@@ -434,7 +443,7 @@ impl Worker {
     /// The alerts that waited for the protocol, once it is known.
     fn settle_undecided(
         &mut self,
-        set: &RuleSet,
+        set: &RuleProgram,
         flow: Option<&TaskFlow<'_>>,
         packet: &Packet<'_>,
         state: &mut FlowState,
@@ -459,7 +468,7 @@ impl Worker {
     #[allow(clippy::too_many_arguments)]
     fn act(
         &mut self,
-        set: &RuleSet,
+        set: &RuleProgram,
         number: u32,
         flow: Option<&TaskFlow<'_>>,
         packet: &Packet<'_>,

@@ -118,6 +118,7 @@ fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Fail
         captures: &[],
         outlets: &outlets,
         memory_max: usize::MAX,
+        file_contents: None,
         extraction: None,
     };
     let resolved = (kind.resolve)(&spec, &context)?;

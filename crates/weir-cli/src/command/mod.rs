@@ -18,6 +18,7 @@ mod overview;
 mod packets;
 mod record;
 mod records;
+mod rules;
 mod run;
 mod script;
 mod sessions;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Subcommand> {
         packets::command(),
         aggregate::command(),
         records::command(),
+        rules::command(),
         script::command(),
         record::command(),
         follow::command(),

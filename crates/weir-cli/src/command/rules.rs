@@ -1,0 +1,237 @@
+//! `weir rules`: alerts of rules in the language of Suricata.
+
+use crate::args::Ask;
+use crate::ask;
+use crate::failure::Failure;
+use crate::form::Form;
+use crate::input;
+use crate::rows::{Rows, WriteRows, made_rows};
+use crate::spec::QuestionSpec;
+use crate::subcommand::{Context, Group, QuestionKind, Resolved, Subcommand};
+use crate::terminal;
+use clap::Args as ClapArgs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weir::flow_task::FlowQuestions;
+use weir::lang::diag::{Diagnostic, Diagnostics, Sources};
+use weir::{Item, RunEnd};
+use weir_detect::{COLUMNS, Counters, Detection, RuleProgram};
+use weir_rules::{Classes, Coverage, RuleFile, RuleSet, Tunings, Variables, load};
+
+/// Arguments of `rules`.
+#[derive(ClapArgs)]
+struct Args {
+    #[command(flatten)]
+    ask: Ask,
+    /// Files of rules, and directories whose files end in `.rules`. May be given several times
+    #[arg(short = 'S', long = "rules", value_name = "PATH", required = true, num_args = 1..)]
+    rules: Vec<PathBuf>,
+    /// The groups of addresses and ports that rules name: a file of TOML, or of Suricata's YAML. Default: the private networks are the home
+    #[arg(long, value_name = "FILE")]
+    variables: Option<PathBuf>,
+    /// The texts and priorities of classes: a `classification.config`. Default: Suricata's
+    #[arg(long, value_name = "FILE")]
+    classes: Option<PathBuf>,
+    /// Thresholds and suppressions: a `threshold.config`
+    #[arg(long, value_name = "FILE")]
+    tunings: Option<PathBuf>,
+    /// Read no packets: show how many rules are accepted, and why others are not. Each refused rule is explained on standard error
+    #[arg(long)]
+    check: bool,
+}
+
+/// Examples of command lines.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("rules -r capture.pcap -S emerging.rules", "the alerts of a file of rules"),
+    ("rules -r capture.pcap -S rules/ --format eve", "as Suricata writes them"),
+    (
+        "rules -i eth0 -S rules/ --variables site.toml 'ip.addr in 10.0.0.0/8'",
+        "on a link, for some of its hosts",
+    ),
+    ("rules --check -S emerging.rules", "which rules are accepted"),
+];
+
+/// The subcommand.
+pub fn command() -> Subcommand {
+    let about = "Alerts of rules in the language of Suricata";
+    let kind = QuestionKind {
+        options: &["rules", "variables", "classes", "tunings"],
+        keeps: |_| true,
+        ..QuestionKind::new(resolve)
+    };
+    Subcommand::new("rules", about, run).with_question(kind).in_group(Group::Everyday).with_examples(EXAMPLES)
+}
+
+fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let Args { mut ask, rules, variables, classes, tunings, check } = args;
+    let texts: Result<Vec<String>, Failure> = rules.iter().map(|path| utf8(path)).collect();
+    if check {
+        let spec = QuestionSpec { rules: texts?, variables, classes, tunings, ..QuestionSpec::default() };
+        return show_coverage(&Loaded::of(&spec)?);
+    }
+    let spec = QuestionSpec { rules: texts?, variables, classes, tunings, ..ask.spec("rules")? };
+    ask::answer_one(&ask.input, &spec, ask.output.stats, all)
+}
+
+fn utf8(path: &Path) -> Result<String, Failure> {
+    let wrong = || Failure::new(format!("{}: the name is not UTF-8", path.display()));
+    path.to_str().map(str::to_string).ok_or_else(wrong)
+}
+
+/// The columns of a table.
+const BRIEF: &[&str] = &["ts", "src", "src_p", "dst", "dst_p", "proto", "service", "sid", "severity", "msg"];
+
+fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    if context.bpf && !spec.filter.is_empty() {
+        return Err(Failure::new("`rules` take filters of Weir only: give no --bpf"));
+    }
+    FlowQuestions::check(context.compiler, &spec.filter)?;
+    let loaded = Loaded::of(spec)?;
+    loaded.say_refusals();
+    let rules = loaded.set.rules.into_iter().map(|listed| listed.rule).collect();
+    let program = RuleProgram::of(rules, &loaded.classes);
+    let detection = Detection::new(Arc::new(program));
+    match context.file_contents {
+        Some(store) => detection.ask_for_files(store),
+        None if detection.needs_files() && !matches!(context.form, Form::Count) => {
+            note!(
+                "weir: rules about files find nothing: the run passes the contents to an extraction, or has begun before"
+            );
+        }
+        None => {}
+    }
+    let questions = detection.questions(context.compiler, &spec.filter).map_err(Failure::new)?;
+    let rows = Alerts { counters: Arc::clone(detection.counters()) };
+    Ok(Resolved::new(questions, "alerts", COLUMNS.to_vec(), rows).with_brief(BRIEF))
+}
+
+/// The rules of a question.
+struct Loaded {
+    set: RuleSet,
+    classes: Classes,
+}
+
+impl Loaded {
+    /// Reads all files of a question.
+    fn of(spec: &QuestionSpec) -> Result<Self, Failure> {
+        let mut variables = Variables::default();
+        if let Some(path) = &spec.variables {
+            let is_toml = path.extension().is_some_and(|end| end == "toml");
+            read(path, |text| match is_toml {
+                true => variables.read_toml(text, 0),
+                false => variables.read_yaml(text, 0),
+            })?;
+        }
+        let mut classes = Classes::default();
+        if let Some(path) = &spec.classes {
+            read(path, |text| classes.read(text, 0))?;
+        }
+        let mut tunings = Tunings::default();
+        if let Some(path) = &spec.tunings {
+            read(path, |text| tunings.read(text, 0, &variables))?;
+        }
+        let paths = files_of(&spec.rules)?;
+        let texts: Result<Vec<String>, Failure> = paths.iter().map(|path| input::read_text(path)).collect();
+        let (texts, names): (_, Vec<String>) =
+            (texts?, paths.iter().map(|path| path.display().to_string()).collect());
+        let files: Vec<RuleFile<'_>> =
+            names.iter().zip(&texts).map(|(name, text)| RuleFile { name, text }).collect();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut set = load(&files, &variables, threads);
+        set.rules.iter_mut().for_each(|listed| tunings.apply(&mut listed.rule));
+        Ok(Self { set, classes })
+    }
+
+    /// Says how many rules are refused, and why the first one is.
+    fn say_refusals(&self) {
+        let Some(first) = self.set.refusals.first() else { return };
+        note!("{}", first.render(terminal::stderr_color()));
+        let count = self.set.refusals.len();
+        note!(
+            "weir: {count} rules are refused, of {}: `weir rules --check` shows why",
+            count + self.set.rules.len()
+        );
+    }
+}
+
+/// Reads a file, and says what is wrong in it.
+fn read(path: &Path, take: impl FnOnce(&str) -> Vec<Diagnostic>) -> Result<(), Failure> {
+    let text = input::read_text(path)?;
+    let list = take(&text);
+    if list.is_empty() {
+        return Ok(());
+    }
+    let mut sources = Sources::new();
+    sources.add(path.display().to_string().as_str(), text.as_str());
+    Err(Failure::Mistakes(Diagnostics { sources, list }))
+}
+
+/// The files of rules: of directories, those whose names end in `.rules`, in the order of their names.
+fn files_of(paths: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = vec![];
+    for path in paths.iter().map(PathBuf::from) {
+        if !path.is_dir() {
+            files.push(path);
+            continue;
+        }
+        let entries =
+            std::fs::read_dir(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        let mut within: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        within.retain(|file| file.extension().is_some_and(|end| end == "rules"));
+        within.sort();
+        if within.is_empty() {
+            return Err(Failure::new(format!("{}: no file's name ends in `.rules`", path.display())));
+        }
+        files.append(&mut within);
+    }
+    Ok(files)
+}
+
+/// Shows how many rules are accepted, and explains those that are not.
+fn show_coverage(loaded: &Loaded) -> Result<ExitCode, Failure> {
+    for refused in &loaded.set.refusals {
+        say!("{}", refused.render(terminal::stderr_color()));
+    }
+    write!(io::stdout(), "{}", Coverage::of(&loaded.set))?;
+    Ok(if loaded.set.refusals.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The rows of rules.
+struct Alerts {
+    counters: Arc<Counters>,
+}
+
+impl Rows for Alerts {
+    fn item(&mut self, item: &Item<'_>, rows: WriteRows<'_>) -> io::Result<()> {
+        made_rows(item, rows)
+    }
+
+    fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRows<'_>) -> io::Result<()> {
+        report(&self.counters);
+        Ok(())
+    }
+}
+
+/// Prints the counters that are not 0.
+fn report(counters: &Counters) {
+    if terminal::is_quiet() {
+        return;
+    }
+    let Counters { bounded, waiting_lost, undecided_lost, state_refused, sessions_refused } = counters;
+    for (counter, what) in [
+        (bounded, "inspections ended at their bound of steps (rules_bounded)"),
+        (waiting_lost, "rules that waited for more of a stream were given up (rules_waiting_lost)"),
+        (undecided_lost, "alerts that waited for the protocol were given up (rules_undecided_lost)"),
+        (state_refused, "bits and counts of rules were not kept (rules_state_refused)"),
+        (sessions_refused, "sessions were not inspected (rules_sessions_refused)"),
+    ] as [(&AtomicU64, &str); 5]
+    {
+        let count = counter.load(Ordering::Relaxed);
+        if count > 0 {
+            say!("weir: {count} {what}");
+        }
+    }
+}
