@@ -155,6 +155,9 @@ pub struct QuestionSpec {
     /// For `rules`: thresholds and suppressions, a `threshold.config`.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub tunings: Option<PathBuf>,
+    /// For `rules`: of connections of TCP whose begin is not in the capture, only single packets are inspected.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub complete: bool,
     /// For `events`: names of events, as `layer.event`. Default: all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub events: Vec<String>,

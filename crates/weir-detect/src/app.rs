@@ -1,6 +1,7 @@
 //! Session protocols by their names in rules.
 
-use weir::sessions::{ProtocolSet, SessionRegistry};
+use weir::sessions::http::HttpExchange;
+use weir::sessions::{ProtocolSet, Session, SessionRegistry};
 
 /// A protocol in rules, and the protocols of Weir that it stands for.
 const NAMES: &[(&str, &[&str])] = &[
@@ -41,5 +42,18 @@ pub fn name_of(protocol: &'static str) -> &'static str {
 
 /// Whether a connection with the protocol `app` is one of the rule's protocol `wanted`.
 pub fn is(app: &str, wanted: &str) -> bool {
-    app == wanted || wanted == "http" && matches!(app, "http1" | "http2") || wanted == "ssl" && app == "tls"
+    match wanted {
+        "http" => matches!(app, "http" | "http2"),
+        "http1" => app == "http",
+        "ssl" => app == "tls",
+        wanted => app == wanted,
+    }
+}
+
+/// The name in rules of the protocol of a session: versions of HTTP are protocols of their own.
+pub fn of_session(name: &'static str, session: &dyn Session) -> &'static str {
+    match session.as_any().downcast_ref::<HttpExchange>() {
+        Some(exchange) if exchange.stream_id.is_some() => "http2",
+        _ => name,
+    }
 }

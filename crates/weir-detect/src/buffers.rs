@@ -45,8 +45,6 @@ const FIELDS: &[(&str, &str, Option<bool>)] = &[
     ("ssh.hassh.string", "ssh.kex.hassh_algorithms", Some(true)),
     ("ssh.hassh.server.string", "ssh.kex.hasshserver_algorithms", Some(false)),
     ("smtp.helo", "smtp.helo", Some(true)),
-    ("smtp.mail_from", "smtp.mail_from", Some(true)),
-    ("smtp.rcpt_to", "smtp.rcpt_to", Some(true)),
     ("email.from", "imf.from", Some(true)),
     ("email.to", "imf.to", Some(true)),
     ("email.cc", "imf.cc", Some(true)),
@@ -62,9 +60,15 @@ const FIELDS: &[(&str, &str, Option<bool>)] = &[
     ("sip.user_agent", "sip.user_agent", Some(true)),
     ("sip.stat_code", "sip.status_code", Some(false)),
     ("sip.stat_msg", "sip.status_msg", Some(false)),
-    ("sip.from", "sip.from", None),
-    ("sip.to", "sip.to", None),
-    ("sip.content_type", "sip.content_type", None),
+    ("sip.from", "sip.From", Some(true)),
+    ("sip.from", "sip.response_from", Some(false)),
+    ("sip.to", "sip.To", Some(true)),
+    ("sip.to", "sip.response_to", Some(false)),
+    ("sip.via", "sip.Via", Some(true)),
+    ("sip.via", "sip.response_path", Some(false)),
+    ("sip.content_length", "sip.Content-Length", Some(true)),
+    ("sip.content_length", "sip.response_body_len", Some(false)),
+    ("sip.content_type", "sip.content_type", Some(true)),
     ("mqtt.connect.clientid", "mqtt.clientid", Some(true)),
     ("mqtt.connect.username", "mqtt.username", Some(true)),
     ("mqtt.connect.willtopic", "mqtt.willtopic", Some(true)),
@@ -76,8 +80,6 @@ const FIELDS: &[(&str, &str, Option<bool>)] = &[
     ("krb5.sname", "kerberos.service", None),
     ("krb5.ticket_encryption", "kerberos.cipher", Some(false)),
     ("snmp.community", "snmp.communities", None),
-    ("smb.share", "smb2.tree", Some(true)),
-    ("smb.named_pipe", "smb2.filename", Some(true)),
     ("smb.ntlmssp_user", "smb2.acct", Some(true)),
     ("smb.ntlmssp_domain", "smb2.domain", Some(true)),
 ];
@@ -116,7 +118,19 @@ impl<'t> Transaction<'t> {
         {
             return vec![found];
         }
-        self.fields(name, to_server)
+        match name {
+            "smtp.mail_from" | "smtp.rcpt_to" if to_server => {
+                let addresses = texts(self.value(name));
+                addresses.iter().map(|address| Cow::Owned([b"<", &**address, b">"].concat())).collect()
+            }
+            // A share of pipes is a named pipe.
+            "smb.share" | "smb.named_pipe" if to_server => {
+                let kind = text(self.value("smb2.share_type"));
+                let is_pipe = kind.as_deref() == Some(b"PIPE");
+                if is_pipe == (name == "smb.named_pipe") { texts(self.value("smb2.tree")) } else { vec![] }
+            }
+            _ => self.fields(name, to_server),
+        }
     }
 
     fn fields(&self, name: &str, to_server: bool) -> Vec<Cow<'t, [u8]>> {
@@ -259,4 +273,35 @@ fn with_colons(digits: &str) -> String {
     let pairs: Vec<&str> =
         digits.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok()).collect();
     pairs.join(":")
+}
+
+/// The buffers that are not [fields](FIELDS).
+const OTHERS: &[&str] = &[
+    "file.data",
+    "file.name",
+    "file.magic",
+    "dns.query",
+    "dns.queries.rrname",
+    "dns.answer.name",
+    "dns.answers.rrname",
+    "dns.response.rrname",
+    "tls.certs",
+    "tls.cert_subject",
+    "tls.cert_issuer",
+    "tls.cert_serial",
+    "tls.cert_fingerprint",
+    "tls.random",
+    "tls.random_time",
+    "tls.random_bytes",
+    "ssh.proto",
+    "ssh.software",
+    "smtp.mail_from",
+    "smtp.rcpt_to",
+    "smb.share",
+    "smb.named_pipe",
+];
+
+/// Whether there are buffers of this name.
+pub fn is_known(name: &str) -> bool {
+    name.starts_with("http.") || OTHERS.contains(&name) || FIELDS.iter().any(|(known, ..)| *known == name)
 }

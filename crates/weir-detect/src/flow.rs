@@ -1,5 +1,6 @@
 //! What is kept of a connection.
 
+use crate::alert::Moment;
 use std::sync::Arc;
 use weir::sessions::Session;
 use weir_rules::BitsOp;
@@ -8,6 +9,8 @@ use weir_rules::BitsOp;
 pub const WINDOW_BYTES: usize = 4096;
 /// Rules that wait for further bytes of a stream.
 const WAITING_MAX: usize = 64;
+/// Bytes of a stream in which a rule alerts once, as in Suricata (`toserver-chunk-size`).
+const INSPECTED_BYTES: u64 = 2560;
 /// Bits that a connection has.
 const BITS_MAX: usize = 256;
 /// Sessions that are complete and not inspected yet.
@@ -47,6 +50,19 @@ pub struct Undecided {
     pub rule: u32,
     /// The originator sent the bytes.
     pub to_server: bool,
+    /// The packet.
+    pub moment: Moment,
+}
+
+/// A rule that has matched in a stream.
+#[derive(Debug, Clone, Copy)]
+pub struct Alerted {
+    /// The rule.
+    pub rule: u32,
+    /// The end of the bytes in the stream.
+    pub end: u64,
+    /// Bytes that the other side had sent.
+    pub other_bytes: u64,
 }
 
 /// How far a connection is.
@@ -55,6 +71,8 @@ pub enum Handshake {
     /// Nothing was seen.
     #[default]
     None,
+    /// The capture lacks the begin, and only complete connections are inspected.
+    Unseen,
     /// A SYN.
     Syn,
     /// A SYN, and the answer.
@@ -70,10 +88,14 @@ pub struct Stream {
     pub window: Vec<u8>,
     /// Place in the window of the first byte that was not searched.
     pub new_at: usize,
+    /// Length of the window, while it is inspected elsewhere.
+    pub new_end: u64,
     /// Offset in the stream of the window's first byte.
     pub offset: u64,
     /// The payload of a datagram since the last packet.
     pub has_datagram: bool,
+    /// Rules that have matched, and where: the same bytes do not match again.
+    pub alerted: Vec<Alerted>,
     /// Rules whose pattern was found, but not what else they ask for: the rule, and the place in the stream.
     pub waiting: Vec<(u32, u64)>,
 }
@@ -108,6 +130,24 @@ impl Stream {
             self.waiting.retain(|(_, place)| *place >= offset);
         }
         self.new_at = self.window.len();
+    }
+
+    /// Whether a rule may match again where its pattern ends at `place`: the stream has gone on, or the other side has answered.
+    pub fn may_match(&self, rule: u32, place: u64, other_bytes: u64) -> bool {
+        let before = self.alerted.iter().find(|before| before.rule == rule);
+        before.is_none_or(|before| {
+            place > before.end && (place >= before.end + INSPECTED_BYTES || other_bytes != before.other_bytes)
+        })
+    }
+
+    /// A rule has matched.
+    pub fn note_alert(&mut self, rule: u32, other_bytes: u64) {
+        let end = self.offset + self.new_end;
+        self.alerted.retain(|before| before.rule != rule);
+        if self.alerted.len() == WAITING_MAX {
+            self.alerted.remove(0);
+        }
+        self.alerted.push(Alerted { rule, end, other_bytes });
     }
 
     /// A rule waits for further bytes. Returns whether there was room.

@@ -5,6 +5,7 @@ use crate::app;
 use crate::expressions::Compiled;
 use crate::fields::{Field, Fields, behind};
 use crate::patterns::{Collected, Patterns};
+use crate::support::unsupported;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use weir::sessions::{ProtocolSet, SessionRegistry};
@@ -33,6 +34,8 @@ pub struct RuleProgram {
     pub(crate) with_loose: bool,
     /// The fields of packets that rules look at.
     pub(crate) fields: Fields,
+    /// Rules that cannot be run: group, signature ID, and why.
+    pub(crate) unsupported: Vec<(u32, u32, String)>,
     names: FxHashMap<String, u32>,
 }
 
@@ -117,6 +120,13 @@ impl RuleProgram {
     pub fn of(mut rules: Vec<Rule>, classes: &Classes) -> Self {
         rules.sort_by_key(|rule| (action_rank(rule.action), bits_rank(rule), classes.priority(rule)));
         let mut set = Self::default();
+        rules.retain(|rule| match unsupported(rule) {
+            Some(why) => {
+                set.unsupported.push((rule.gid, rule.sid, why));
+                false
+            }
+            None => true,
+        });
         let mut expressions = 0;
         for mut rule in rules {
             for pcre in expressions_of(&mut rule) {
@@ -138,6 +148,11 @@ impl RuleProgram {
     /// Number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
+    }
+
+    /// The rules that cannot be run: group, signature ID, and why.
+    pub fn unsupported(&self) -> &[(u32, u32, String)] {
+        &self.unsupported
     }
 
     /// Whether there are no rules.

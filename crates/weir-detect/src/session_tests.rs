@@ -5,6 +5,7 @@ use crate::contents;
 use weir::packet::Value;
 use weir::sessions::dns::DnsTransaction;
 use weir::sessions::http::HttpExchange;
+use weir::sessions::tls::TlsHandshake;
 use weir_rules::{NumberTest, SessionTest, SessionValue};
 
 /// Whether a test on a session holds. `None`: the session has no such value.
@@ -22,6 +23,13 @@ pub fn holds(session: &Transaction<'_>, test: &SessionTest, to_server: bool) -> 
                 negated.iter().all(|(_, word)| !has(word))
                     && (wanted.is_empty() || wanted.iter().any(|(_, word)| has(word))),
             )
+        }
+        SessionValue::Text { text, .. } if test.field.starts_with("tls_cert_") => {
+            if to_server {
+                None
+            } else {
+                certificate(session, test.field, text)
+            }
         }
         SessionValue::Text { text, negated } => {
             let values = words_of(session, test.field, to_server)?;
@@ -66,6 +74,16 @@ fn numbers_of(session: &Transaction<'_>, test: &SessionTest, to_server: bool) ->
         "filesize" => {
             let files = session.files(to_server).map(|file| file.seen_bytes).collect::<Vec<_>>();
             return Some(files).filter(|files| !files.is_empty());
+        }
+        "krb5_msg_type" => {
+            let Value::Text(kind) = session.value("kerberos.request_type") else { return None };
+            let request = if kind == "AS" { 10 } else { 12 };
+            let answer = match session.value("kerberos.success") {
+                Value::Bool(true) => request + 1,
+                Value::Bool(false) => 30,
+                _ => return Some(vec![request]).filter(|_| to_server),
+            };
+            return Some(vec![if to_server { request } else { answer }]);
         }
         _ => {}
     }
@@ -137,5 +155,90 @@ fn words_of(session: &Transaction<'_>, field: &str, to_server: bool) -> Option<V
                 _ => None,
             }
         }
+    }
+}
+
+/// Whether sessions have values for a field of rules.
+pub fn is_known(field: &str) -> bool {
+    const OTHERS: &[&str] = &[
+        "urilen",
+        "filesize",
+        "krb5_msg_type",
+        "dns.opcode",
+        "dns.rcode",
+        "dns.rrtype",
+        "tls.subject",
+        "tls.issuerdn",
+        "tls.fingerprint",
+        "ssh.protoversion",
+        "ssh.softwareversion",
+        "filename",
+        "fileext",
+        "filemagic",
+        "filemd5",
+        "filesha1",
+        "filesha256",
+        "tls.version",
+        "ssl_version",
+        "tls_cert_expired",
+        "tls_cert_valid",
+        "tls_cert_notafter",
+        "tls_cert_notbefore",
+    ];
+    OTHERS.contains(&field) || NUMBERS.iter().chain(WORDS).any(|(known, _)| *known == field)
+}
+
+/// Tests on the validity of the server's certificate.
+fn certificate(session: &Transaction<'_>, field: &str, text: &str) -> Option<bool> {
+    let handshake = session.session.as_any().downcast_ref::<TlsHandshake>()?;
+    let leaf = handshake.server_certificates.leaf()?;
+    let now = session.session.time().map_or(leaf.not_before.0, |time| time.0);
+    match field {
+        "tls_cert_expired" => Some(now > leaf.not_after.0),
+        "tls_cert_valid" => Some(leaf.not_before.0 <= now && now <= leaf.not_after.0),
+        "tls_cert_notafter" => in_range(leaf.not_after.0, text),
+        _ => in_range(leaf.not_before.0, text),
+    }
+}
+
+/// Whether a time (nanoseconds since 1970) is in `>2015`, `<2016-05`, `2015<>2016`, or equals `2015-01-02T03:04:05`.
+fn in_range(time: i64, text: &str) -> Option<bool> {
+    let seconds = time.div_euclid(1_000_000_000);
+    if let Some((first, last)) = text.split_once("<>") {
+        return Some(date(first)? < seconds && seconds < date(last)?);
+    }
+    match text.as_bytes().first()? {
+        b'>' => Some(seconds > date(&text[1..])?),
+        b'<' => Some(seconds < date(&text[1..])?),
+        _ => Some(seconds == date(text)?),
+    }
+}
+
+/// Seconds since 1970 of a date, whose end may be left out.
+fn date(text: &str) -> Option<i64> {
+    let mut parts =
+        text.trim().split(['-', 'T', ':', ' ']).map(|part| part.parse::<u32>().ok().map(i64::from));
+    let year = parts.next()??;
+    let mut next = |usual: i64| parts.next().map_or(Some(usual), |part| part);
+    let (month, day) = (next(1)?, next(1)?);
+    let (hour, minute, second) = (next(0)?, next(0)?, next(0)?);
+    // Days since 1970. Years begin in March, so that the leap day is the last one.
+    let (y, m) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
+    let leap_days = y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400);
+    let days = 365 * y + leap_days + (153 * m + 2) / 5 + day - 1 - 719_468;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_seconds() {
+        assert_eq!(date("1970"), Some(0));
+        assert_eq!(date("2000-03-01"), Some(951_868_800));
+        assert_eq!(date("2015-10-22T23:59:59"), Some(1_445_558_399));
+        assert_eq!(date("x"), None);
+        assert_eq!(in_range(1_445_558_399_000_000_000, "2015<>2016"), Some(true));
     }
 }

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use weir_rules::{
     BitsOp, BufferId, Direction, Ends, Inspector, IntOp, IntValue, PacketField, PacketTest, Rule,
-    RuleProtocol, StateOption, Test, Verdict,
+    RuleProtocol, Side, StateOption, Test, Verdict,
 };
 
 /// The buffers of a session that were made so far: by key and side.
@@ -86,10 +86,13 @@ impl<'t> Scene<'_, 't> {
             RuleProtocol::Igmp => self.packet.values.of_rule(PacketField::IpProtocol) == Some(2),
             RuleProtocol::PacketHeader => true,
             RuleProtocol::Session(name) => match (&self.session, kind) {
-                (Some((session, _)), _) => app::is(session.app, name) || is_http_version(session, name),
+                (Some((session, _)), _) => app::is(session.app, name),
                 // Decided later: the protocol may not be known yet.
                 (None, Kind::Stream { .. }) => true,
-                (None, _) => self.flow.and_then(|flow| flow.app).is_some_and(|app| app::is(app, name)),
+                (None, _) => match self.flow.and_then(|flow| flow.app) {
+                    Some(app) => app::is(app, name),
+                    None => !rule.inspections.is_empty(),
+                },
             },
         }
     }
@@ -249,7 +252,12 @@ impl<'t> Scene<'_, 't> {
 
     /// Whether one of a session's buffers fulfils the tests.
     fn fits_buffers(&mut self, rule: &Rule, key: u16, tests: &[Test], decoded: &mut Option<Vec<u8>>) -> bool {
-        let to_server = self.packet.to_server;
+        // A rule on whole transactions looks at both sides.
+        let to_server = match (rule.direction, self.set.keys[usize::from(key)].buffer.info().side) {
+            (Direction::Transaction, Side::Client) => true,
+            (Direction::Transaction, Side::Server) => false,
+            _ => self.packet.to_server,
+        };
         let buffers = self.take_buffers(key, to_server);
         let holds = match tests.first() {
             Some(Test::Absent { .. }) if buffers.is_empty() => true,
@@ -299,13 +307,6 @@ impl<'t> Scene<'_, 't> {
 pub fn make<'t>(session: &Transaction<'t>, key: &Key, to_server: bool) -> Vec<Cow<'t, [u8]>> {
     let buffers = session.buffers(key.buffer.info().name, to_server);
     buffers.into_iter().map(|bytes| transforms::apply(bytes, &key.transforms)).collect()
-}
-
-/// `http1` and `http2` are versions of `http`.
-fn is_http_version(session: &Transaction<'_>, name: &str) -> bool {
-    use weir::sessions::http::HttpExchange;
-    let exchange = session.session.as_any().downcast_ref::<HttpExchange>();
-    exchange.is_some_and(|exchange| name == if exchange.stream_id.is_some() { "http2" } else { "http1" })
 }
 
 fn compare(value: u32, sign: &str, other: u32) -> bool {

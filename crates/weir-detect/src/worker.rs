@@ -33,12 +33,18 @@ pub struct Detection {
     set: Arc<RuleProgram>,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
+    complete_only: bool,
 }
 
 impl Detection {
     /// The rules of a run.
     pub fn new(set: Arc<RuleProgram>) -> Self {
-        Self { set, shared: Arc::default(), counters: Arc::default() }
+        Self { set, shared: Arc::default(), counters: Arc::default(), complete_only: false }
+    }
+
+    /// Of connections of TCP whose begin is not in the capture, only single packets are inspected, as by default in Suricata.
+    pub fn with_complete_connections_only(self) -> Self {
+        Self { complete_only: true, ..self }
     }
 
     /// What the bounds have cut off so far.
@@ -76,6 +82,7 @@ impl Detection {
                 set: Arc::clone(&this.set),
                 shared: Arc::clone(&this.shared),
                 counters: Arc::clone(&this.counters),
+                complete_only: this.complete_only,
                 names: Arc::clone(&names),
                 flows: FxHashMap::default(),
                 memory: Memory::default(),
@@ -112,6 +119,7 @@ struct Worker {
     set: Arc<RuleProgram>,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
+    complete_only: bool,
     /// The names of session protocols in rules, by number.
     names: Arc<[&'static str]>,
     flows: FxHashMap<FlowRef, FlowState>,
@@ -133,7 +141,8 @@ impl FlowTask for Worker {
         if state.sessions.len() == SESSIONS_MAX {
             return Counters::add(&self.counters.sessions_refused);
         }
-        let app = self.names.get(session.protocol).copied();
+        let name = self.names.get(session.protocol).copied();
+        let app = name.map(|name| app::of_session(name, &**session.session));
         if state.app != app {
             (state.app_before, state.app) = (state.app.or(state.app_before), app);
         }
@@ -147,11 +156,12 @@ impl FlowTask for Worker {
         let mut state = self.flows.remove(&packet.flow.name()).unwrap_or_default();
         let side = usize::from(packet.from_responder);
         state.packets[side] += 1;
-        state.handshake = after(state.handshake, transport, &values);
+        state.handshake = after(state.handshake, transport, &values, self.complete_only);
         let [orig, resp] = packet.flow.endpoints().map(|(address, port)| (address, port as u16));
         let ends = if packet.from_responder { [resp, orig] } else { [orig, resp] };
         // The stream of datagrams has the whole of those that came in fragments.
         let window = std::mem::take(&mut state.streams[side].window);
+        state.streams[side].new_end = window.len() as u64;
         let payload = match state.streams[side].has_datagram {
             true => &window[..],
             false => payload_in(&values, packet.frame),
@@ -211,11 +221,12 @@ impl FlowTask for Worker {
 }
 
 /// How far the handshake is after a packet.
-fn after(before: Handshake, transport: Transport, values: &Values<'_>) -> Handshake {
+fn after(before: Handshake, transport: Transport, values: &Values<'_>, complete_only: bool) -> Handshake {
     let (Transport::Tcp, Some(flags)) = (transport, values.get(Field::TcpFlags)) else { return before };
     match (before, flags & 2 != 0, flags & 16 != 0) {
         (Handshake::None, true, false) => Handshake::Syn,
         (Handshake::None | Handshake::Syn, true, true) => Handshake::Answered,
+        (Handshake::None, false, _) if complete_only => Handshake::Unseen,
         (Handshake::None, false, _) => Handshake::Done,
         (Handshake::Syn | Handshake::Answered, false, true) => Handshake::Done,
         _ => before,
@@ -242,7 +253,7 @@ impl Worker {
         let transactions: Vec<Transaction<'_>> = kept
             .iter()
             .map(|(protocol, session)| {
-                let app = self.names.get(*protocol).copied().unwrap_or("");
+                let app = app::of_session(self.names.get(*protocol).copied().unwrap_or(""), &**session);
                 Transaction::of(*protocol, &**session, app, set.with_files)
             })
             .collect();
@@ -250,13 +261,15 @@ impl Worker {
         let mut candidates = std::mem::take(&mut self.memory.candidates);
         candidates.clear();
         let side = usize::from(!packet.to_server);
+        let is_unseen = state.handshake == Handshake::Unseen;
         if packet.is_there {
-            self.find_in_packet(&set, transport, packet, &mut candidates);
-            if transport == Transport::Tcp {
-                self.find_in_stream(&set, &state.streams[side], window, &mut candidates);
+            self.find_in_packet(&set, (transport, is_unseen), packet, &mut candidates);
+            if transport == Transport::Tcp && !is_unseen {
+                let other_bytes = state.bytes[usize::from(packet.to_server)];
+                self.find_in_stream(&set, &state.streams[side], (window, other_bytes), &mut candidates);
             }
         }
-        for (number, transaction) in transactions.iter().enumerate() {
+        for (number, transaction) in transactions.iter().enumerate().filter(|_| !is_unseen) {
             self.find_in_session(&set, number as u16, transaction, &mut made[number], &mut candidates);
         }
         candidates.sort_unstable();
@@ -266,7 +279,7 @@ impl Worker {
         let now = moment.time.0;
         let age_s =
             flow.map_or(0, |flow| now.saturating_sub(flow.first_time().0).max(0) as u64 / 1_000_000_000);
-        self.settle_undecided(&set, flow, packet, state, moment, rows);
+        self.settle_undecided(&set, flow, packet, state, rows);
         let mut last: Option<u32> = None;
         for candidate in &candidates {
             let prepared = &set.rules[candidate.rule as usize];
@@ -319,13 +332,23 @@ impl Worker {
                 }
                 continue;
             }
+            if !in_stream
+                && !is_session
+                && state.app.is_none()
+                && matches!(prepared.rule.protocol, RuleProtocol::Session(_))
+            {
+                self.postpone(state, candidate.rule, oriented.to_server, moment);
+                continue;
+            }
             if in_stream {
+                let other_bytes = state.bytes[usize::from(oriented.to_server)];
+                state.streams[side].note_alert(candidate.rule, other_bytes);
                 state.streams[side].waiting.retain(|(rule, _)| *rule != candidate.rule);
                 if let RuleProtocol::Session(name) = prepared.rule.protocol
                     && !state.app.is_some_and(|app| app::is(app, name))
                 {
                     if state.app.is_none() {
-                        self.postpone(state, candidate.rule, oriented.to_server);
+                        self.postpone(state, candidate.rule, oriented.to_server, moment);
                     }
                     continue;
                 }
@@ -334,9 +357,12 @@ impl Worker {
                 continue;
             }
             last = Some(candidate.rule);
+            if prepared.rule.without_effect.contains(&"bypass") {
+                state.passed = true;
+            }
             let ends = self.act(&set, candidate.rule, flow, &oriented, state, flow_name, moment, rows);
             if ends {
-                state.passed |= prepared.kind != Kind::Packet;
+                state.passed |= prepared.kind != Kind::Packet || is_once(&prepared.rule);
                 break;
             }
         }
@@ -346,26 +372,33 @@ impl Worker {
     fn find_in_packet(
         &mut self,
         set: &RuleProgram,
-        transport: Transport,
+        (transport, is_unseen): (Transport, bool),
         packet: &Packet<'_>,
         candidates: &mut Vec<Candidate>,
     ) {
         let group = &set.packets[transport as usize];
         candidates.extend(group.always.iter().map(|&rule| Candidate { rule, of: Of::Packet }));
-        if group.payload.is_empty() || packet.payload.is_empty() {
+        if packet.payload.is_empty() {
             return;
         }
-        lower(packet.payload, &mut self.memory.lower);
-        group.payload.search(&self.memory.lower, |rules, _| {
-            candidates.extend(rules.iter().map(|&rule| Candidate { rule, of: Of::Packet }));
-        });
+        // A connection without a stream: its packets stand for the stream.
+        let groups = [Some(&group.payload), Some(&group.stream).filter(|_| is_unseen)];
+        let mut is_lower = false;
+        for patterns in groups.into_iter().flatten().filter(|patterns| !patterns.is_empty()) {
+            if !std::mem::replace(&mut is_lower, true) {
+                lower(packet.payload, &mut self.memory.lower);
+            }
+            patterns.search(&self.memory.lower, |rules, _| {
+                candidates.extend(rules.iter().map(|&rule| Candidate { rule, of: Of::Packet }));
+            });
+        }
     }
 
     fn find_in_stream(
         &mut self,
         set: &RuleProgram,
         stream: &crate::flow::Stream,
-        window: &[u8],
+        (window, other_bytes): (&[u8], u64),
         candidates: &mut Vec<Candidate>,
     ) {
         if window.len() <= stream.new_at {
@@ -382,7 +415,8 @@ impl Worker {
         group.stream.search(&self.memory.lower, |rules, end| {
             if end > new {
                 let place = stream.offset + (from + end) as u64;
-                candidates.extend(rules.iter().map(|&rule| at(rule, place)));
+                let may_match = |rule: &&u32| stream.may_match(**rule, place, other_bytes);
+                candidates.extend(rules.iter().filter(may_match).map(|&rule| at(rule, place)));
             }
         });
     }
@@ -396,8 +430,7 @@ impl Worker {
         candidates: &mut Vec<Candidate>,
     ) {
         for (name, group) in &set.sessions {
-            let is_about = app::is(transaction.app, name)
-                || matches!(*name, "http1" | "http2") && transaction.app == "http";
+            let is_about = app::is(transaction.app, name);
             let is_file = *name == "file" && !transaction.files.is_empty();
             if !is_about && !is_file {
                 continue;
@@ -433,9 +466,9 @@ impl Worker {
     }
 
     /// An alert of a stream waits until the protocol is known.
-    fn postpone(&mut self, state: &mut FlowState, rule: u32, to_server: bool) {
+    fn postpone(&mut self, state: &mut FlowState, rule: u32, to_server: bool, moment: Moment) {
         match state.undecided.len() < UNDECIDED_MAX {
-            true => state.undecided.push(Undecided { rule, to_server }),
+            true => state.undecided.push(Undecided { rule, to_server, moment }),
             false => Counters::add(&self.counters.undecided_lost),
         }
     }
@@ -447,11 +480,10 @@ impl Worker {
         flow: Option<&TaskFlow<'_>>,
         packet: &Packet<'_>,
         state: &mut FlowState,
-        moment: Moment,
         rows: &mut TaskRows<'_>,
     ) {
         let Some(app) = state.app.filter(|_| !state.undecided.is_empty()) else { return };
-        for Undecided { rule, to_server } in std::mem::take(&mut state.undecided) {
+        for Undecided { rule, to_server, moment } in std::mem::take(&mut state.undecided) {
             let RuleProtocol::Session(name) = set.rules[rule as usize].rule.protocol else { continue };
             if app::is(app, name) {
                 let mut oriented = *packet;

@@ -2,6 +2,7 @@
 
 use crate::buffers::BufferId;
 use crate::content::Content;
+use crate::inspect::is_relative;
 use crate::model::{Inspection, Rule, Test, Transform};
 
 use crate::options::{FORM, OptionText};
@@ -44,8 +45,19 @@ impl<'b, 't> Builder<'b, 't> {
         self.buffer != BufferId::PAYLOAD
     }
 
-    /// Adds a test on the buffer in effect.
+    /// Adds a test on the buffer in effect. Behind a content with an older word, a relative test is about the content's buffer.
     pub fn test(&mut self, test: Test) {
+        let is_content = matches!(test, Test::Content(_) | Test::Pcre(_));
+        if self.buffer == BufferId::PAYLOAD
+            && !is_content
+            && is_relative(&test)
+            && let Some((at, _)) = self.last
+            && let Some(last) = self.rule.inspections.get_mut(at)
+        {
+            last.tests.push(test);
+            self.last = Some((at, last.tests.len() - 1));
+            return;
+        }
         let (buffer, transforms) = (self.buffer, std::mem::take(&mut self.transforms));
         self.add(buffer, &transforms, test);
         self.transforms = transforms;

@@ -244,7 +244,9 @@ impl<'b, E: Expressions> Inspector<'b, E> {
     }
 
     fn byte_jump(&self, jump: &ByteJump, cursor: usize) -> Option<usize> {
-        let (mut distance, mut end) = (0, 0);
+        let base = if jump.number.relative { cursor as i64 } else { 0 };
+        let start = base.saturating_add(self.value(jump.number.offset));
+        let (mut distance, mut end) = (0, usize::try_from(start).ok()?);
         if self.value(jump.number.bytes) > 0 {
             let (number, at, length) = self.number(&jump.number, cursor)?;
             distance = masked(number, jump.mask).checked_mul(u64::from(jump.multiplier))?;
@@ -292,7 +294,7 @@ impl<'b, E: Expressions> Inspector<'b, E> {
 }
 
 /// Whether a test depends on the place of the match before.
-fn is_relative(test: &Test) -> bool {
+pub(crate) fn is_relative(test: &Test) -> bool {
     match test {
         Test::Content(content) => content.is_relative(),
         Test::Pcre(pcre) => pcre.relative,

@@ -10,6 +10,7 @@ use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Group, QuestionKind, Resolved, Subcommand};
 use crate::terminal;
 use clap::Args as ClapArgs;
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir::flow_task::FlowQuestions;
 use weir::lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir::{Item, RunEnd};
-use weir_detect::{COLUMNS, Counters, Detection, RuleProgram};
+use weir_detect::{COLUMNS, Counters, Detection, RuleProgram, unsupported};
 use weir_rules::{Classes, Coverage, RuleFile, RuleSet, Tunings, Variables, load};
 
 /// Arguments of `rules`.
@@ -38,6 +39,9 @@ struct Args {
     /// Thresholds and suppressions: a `threshold.config`
     #[arg(long, value_name = "FILE")]
     tunings: Option<PathBuf>,
+    /// Of connections of TCP whose begin is not in the capture, inspect only single packets, as Suricata does by default
+    #[arg(long)]
+    complete: bool,
     /// Read no packets: show how many rules are accepted, and why others are not. Each refused rule is explained on standard error
     #[arg(long)]
     check: bool,
@@ -58,7 +62,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 pub fn command() -> Subcommand {
     let about = "Alerts of rules in the language of Suricata";
     let kind = QuestionKind {
-        options: &["rules", "variables", "classes", "tunings"],
+        options: &["rules", "variables", "classes", "tunings", "complete"],
         keeps: |_| true,
         ..QuestionKind::new(resolve)
     };
@@ -66,13 +70,13 @@ pub fn command() -> Subcommand {
 }
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let Args { mut ask, rules, variables, classes, tunings, check } = args;
+    let Args { mut ask, rules, variables, classes, tunings, complete, check } = args;
     let texts: Result<Vec<String>, Failure> = rules.iter().map(|path| utf8(path)).collect();
     if check {
         let spec = QuestionSpec { rules: texts?, variables, classes, tunings, ..QuestionSpec::default() };
         return show_coverage(&Loaded::of(&spec)?);
     }
-    let spec = QuestionSpec { rules: texts?, variables, classes, tunings, ..ask.spec("rules")? };
+    let spec = QuestionSpec { rules: texts?, variables, classes, tunings, complete, ..ask.spec("rules")? };
     ask::answer_one(&ask.input, &spec, ask.output.stats, all)
 }
 
@@ -93,7 +97,14 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     loaded.say_refusals();
     let rules = loaded.set.rules.into_iter().map(|listed| listed.rule).collect();
     let program = RuleProgram::of(rules, &loaded.classes);
-    let detection = Detection::new(Arc::new(program));
+    if let [(gid, sid, why), ..] = program.unsupported() {
+        let count = program.unsupported().len();
+        note!("weir: {count} rules are understood, but not run, such as {gid}:{sid}: {why}");
+    }
+    let detection = match (Detection::new(Arc::new(program)), spec.complete) {
+        (detection, true) => detection.with_complete_connections_only(),
+        (detection, false) => detection,
+    };
     match context.file_contents {
         Some(store) => detection.ask_for_files(store),
         None if detection.needs_files() && !matches!(context.form, Form::Count) => {
@@ -195,7 +206,22 @@ fn show_coverage(loaded: &Loaded) -> Result<ExitCode, Failure> {
     for refused in &loaded.set.refusals {
         say!("{}", refused.render(terminal::stderr_color()));
     }
-    write!(io::stdout(), "{}", Coverage::of(&loaded.set))?;
+    let mut reasons: BTreeMap<String, (u64, u32, u32)> = BTreeMap::new();
+    let not_run =
+        loaded.set.rules.iter().filter_map(|listed| Some((&listed.rule, unsupported(&listed.rule)?)));
+    for (rule, why) in not_run {
+        reasons.entry(why).or_insert((0, rule.gid, rule.sid)).0 += 1;
+    }
+    let mut out = io::stdout().lock();
+    write!(out, "{}", Coverage::of(&loaded.set))?;
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, (count, ..))| std::cmp::Reverse(*count));
+    if !reasons.is_empty() {
+        writeln!(out, "\naccepted, but not run")?;
+    }
+    for (why, (count, gid, sid)) in reasons {
+        writeln!(out, "{count:9}  {why}; for example {gid}:{sid}")?;
+    }
     Ok(if loaded.set.refusals.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

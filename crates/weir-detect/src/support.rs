@@ -1,0 +1,42 @@
+//! Which rules cannot be run, and why: their language is understood, but nothing provides what they ask for.
+
+use crate::app;
+use crate::buffers;
+use crate::ruleset::{is_header, protocol_of_field};
+use crate::session_tests;
+use weir::sessions::SessionRegistry;
+use weir_rules::{BufferId, Rule, RuleProtocol, Test};
+
+/// Why a rule cannot be run. `None`: the rule runs.
+pub fn unsupported(rule: &Rule) -> Option<String> {
+    let registry = SessionRegistry::builtin();
+    if let Some((_, event)) = rule.events.first() {
+        return Some(format!("the event `{event}` is not reported"));
+    }
+    if rule.filter.is_some() {
+        return Some("`weir.filter` is not evaluated".to_string());
+    }
+    if let RuleProtocol::Session(name) = rule.protocol
+        && app::protocols_of(name, registry).is_empty()
+    {
+        return Some(format!("the protocol `{name}` is not parsed"));
+    }
+    for test in &rule.session {
+        let is_parsed = !app::protocols_of(protocol_of_field(test.field), registry).is_empty();
+        if !is_parsed || !session_tests::is_known(test.field) {
+            return Some(format!("`{}` is not provided", test.field));
+        }
+    }
+    for inspection in &rule.inspections {
+        let name = inspection.buffer.info().name;
+        let is_packet = inspection.buffer == BufferId::PAYLOAD || is_header(inspection.buffer);
+        if !is_packet && !buffers::is_known(name) {
+            return Some(format!("the buffer `{name}` is not provided"));
+        }
+        let mut tests = inspection.tests.iter();
+        if tests.any(|test| matches!(test, Test::Pcre(pcre) if pcre.needs_backtracking)) {
+            return Some("the expression has look-around or back-references, which need PCRE2".to_string());
+        }
+    }
+    None
+}
