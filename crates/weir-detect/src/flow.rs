@@ -140,6 +140,12 @@ impl Stream {
         })
     }
 
+    /// Place in the window behind the bytes in which a rule has matched.
+    pub fn behind_alert(&self, rule: u32) -> usize {
+        let before = self.alerted.iter().find(|before| before.rule == rule);
+        before.map_or(0, |before| before.end.saturating_sub(self.offset).min(self.new_end) as usize)
+    }
+
     /// A rule has matched.
     pub fn note_alert(&mut self, rule: u32, other_bytes: u64) {
         let end = self.offset + self.new_end;

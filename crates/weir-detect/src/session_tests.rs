@@ -15,6 +15,11 @@ pub fn holds(session: &Transaction<'_>, test: &SessionTest, to_server: bool) -> 
             let values = numbers_of(session, test, to_server)?;
             Some(values.iter().any(|value| numbers.iter().any(|number: &NumberTest| number.holds(*value))))
         }
+        SessionValue::Words(words) if test.field == "krb5_msg_type" => {
+            let values = numbers_of(session, test, to_server)?;
+            let is = |word: &str| values.iter().any(|value| message_name(*value).eq_ignore_ascii_case(word));
+            Some(words.iter().all(|(negated, word)| is(word) != *negated))
+        }
         SessionValue::Words(words) => {
             let values = words_of(session, test.field, to_server)?;
             let has = |word: &str| values.iter().any(|value| value.eq_ignore_ascii_case(word));
@@ -45,6 +50,18 @@ fn fits_text(field: &str, value: &str, text: &str) -> bool {
         "filename" | "filemagic" => value.to_ascii_lowercase().contains(&text.to_ascii_lowercase()),
         "tls.subject" | "tls.issuerdn" => value.contains(text),
         _ => value.eq_ignore_ascii_case(text),
+    }
+}
+
+/// The name of a message of Kerberos (RFC 4120, section 7.5.7).
+fn message_name(number: u64) -> &'static str {
+    match number {
+        10 => "AS_REQ",
+        11 => "AS_REP",
+        12 => "TGS_REQ",
+        13 => "TGS_REP",
+        30 => "ERROR",
+        _ => "",
     }
 }
 

@@ -305,7 +305,12 @@ impl<'t> Scene<'_, 't> {
 
 /// The buffers of a session behind their transforms.
 pub fn make<'t>(session: &Transaction<'t>, key: &Key, to_server: bool) -> Vec<Cow<'t, [u8]>> {
-    let buffers = session.buffers(key.buffer.info().name, to_server);
+    let info = key.buffer.info();
+    let is_of_other = if to_server { Side::Server } else { Side::Client };
+    if info.side == is_of_other {
+        return vec![];
+    }
+    let buffers = session.buffers(info.name, to_server);
     buffers.into_iter().map(|bytes| transforms::apply(bytes, &key.transforms)).collect()
 }
 

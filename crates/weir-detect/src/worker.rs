@@ -312,7 +312,13 @@ impl Worker {
                     packet: &oriented,
                     flow: flow.map(|_| &*state),
                     flow_name,
-                    window: if is_here { window } else { &other.window },
+                    window: if in_stream {
+                        &window[state.streams[side].behind_alert(candidate.rule)..]
+                    } else if is_here {
+                        window
+                    } else {
+                        &other.window
+                    },
                     from_begin: other.offset == 0,
                     session,
                     caches: &mut self.memory.caches,
@@ -338,6 +344,7 @@ impl Worker {
                 && matches!(prepared.rule.protocol, RuleProtocol::Session(_))
             {
                 self.postpone(state, candidate.rule, oriented.to_server, moment);
+                last = Some(candidate.rule);
                 continue;
             }
             if in_stream {
@@ -350,6 +357,7 @@ impl Worker {
                     if state.app.is_none() {
                         self.postpone(state, candidate.rule, oriented.to_server, moment);
                     }
+                    last = Some(candidate.rule);
                     continue;
                 }
             }
