@@ -49,6 +49,9 @@ struct Head<T> {
     proto: T,
 }
 
+/// The log of alerts, whose rows have the ends of the packet beside those of the connection.
+const ALERTS: &str = "alerts";
+
 /// Columns for the common fields of an event.
 const AT_HEAD: &[&str] = &["_path", "ts", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto"];
 
@@ -118,7 +121,10 @@ impl Plan {
                 insert(&mut nodes, &place, *how, column);
             }
         }
-        let is_named = |name: &str| event.fields.iter().any(|field| field.column == name);
+        let is_of_packet =
+            |name: &str| log == ALERTS && ["uid", "src", "src_p", "dst", "dst_p"].contains(&name);
+        let is_named =
+            |name: &str| is_of_packet(name) || event.fields.iter().any(|field| field.column == name);
         let rest = columns
             .iter()
             .enumerate()
@@ -131,13 +137,16 @@ impl Plan {
             }
             insert(&mut nodes, &[event_type, &name], How::Plain, column);
         }
+        // The ends of an event are those of its packet, if the row has these.
+        let end =
+            |packet: &str, connection: &str| at(packet).filter(|_| log == ALERTS).or_else(|| at(connection));
         let head = Head {
             ts: at("ts"),
             uid: at("uid"),
-            orig_h: at("id.orig_h"),
-            orig_p: at("id.orig_p"),
-            resp_h: at("id.resp_h"),
-            resp_p: at("id.resp_p"),
+            orig_h: end("src", "id.orig_h"),
+            orig_p: end("src_p", "id.orig_p"),
+            resp_h: end("dst", "id.resp_h"),
+            resp_p: end("dst_p", "id.resp_p"),
             proto: at("proto"),
         };
         let is_orig = if log == "files" { at("is_orig") } else { None };
@@ -260,6 +269,7 @@ fn push_nodes(line: &mut Vec<u8>, nodes: &[Node], row: Row<'_>, head: &Head<Cell
                 let mut of_it = columns.iter().map(|&at| row.cell(at));
                 match how {
                     How::Listed if columns.len() > 1 => push_listed(line, of_it),
+                    How::KeyLists => of_it.any(|value| push_key_lists(line, value)),
                     How::DnsAnswers => push_answers(line, of_it.next(), of_it.next()),
                     How::FileState => push_file_state(line, of_it),
                     _ => of_it.any(|value| push_as(line, *how, value, head)),
@@ -278,6 +288,35 @@ fn push_nodes(line: &mut Vec<u8>, nodes: &[Node], row: Row<'_>, head: &Head<Cell
             line.truncate(before);
         }
     }
+}
+
+/// Writes texts `key value` as an object: each key with the list of its values.
+fn push_key_lists(line: &mut Vec<u8>, value: Cell<'_>) -> bool {
+    let Cell::Texts(texts) = value else { return false };
+    let pairs: Vec<(String, String)> = texts
+        .iter()
+        .map(|text| {
+            let (key, value) = text.split_once(' ').unwrap_or((text, ""));
+            (key.to_string(), value.to_string())
+        })
+        .collect();
+    line.push(b'{');
+    for (at, (key, _)) in pairs.iter().enumerate() {
+        if pairs[..at].iter().any(|(before, _)| before == key) {
+            continue;
+        }
+        push_key(line, key);
+        line.push(b'[');
+        for (number, (_, value)) in pairs.iter().filter(|(of, _)| of == key).enumerate() {
+            if number > 0 {
+                line.push(b',');
+            }
+            push_string(line, value);
+        }
+        line.push(b']');
+    }
+    line.push(b'}');
+    true
 }
 
 /// Writes the name of the next field of an object.

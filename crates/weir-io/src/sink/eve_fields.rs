@@ -61,6 +61,8 @@ pub(super) enum How {
     SshVersion,
     /// `SSH-2.0-OpenSSH_9.6` as `OpenSSH_9.6`.
     SshSoftware,
+    /// Texts `key value` as an object of lists.
+    KeyLists,
     /// True as `passive`.
     FtpMode,
     /// `[DISCOVER, OFFER]` as `offer`.
@@ -109,6 +111,22 @@ events! {
         "conn_state"     "flow.state"          State;
         "conn_state"     "flow.conn_state"     Plain;
         "duration"       "flow.duration"       Plain;
+    }
+    "alerts" => "alert" {
+        "packet"       "pcap_cnt"            Plain;
+        "community_id" "community_id"        Plain;
+        "service"      "app_proto"           Plain;
+        "direction"    "direction"           Plain;
+        "action"       "alert.action"        Always("\"allowed\"");
+        "gid"          "alert.gid"           Plain;
+        "sid"          "alert.signature_id"  Plain;
+        "rev"          "alert.rev"           Plain;
+        "msg"          "alert.signature"     Plain;
+        "class"        "alert.category"      Plain;
+        "severity"     "alert.severity"      Plain;
+        "action"       "alert.rule_action"   Plain;         // Suricata's action is what it did; this is the rule's
+        "references"   "alert.references"    Plain;
+        "metadata"     "alert.metadata"      KeyLists;
     }
     "ssl" => "tls" {
         "subject"        "tls.subject"         Subject;
