@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters of all workers of a run.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Inspections that ended at [`STEPS_MAX`](weir_rules::STEPS_MAX).
+    /// Inspections that ended at [`STEPS_MAX`](weir_rules::STEPS_MAX), or at the bound of their packet.
     pub bounded: AtomicU64,
     /// Rules that waited for further bytes of a stream, and were given up because too many waited.
     pub waiting_lost: AtomicU64,

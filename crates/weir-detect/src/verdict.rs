@@ -43,6 +43,8 @@ pub struct Scene<'a, 't> {
     pub caches: &'a mut Caches,
     /// State of hosts.
     pub shared: &'a Shared,
+    /// Steps that may still be taken for this packet.
+    pub steps_left: &'a mut u32,
     /// What bounds cut off.
     pub counters: &'a Counters,
     /// Nanoseconds since 1970.
@@ -281,12 +283,17 @@ impl<'t> Scene<'_, 't> {
     }
 
     fn inspect(&mut self, rule: &Rule, bytes: &[u8], tests: &[Test], decoded: &mut Option<Vec<u8>>) -> bool {
+        if *self.steps_left == 0 {
+            Counters::add(&self.counters.bounded);
+            return false;
+        }
         let finder = Finder { compiled: &self.set.expressions, caches: self.caches };
         let mut inspector = Inspector::new(bytes, rule.variables.len(), finder);
         let verdict = inspector.inspect(tests);
         if let Some(made) = inspector.decoded() {
             *decoded = Some(made.to_vec());
         }
+        *self.steps_left = self.steps_left.saturating_sub(inspector.steps());
         if verdict == Verdict::Bounded {
             Counters::add(&self.counters.bounded);
         }

@@ -24,6 +24,8 @@ use weir_rules::{Action, BitsOp, IntOp, RuleProtocol, StateOption};
 
 /// Alerts of streams that wait for the protocol of their connection.
 const UNDECIDED_MAX: usize = 16;
+/// Steps of inspections for a packet: about 10 ms.
+const STEPS_OF_PACKET_MAX: u32 = 1 << 18;
 /// Bytes of each direction of a stream that are inspected (Suricata's `stream.reassembly.depth`).
 const STREAM_BYTES_MAX: u64 = 1 << 20;
 
@@ -281,6 +283,7 @@ impl Worker {
             flow.map_or(0, |flow| now.saturating_sub(flow.first_time().0).max(0) as u64 / 1_000_000_000);
         self.settle_undecided(&set, flow, packet, state, rows);
         let mut last: Option<u32> = None;
+        let mut steps_left = STEPS_OF_PACKET_MAX;
         for candidate in &candidates {
             let prepared = &set.rules[candidate.rule as usize];
             let mut oriented = *packet;
@@ -323,6 +326,7 @@ impl Worker {
                     session,
                     caches: &mut self.memory.caches,
                     shared: &self.shared,
+                    steps_left: &mut steps_left,
                     counters: &self.counters,
                     now,
                     age_s,

@@ -49,11 +49,19 @@ impl<'b, E: Expressions> Inspector<'b, E> {
 
     /// Whether the tests hold.
     pub fn inspect(&mut self, tests: &[Test]) -> Verdict {
+        if lacks_content(self.bytes, tests) {
+            return Verdict::Fails;
+        }
         match self.holds(tests, 0) {
             true => Verdict::Holds,
             false if self.steps > STEPS_MAX => Verdict::Bounded,
             false => Verdict::Fails,
         }
+    }
+
+    /// Number of tests so far.
+    pub fn steps(&self) -> u32 {
+        self.steps
     }
 
     /// What `base64_decode` has made.
@@ -291,6 +299,20 @@ impl<'b, E: Expressions> Inspector<'b, E> {
         *self.variables.get_mut(usize::from(math.variable))? = masked(number, math.mask);
         Some(at + length)
     }
+}
+
+/// Whether tests that would try many places need a content that is nowhere.
+fn lacks_content(bytes: &[u8], tests: &[Test]) -> bool {
+    let contents = || {
+        tests.iter().filter_map(|test| match test {
+            Test::Content(content) if !content.negated => Some(content),
+            _ => None,
+        })
+    };
+    let is_plain = !tests.iter().any(|test| matches!(test, Test::Base64Decode { .. }));
+    is_plain
+        && contents().filter(|content| content.is_relative()).count() > 1
+        && contents().any(|content| find(bytes, content).is_none())
 }
 
 /// Whether a test depends on the place of the match before.

@@ -1,0 +1,286 @@
+//! Rules over packets that the tests make: what matches, and what does not, however the bytes are divided.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir::io::{MemoryPacket, MemorySource};
+use weir::packet::{Cell, Timestamp};
+use weir::{Compiler, Engine, Item, Next, Options, TakeItems};
+use weir_detect::{COLUMNS, Detection, FirstBytes, RuleProgram};
+use weir_rules::{Classes, Rule, Variables, parse};
+use weir_testing::frames::{ACK, FIN, SYN, ethernet, ipv4, tcp, udp};
+
+/// The rules of a text, which must all be understood and run.
+fn program(text: &str) -> RuleProgram {
+    let rules: Vec<Rule> = parse(text, 0, &Variables::default())
+        .into_iter()
+        .map(|parsed| parsed.rule.unwrap_or_else(|refusal| panic!("{text}: {refusal:?}")))
+        .collect();
+    let program = RuleProgram::of(rules, &Classes::default());
+    assert_eq!(program.unsupported(), [], "{text}");
+    program
+}
+
+/// The number of alerts of each rule.
+fn alerts(text: &str, packets: &[MemoryPacket]) -> BTreeMap<u64, u64> {
+    alerts_of(Detection::new(Arc::new(program(text))), "", packets)
+}
+
+fn alerts_of(detection: Detection, filter: &str, packets: &[MemoryPacket]) -> BTreeMap<u64, u64> {
+    struct Take<'t>(&'t mut BTreeMap<u64, u64>);
+    impl TakeItems for Take<'_> {
+        fn take(&mut self, _: usize, item: Item<'_>) -> Next {
+            let Item::Rows(rows) = item else { return Next::Go };
+            let sid = COLUMNS.iter().position(|column| column.name == "sid").expect("a column");
+            for row in rows.iter() {
+                let Cell::Unsigned(sid) = row.cell(sid) else { panic!("a number") };
+                *self.0.entry(sid).or_default() += 1;
+            }
+            Next::Go
+        }
+    }
+    let mut found = BTreeMap::new();
+    let mut compiler = Compiler::default();
+    let store = Arc::new(FirstBytes::default());
+    detection.ask_for_files(&store);
+    compiler.pass_contents_to(store);
+    let questions = detection.questions(&compiler, filter).expect("the fields are there");
+    let mut engine = Engine::with(compiler, Options::default());
+    engine.subscribe_questions(questions, Take(&mut found)).expect("the filter is right");
+    let outcome =
+        engine.run(&mut MemorySource::new().then_packets(packets.to_vec()), 1).expect("it compiles");
+    assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
+    drop(engine);
+    found
+}
+
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const SERVER: [u8; 4] = [192, 0, 2, 1];
+
+/// A packet of one of two ends, at a time in milliseconds.
+fn packet(time_ms: i64, from_client: bool, protocol: u8, payload: &[u8]) -> MemoryPacket {
+    let ends = if from_client { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+    let bytes = ethernet(0x0800, &ipv4(ends, protocol, time_ms as u16, 0, &[], payload));
+    MemoryPacket { time: Timestamp(time_ms * 1_000_000), ..MemoryPacket::ethernet(bytes) }
+}
+
+/// A connection of TCP.
+struct Talk {
+    ports: (u16, u16),
+    next: [u32; 2],
+    packets: Vec<MemoryPacket>,
+}
+
+impl Talk {
+    /// With its handshake.
+    fn new(port: u16) -> Self {
+        let mut talk = Self { ports: (40_000, port), next: [1_000, 9_000], packets: vec![] };
+        talk.segment(true, SYN, &[]);
+        talk.next[0] += 1;
+        talk.segment(false, SYN | ACK, &[]);
+        talk.next[1] += 1;
+        talk.segment(true, ACK, &[]);
+        talk
+    }
+
+    fn at(&mut self, from_client: bool, seq: u32, flags: u8, payload: &[u8]) {
+        let ports = if from_client { self.ports } else { (self.ports.1, self.ports.0) };
+        let segment = tcp(ports, seq, self.next[usize::from(from_client)], flags, &[], payload);
+        let time = 1_000 + self.packets.len() as i64;
+        self.packets.push(packet(time, from_client, 6, &segment));
+    }
+
+    fn segment(&mut self, from_client: bool, flags: u8, payload: &[u8]) {
+        let side = usize::from(!from_client);
+        self.at(from_client, self.next[side], flags, payload);
+        self.next[side] += payload.len() as u32;
+    }
+
+    fn say(&mut self, from_client: bool, bytes: &[u8]) -> &mut Self {
+        self.segment(from_client, ACK, bytes);
+        self
+    }
+
+    fn end(&mut self) -> &[MemoryPacket] {
+        for from_client in [true, false] {
+            self.segment(from_client, ACK | FIN, &[]);
+            self.next[usize::from(!from_client)] += 1;
+        }
+        self.segment(true, ACK, &[]);
+        &self.packets
+    }
+}
+
+fn count(found: &BTreeMap<u64, u64>, sid: u64) -> u64 {
+    found.get(&sid).copied().unwrap_or(0)
+}
+
+#[test]
+fn a_pattern_is_found_however_segments_divide_it() {
+    let rule =
+        "alert tcp any any -> any 4444 (content:\"evil\"; content:\"payload\"; distance:1; within:7; sid:1;)";
+    let bytes = b"some evil payload here";
+    for size in 1..bytes.len() {
+        let mut talk = Talk::new(4444);
+        bytes.chunks(size).for_each(|piece| {
+            talk.say(true, piece);
+        });
+        assert_eq!(alerts(rule, talk.end()), BTreeMap::from([(1, 1)]), "pieces of {size}");
+    }
+    // In another order, and with a segment that repeats bytes.
+    let mut talk = Talk::new(4444);
+    let first = talk.next[0];
+    talk.at(true, first + 9, ACK, &bytes[9..]);
+    talk.at(true, first, ACK, &bytes[..6]);
+    talk.at(true, first + 2, ACK, &bytes[2..9]);
+    talk.next[0] += bytes.len() as u32;
+    assert_eq!(alerts(rule, talk.end()), BTreeMap::from([(1, 1)]));
+    let mut talk = Talk::new(4444);
+    talk.say(true, b"some evil other payload");
+    assert_eq!(alerts(rule, talk.end()), BTreeMap::new());
+}
+
+#[test]
+fn a_datagram_in_fragments_is_inspected_as_a_whole() {
+    let rule = "alert udp any any -> any 53 (content:\"AAAABBBBCCCC\"; sid:1;)";
+    let datagram = udp((5_000, 53), b"xxxxAAAABBBBCCCCyyyy");
+    let ends = (CLIENT, SERVER);
+    let fragment = |offset: usize, more: bool, time: i64| {
+        let end = if more { offset + 16 } else { datagram.len() };
+        let flags = (offset / 8) as u16 | if more { 0x2000 } else { 0 };
+        let bytes = ethernet(0x0800, &ipv4(ends, 17, 7, flags, &[], &datagram[offset..end]));
+        MemoryPacket { time: Timestamp(time * 1_000_000), ..MemoryPacket::ethernet(bytes) }
+    };
+    let packets = [fragment(0, true, 1), fragment(16, false, 2)];
+    assert_eq!(alerts(rule, &packets), BTreeMap::from([(1, 1)]));
+    let packets = [fragment(16, false, 1), fragment(0, true, 2)];
+    assert_eq!(alerts(rule, &packets), BTreeMap::from([(1, 1)]));
+}
+
+#[test]
+fn bits_and_numbers_of_a_connection_connect_rules() {
+    let rules = "\
+        alert tcp any any -> any any (flow:to_server; content:\"login\"; flowbits:set,seen; noalert; sid:1;)\n\
+        alert tcp any any -> any any (flow:to_client; content:\"denied\"; flowbits:isset,seen; \
+            flowint:tries,+,1; sid:2;)\n\
+        alert tcp any any -> any any (flow:to_client; content:\"denied\"; flowint:tries,>=,2; sid:3;)\n\
+        alert tcp any any -> any any (flow:to_client; content:\"denied\"; flowbits:isset,nobody_sets_it; sid:4;)\n"
+        .replace("            flow", "flow");
+    let mut talk = Talk::new(23);
+    talk.say(false, b"denied")
+        .say(true, b"login")
+        .say(false, b"denied")
+        .say(true, b"x")
+        .say(false, b"denied");
+    let found = alerts(&rules, talk.end());
+    assert_eq!((count(&found, 1), count(&found, 2), count(&found, 4)), (0, 2, 0), "{found:?}");
+    assert!(count(&found, 3) >= 1, "{found:?}");
+}
+
+#[test]
+fn a_pass_rule_silences_its_packet() {
+    let rules = "pass tcp any any -> any any (content:\"known\"; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"bad\"; sid:2;)\n";
+    let mut talk = Talk::new(23);
+    assert_eq!(alerts(rules, talk.say(true, b"bad known").end()), BTreeMap::new());
+    let mut talk = Talk::new(23);
+    assert_eq!(alerts(rules, talk.say(true, b"bad").end()), BTreeMap::from([(2, 1)]));
+}
+
+#[test]
+fn thresholds_limit_alerts() {
+    let many: Vec<MemoryPacket> =
+        (0..30).map(|number| packet(number * 100, true, 17, &udp((5_000, 9_999), b"ping"))).collect();
+    for (options, expected) in [
+        ("threshold:type limit, track by_src, count 2, seconds 60;", 2),
+        ("threshold:type threshold, track by_src, count 10, seconds 60;", 3),
+        ("threshold:type both, track by_src, count 5, seconds 60;", 1),
+        ("detection_filter:track by_dst, count 25, seconds 60;", 5),
+        // Three seconds of packets, in intervals of more than one.
+        ("threshold:type limit, track by_src, count 1, seconds 1;", 3),
+        ("", 30),
+    ] {
+        let rule = format!("alert udp any any -> any 9999 (content:\"ping\"; {options} sid:1;)");
+        assert_eq!(alerts(&rule, &many), BTreeMap::from([(1, expected)]), "{options}");
+    }
+}
+
+#[test]
+fn buffers_of_http_are_those_of_the_exchange() {
+    let request = b"GET /a/../b%20c?x=1 HTTP/1.1\r\nHost: Example.COM:8080\r\nUser-Agent: tool/1\r\nCookie: id=7\r\n\r\n";
+    let response = b"HTTP/1.1 404 Not Found\r\nServer: small\r\nContent-Length: 5\r\n\r\nhello";
+    let mut talk = Talk::new(80);
+    talk.say(true, request).say(false, response);
+    let packets = talk.end();
+    for (options, expected) in [
+        ("http.uri; content:\"/b c?x=1\"; bsize:8;", 1),
+        ("http.uri.raw; content:\"/a/../b%20c\"; startswith;", 1),
+        ("content:\"/b c\"; http_uri;", 1),
+        ("http.host; content:\"example.com\"; endswith;", 1),
+        ("http.host.raw; content:\"Example.COM:8080\";", 1),
+        ("http.user_agent; content:\"tool/1\";", 1),
+        ("http.header; content:\"User-Agent|3a| tool\"; content:!\"Cookie\";", 1),
+        ("http.cookie; content:\"id=7\";", 1),
+        ("http.header_names; content:\"|0d 0a|Host|0d 0a|\"; startswith;", 1),
+        ("flow:to_client; http.stat_code; content:\"404\";", 1),
+        ("http.stat_msg; content:\"Not Found\";", 1),
+        ("http.server; content:\"small\";", 1),
+        ("flow:to_client; file.data; content:\"hello\"; bsize:5;", 1),
+        ("http.response_body; content:\"hell\"; startswith;", 1),
+        ("urilen:8;", 1),
+        ("http.method; content:\"POST\";", 0),
+        ("flow:to_client; http.uri; content:\"x=1\";", 0),
+        ("http.uri; content:\"B C\"; nocase; http.stat_code; content:\"404\";", 0),
+    ] {
+        let found = alerts(&format!("alert http any any -> any any ({options} sid:1;)"), packets);
+        assert_eq!(count(&found, 1), expected, "{options}");
+    }
+}
+
+#[test]
+fn headers_of_packets_are_compared() {
+    let packets =
+        [packet(1, true, 17, &udp((5_000, 53), b"abc")), packet(2, false, 17, &udp((53, 5_000), b"abcdef"))];
+    for (rule, expected) in [
+        ("alert udp any any -> any any (ttl:64; sid:1;)", 2),
+        ("alert udp any any -> any any (ttl:<64; sid:1;)", 0),
+        ("alert udp any any -> any any (dsize:>3; sid:1;)", 1),
+        ("alert udp 10.0.0.0/8 any -> any 53 (dsize:3; sid:1;)", 1),
+        ("alert udp !10.0.0.0/8 any -> any any (dsize:6; sid:1;)", 1),
+        ("alert udp any any -> any [50:60,!53] (dsize:>0; sid:1;)", 0),
+        ("alert udp any any <> 10.0.0.1 53 (dsize:>0; sid:1;)", 0),
+        ("alert udp any any <> 10.0.0.1 5000 (dsize:>0; sid:1;)", 2),
+        ("alert udp any any -> any any (udp.hdr; content:\"|00 35|\"; startswith; sid:1;)", 1),
+        ("alert ip any any -> any any (ip_proto:17; ttl:64; sid:1;)", 2),
+        ("alert tcp any any -> any any (ttl:64; sid:1;)", 0),
+        ("alert udp any any -> any any (flow:established; dsize:>0; sid:1;)", 1),
+    ] {
+        let found = alerts(rule, &packets);
+        assert_eq!(count(&found, 1), expected, "{rule}");
+    }
+}
+
+#[test]
+fn a_filter_selects_the_connections() {
+    let packets =
+        [packet(1, true, 17, &udp((5_000, 53), b"abc")), packet(2, true, 17, &udp((5_000, 54), b"abc"))];
+    let detection =
+        || Detection::new(Arc::new(program("alert udp any any -> any any (content:\"abc\"; sid:1;)")));
+    assert_eq!(alerts_of(detection(), "udp.port == 54", &packets), BTreeMap::from([(1, 1)]));
+    assert_eq!(alerts_of(detection(), "", &packets), BTreeMap::from([(1, 2)]));
+}
+
+#[test]
+fn hostile_rules_and_streams_are_bounded() {
+    // Ten thousand rules with one pattern, and a stream that half matches all of them.
+    let rules: String = (1..=10_000)
+        .map(|sid| {
+            format!("alert tcp any any -> any any (content:\"aaaa\"; content:\"b\"; distance:0; content:\"never{sid}\"; distance:0; fast_pattern:0,4; sid:{sid};)\n")
+                .replace("; fast_pattern:0,4", "; fast_pattern:0,4")
+        })
+        .collect();
+    let mut talk = Talk::new(23);
+    for _ in 0..20 {
+        talk.say(true, &[b'a'; 1_000]).say(true, b"neve");
+    }
+    assert_eq!(alerts(&rules, talk.end()), BTreeMap::new());
+}
