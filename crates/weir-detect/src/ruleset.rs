@@ -269,7 +269,8 @@ impl RuleProgram {
                     for transport in Transport::ALL.into_iter().filter(|transport| fits(rule, *transport)) {
                         let group = &mut self.packets[transport as usize];
                         let is_stream = transport == Transport::Tcp && prepared.kind != Kind::Packet;
-                        self.with_streams |= is_stream;
+                        // Datagrams in fragments come as streams, too.
+                        self.with_streams |= is_stream || best.is_some();
                         self.with_loose |= transport == Transport::Other;
                         if is_stream {
                             match best {
