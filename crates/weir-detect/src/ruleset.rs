@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir_rules::{
     Action, BitsOp, BufferId, Classes, Content, FastPattern, Inspection, IntOp, IntValue, PacketField,
-    PacketTest, Pcre, Rule, RuleProtocol, StateOption, Test, Transform,
+    PacketTest, Pcre, Rule, RuleProtocol, StateOption, Suppression, Test, Transform, Tunings,
 };
 
 /// Rules that run together.
@@ -49,6 +49,8 @@ pub(crate) struct Prepared {
     pub keys: Vec<u16>,
     /// For each option about state the numbers of its names.
     pub names: Vec<Vec<u32>>,
+    /// Whose alerts are suppressed.
+    pub suppressions: Vec<Suppression>,
 }
 
 /// What a rule is decided by.
@@ -116,8 +118,10 @@ pub(crate) struct SessionGroup {
 }
 
 impl RuleProgram {
-    /// Prepares rules. `classes` have the texts of their classes, and the priorities of those without one.
-    pub fn of(mut rules: Vec<Rule>, classes: &Classes) -> Self {
+    /// Prepares rules. `classes` have the texts of their classes, and the priorities of those without one; `tunings` the thresholds and
+    /// suppressions of the site.
+    pub fn of(mut rules: Vec<Rule>, classes: &Classes, tunings: &Tunings) -> Self {
+        rules.iter_mut().for_each(|rule| tunings.apply(rule));
         rules.sort_by_key(|rule| (action_rank(rule.action), bits_rank(rule), classes.priority(rule)));
         let mut set = Self::default();
         rules.retain(|rule| match unsupported(rule) {
@@ -137,7 +141,8 @@ impl RuleProgram {
             let keys = rule.inspections.iter().map(|inspection| set.key(inspection)).collect();
             let names = rule.state.iter().map(|option| set.names_of(option)).collect();
             let said = Said::of(&rule, classes);
-            set.rules.push(Prepared { rule, said, kind, keys, names });
+            let suppressions = tunings.suppressions_of(rule.gid, rule.sid).cloned().collect();
+            set.rules.push(Prepared { rule, said, kind, keys, names, suppressions });
         }
         set.expressions = Compiled::new(expressions as usize);
         set.group();

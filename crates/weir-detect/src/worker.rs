@@ -529,7 +529,8 @@ impl Worker {
         if rule.action == Action::Pass {
             return true;
         }
-        let mut alerts = !rule.noalert;
+        let is_suppressed = prepared.suppressions.iter().any(|one| one.holds(addresses[0], addresses[1]));
+        let mut alerts = !rule.noalert && !is_suppressed;
         for (at, threshold) in (0..).zip(&rule.thresholds) {
             let whom = Whom::of(threshold.track, addresses, flow_name);
             match self.shared.count(number, at, threshold, whom, now) {

@@ -6,7 +6,7 @@ use weir::io::{MemoryPacket, MemorySource};
 use weir::packet::{Cell, Timestamp};
 use weir::{Compiler, Engine, Item, Next, Options, TakeItems};
 use weir_detect::{COLUMNS, Detection, FirstBytes, RuleProgram};
-use weir_rules::{Classes, Rule, Variables, parse};
+use weir_rules::{Classes, Rule, Tunings, Variables, parse};
 use weir_testing::frames::{ACK, FIN, SYN, ethernet, ipv4, tcp, udp};
 
 /// The rules of a text, which must all be understood and run.
@@ -15,7 +15,7 @@ fn program(text: &str) -> RuleProgram {
         .into_iter()
         .map(|parsed| parsed.rule.unwrap_or_else(|refusal| panic!("{text}: {refusal:?}")))
         .collect();
-    let program = RuleProgram::of(rules, &Classes::default());
+    let program = RuleProgram::of(rules, &Classes::default(), &Tunings::default());
     assert_eq!(program.unsupported(), [], "{text}");
     program
 }

@@ -8,7 +8,7 @@ use weir::io::CaptureReader;
 use weir::packet::Cell;
 use weir::{Compiler, Engine, Item, Next, Options, TakeItems};
 use weir_detect::{COLUMNS, Detection, FirstBytes, RuleProgram};
-use weir_rules::{Classes, Rule, Variables, parse};
+use weir_rules::{Classes, Rule, Tunings, Variables, parse};
 
 /// Of the tests that run, so many agree, in percent. Tests with a configuration of their own, which is not here, do not count.
 const AGREE_MIN: usize = 95;
@@ -50,7 +50,7 @@ fn alerts(rules: Vec<Rule>, capture: &Path, complete_only: bool) -> Option<BTree
             Next::Go
         }
     }
-    let program = RuleProgram::of(rules, &Classes::default());
+    let program = RuleProgram::of(rules, &Classes::default(), &Tunings::default());
     if !program.unsupported().is_empty() {
         return None;
     }

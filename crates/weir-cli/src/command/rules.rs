@@ -96,7 +96,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let loaded = Loaded::of(spec)?;
     loaded.say_refusals();
     let rules = loaded.set.rules.into_iter().map(|listed| listed.rule).collect();
-    let program = RuleProgram::of(rules, &loaded.classes);
+    let program = RuleProgram::of(rules, &loaded.classes, &loaded.tunings);
     if let [(gid, sid, why), ..] = program.unsupported() {
         let count = program.unsupported().len();
         note!("weir: {count} rules are understood, but not run, such as {gid}:{sid}: {why}");
@@ -123,6 +123,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
 struct Loaded {
     set: RuleSet,
     classes: Classes,
+    tunings: Tunings,
 }
 
 impl Loaded {
@@ -151,9 +152,8 @@ impl Loaded {
         let files: Vec<RuleFile<'_>> =
             names.iter().zip(&texts).map(|(name, text)| RuleFile { name, text }).collect();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut set = load(&files, &variables, threads);
-        set.rules.iter_mut().for_each(|listed| tunings.apply(&mut listed.rule));
-        Ok(Self { set, classes })
+        let set = load(&files, &variables, threads);
+        Ok(Self { set, classes, tunings })
     }
 
     /// Says how many rules are refused, and why the first one is.
