@@ -28,7 +28,7 @@ struct Args {
     #[command(flatten)]
     ask: Ask,
     /// Files of rules, and directories whose files end in `.rules`. May be given several times
-    #[arg(short = 'S', long = "rules", value_name = "PATH", required = true, num_args = 1..)]
+    #[arg(short = 'S', long = "rules", value_name = "PATH", required = true)]
     rules: Vec<PathBuf>,
     /// The groups of addresses and ports that rules name: a file of TOML, or of Suricata's YAML. Default: the private networks are the home
     #[arg(long, value_name = "FILE")]
@@ -77,6 +77,14 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         return show_coverage(&Loaded::of(&spec)?);
     }
     let spec = QuestionSpec { rules: texts?, variables, classes, tunings, complete, ..ask.spec("rules")? };
+    let mut captures = ask.input.read.iter().map(|read| Path::new(read));
+    let stray = captures.find(|read| read.extension().is_some_and(|end| end == "rules"));
+    if let Some(stray) = stray.or_else(|| Some(Path::new(&spec.filter)).filter(|filter| filter.is_file())) {
+        let stray = stray.display();
+        return Err(Failure::new(format!(
+            "{stray} holds rules: give `-S {stray}`, or `-S` with the directory"
+        )));
+    }
     ask::answer_one(&ask.input, &spec, ask.output.stats, all)
 }
 
@@ -99,7 +107,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let program = RuleProgram::of(rules, &loaded.classes, &loaded.tunings);
     if let [(gid, sid, why), ..] = program.unsupported() {
         let count = program.unsupported().len();
-        note!("weir: {count} rules are understood, but not run, such as {gid}:{sid}: {why}");
+        let are = if count == 1 { "rule is" } else { "rules are" };
+        note!("weir: {count} {are} understood, but not run, such as {gid}:{sid}: {why}");
     }
     let detection = match (Detection::new(Arc::new(program)), spec.complete) {
         (detection, true) => detection.with_complete_connections_only(),
@@ -161,8 +170,9 @@ impl Loaded {
         let Some(first) = self.set.refusals.first() else { return };
         note!("{}", first.render(terminal::stderr_color()));
         let count = self.set.refusals.len();
+        let are = if count == 1 { "rule is" } else { "rules are" };
         note!(
-            "weir: {count} rules are refused, of {}: `weir rules --check` shows why",
+            "weir: {count} {are} refused, of {}: `weir rules --check` shows why",
             count + self.set.rules.len()
         );
     }

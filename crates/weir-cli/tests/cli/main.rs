@@ -20,6 +20,7 @@ mod outputs;
 mod questions;
 mod records;
 mod rotation;
+mod rules;
 mod screen;
 mod streams;
 mod tcp;
