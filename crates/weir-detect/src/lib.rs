@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod alert;
 mod app;
 mod buffers;

@@ -1,5 +1,6 @@
 //! Rules, prepared to run together.
 
+use crate::addresses::{self, ByAddress};
 use crate::alert::Said;
 use crate::app;
 use crate::expressions::Compiled;
@@ -10,8 +11,8 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir_rules::{
-    Action, BitsOp, BufferId, Classes, Content, FastPattern, Inspection, IntOp, IntValue, PacketField,
-    PacketTest, Pcre, Rule, RuleProtocol, StateOption, Suppression, Test, Transform, Tunings,
+    Action, BitsOp, BufferId, Classes, Content, FastPattern, FlowTest, Inspection, IntOp, IntValue,
+    PacketField, PacketTest, Pcre, Rule, RuleProtocol, StateOption, Suppression, Test, Transform, Tunings,
 };
 
 /// Rules that run together.
@@ -102,8 +103,10 @@ pub(crate) struct PacketGroup {
     pub payload: Patterns,
     /// Searched in streams.
     pub stream: Patterns,
-    /// Looked at for each packet.
-    pub always: Vec<u32>,
+    /// Without a pattern: looked at for each packet with addresses that a rule names.
+    pub always: ByAddress,
+    /// The same, for the first packet of each direction of a connection.
+    pub once: ByAddress,
     /// Rules on streams without a pattern: looked at when there are new bytes.
     pub always_stream: Vec<u32>,
 }
@@ -153,6 +156,15 @@ impl RuleProgram {
     /// Number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
+    }
+
+    /// For each transport: the rules that are looked at for each packet, because no pattern finds them.
+    pub fn without_pattern(&self) -> [(&'static str, usize); Transport::COUNT] {
+        let names = ["tcp", "udp", "icmp", "others"];
+        std::array::from_fn(|at| {
+            let group = &self.packets[at];
+            (names[at], group.always.rest() + group.always_stream.len())
+        })
     }
 
     /// The rules that cannot be run: group, signature ID, and why.
@@ -246,6 +258,8 @@ impl RuleProgram {
     fn group(&mut self) {
         let mut payload: [Collected; Transport::COUNT] = Default::default();
         let mut stream: [Collected; Transport::COUNT] = Default::default();
+        let mut always: [addresses::Collected; Transport::COUNT] = Default::default();
+        let mut once: [addresses::Collected; Transport::COUNT] = Default::default();
         let mut buffers: BTreeMap<(&'static str, u16), Collected> = BTreeMap::new();
         for (number, prepared) in (0..).zip(&self.rules) {
             let rule = &prepared.rule;
@@ -286,7 +300,8 @@ impl RuleProgram {
                         if !is_stream || prepared.kind == (Kind::Stream { or_packet: true }) {
                             match best {
                                 Some(pattern) => payload[transport as usize].add(pattern, number),
-                                None => group.always.push(number),
+                                None if is_of_addresses(rule) => once[transport as usize].add(number, rule),
+                                None => always[transport as usize].add(number, rule),
                             }
                         }
                     }
@@ -295,6 +310,9 @@ impl RuleProgram {
         }
         for ((group, payload), stream) in self.packets.iter_mut().zip(payload).zip(stream) {
             (group.payload, group.stream) = (payload.build(), stream.build());
+        }
+        for ((group, always), once) in self.packets.iter_mut().zip(always).zip(once) {
+            (group.always, group.once) = (always.build(), once.build());
         }
         for ((name, key), patterns) in buffers {
             if let Some(group) = self.sessions.get_mut(name) {
@@ -380,6 +398,15 @@ fn kind_of(rule: &Rule) -> Kind {
         }
         _ => Kind::Packet,
     }
+}
+
+/// Whether a rule asks only for addresses: the first packet of a direction decides.
+pub(crate) fn is_of_addresses(rule: &Rule) -> bool {
+    let is_bare = rule.packet.is_empty() && rule.inspections.is_empty() && rule.session.is_empty();
+    let is_plain = rule.flow == FlowTest::default() && rule.app_protocols.is_empty();
+    let has_ports = !rule.source.ports.is_any() || !rule.destination.ports.is_any();
+    let has_session = matches!(rule.protocol, RuleProtocol::Session(_) | RuleProtocol::PacketHeader);
+    is_bare && is_plain && !has_ports && !has_session
 }
 
 /// Whether a field is one of the connection.

@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::expressions::{Caches, Finder};
 use crate::flow::FlowState;
 use crate::packet::Packet;
-use crate::ruleset::{Key, Kind, Prepared, RuleProgram, Transport, is_header, is_of_flow};
+use crate::ruleset::{Key, Kind, Prepared, RuleProgram, Transport, is_header, is_of_addresses, is_of_flow};
 use crate::session_tests;
 use crate::state::{Shared, Whom};
 use crate::transforms;
@@ -335,11 +335,6 @@ fn compare(value: u32, sign: &str, other: u32) -> bool {
 /// Whether a rule matches at most once for each direction of a connection: it asks only for addresses, or only for a protocol.
 pub fn is_once(rule: &Rule) -> bool {
     let is_bare = rule.packet.is_empty() && rule.inspections.is_empty() && rule.session.is_empty();
-    let has_flow = rule.flow != Default::default();
-    match rule.protocol {
-        RuleProtocol::Session(_) => is_bare,
-        _ if !rule.app_protocols.is_empty() => is_bare,
-        RuleProtocol::PacketHeader => false,
-        _ => is_bare && !has_flow && rule.source.ports.is_any() && rule.destination.ports.is_any(),
-    }
+    let has_session = matches!(rule.protocol, RuleProtocol::Session(_)) || !rule.app_protocols.is_empty();
+    is_of_addresses(rule) || is_bare && has_session
 }

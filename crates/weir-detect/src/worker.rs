@@ -265,7 +265,8 @@ impl Worker {
         let side = usize::from(!packet.to_server);
         let is_unseen = state.handshake == Handshake::Unseen;
         if packet.is_there {
-            self.find_in_packet(&set, (transport, is_unseen), packet, &mut candidates);
+            let is_first = flow.is_none() || state.packets[side] == 1;
+            self.find_in_packet(&set, (transport, is_unseen, is_first), packet, &mut candidates);
             if transport == Transport::Tcp && !is_unseen {
                 let other_bytes = state.bytes[usize::from(packet.to_server)];
                 self.find_in_stream(&set, &state.streams[side], (window, other_bytes), &mut candidates);
@@ -384,12 +385,17 @@ impl Worker {
     fn find_in_packet(
         &mut self,
         set: &RuleProgram,
-        (transport, is_unseen): (Transport, bool),
+        (transport, is_unseen, is_first): (Transport, bool, bool),
         packet: &Packet<'_>,
         candidates: &mut Vec<Candidate>,
     ) {
         let group = &set.packets[transport as usize];
-        candidates.extend(group.always.iter().map(|&rule| Candidate { rule, of: Of::Packet }));
+        let addresses = packet.ends.map(|(address, _)| address);
+        let of_packet = |rule| Candidate { rule, of: Of::Packet };
+        candidates.extend(group.always.rules_of(addresses).map(of_packet));
+        if is_first {
+            candidates.extend(group.once.rules_of(addresses).map(of_packet));
+        }
         if packet.payload.is_empty() {
             return;
         }

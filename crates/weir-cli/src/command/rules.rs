@@ -74,7 +74,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let texts: Result<Vec<String>, Failure> = rules.iter().map(|path| utf8(path)).collect();
     if check {
         let spec = QuestionSpec { rules: texts?, variables, classes, tunings, ..QuestionSpec::default() };
-        return show_coverage(&Loaded::of(&spec)?);
+        return show_coverage(Loaded::of(&spec)?);
     }
     let spec = QuestionSpec { rules: texts?, variables, classes, tunings, complete, ..ask.spec("rules")? };
     let mut captures = ask.input.read.iter().map(|read| Path::new(read));
@@ -212,7 +212,7 @@ fn files_of(paths: &[String]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Shows how many rules are accepted, and explains those that are not.
-fn show_coverage(loaded: &Loaded) -> Result<ExitCode, Failure> {
+fn show_coverage(loaded: Loaded) -> Result<ExitCode, Failure> {
     for refused in &loaded.set.refusals {
         say!("{}", refused.render(terminal::stderr_color()));
     }
@@ -232,7 +232,14 @@ fn show_coverage(loaded: &Loaded) -> Result<ExitCode, Failure> {
     for (why, (count, gid, sid)) in reasons {
         writeln!(out, "{count:9}  {why}; for example {gid}:{sid}")?;
     }
-    Ok(if loaded.set.refusals.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_whole = loaded.set.refusals.is_empty();
+    let rules = loaded.set.rules.into_iter().map(|listed| listed.rule).collect();
+    let program = RuleProgram::of(rules, &loaded.classes, &loaded.tunings);
+    writeln!(out, "\nlooked at for each packet, because no pattern finds them")?;
+    for (transport, count) in program.without_pattern() {
+        writeln!(out, "{count:9}  {transport}")?;
+    }
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The rows of rules.
