@@ -9,6 +9,7 @@ use crate::model::{FlowTest, Rule, RuleProtocol};
 use crate::options::options;
 use crate::sets::{AddressSet, PortSet};
 use crate::text::{RuleText, rules_of};
+use crate::unsupported;
 use crate::variables::Variables;
 use weir_lang::diag::Diagnostic;
 
@@ -84,9 +85,7 @@ const SESSIONS: &[(&str, &str)] = &[
     ("dns", "dns"),
     ("smtp", "smtp"),
     ("ftp", "ftp"),
-    ("ftp-data", "ftp-data"),
     ("smb", "smb"),
-    ("dcerpc", "dcerpc"),
     ("imap", "imap"),
     ("sip", "sip"),
     ("mqtt", "mqtt"),
@@ -97,24 +96,11 @@ const SESSIONS: &[(&str, &str)] = &[
     ("dhcp", "dhcp"),
     ("rdp", "rdp"),
     ("modbus", "modbus"),
-    ("dnp3", "dnp3"),
-    ("enip", "enip"),
-    ("nfs", "nfs"),
-    ("ike", "ike"),
-    ("tftp", "tftp"),
-    ("rfb", "rfb"),
-    ("telnet", "telnet"),
-    ("bittorrent-dht", "bittorrent-dht"),
     ("pgsql", "pgsql"),
     ("mysql", "mysql"),
-    ("ldap", "ldap"),
-    ("websocket", "websocket"),
-    ("doh2", "doh2"),
     ("mdns", "mdns"),
     ("llmnr", "llmnr"),
-    ("sdp", "sdp"),
     ("pop3", "pop3"),
-    ("template", "template"),
 ];
 
 fn protocol_of(name: &str) -> Option<RuleProtocol> {
@@ -144,10 +130,14 @@ fn parse_rule<'t>(
 ) -> Result<Rule, Wrong<'t>> {
     let header = header(text, groups)?;
     let unknown = |diagnostic| Wrong { keyword: Some(header.protocol), diagnostic };
+    let at = text.span(header.protocol_at, header.protocol_at + header.protocol.len());
+    if let Some((why, help)) = unsupported::protocol(&header.protocol.to_ascii_lowercase()) {
+        return Err(unknown(unsupported::diagnostic(why, at, help)));
+    }
     let protocol = protocol_of(header.protocol).ok_or_else(|| {
         let known = SESSIONS.iter().map(|(name, _)| *name).chain(["ip", "tcp", "udp", "icmp"]);
         Diagnostic::error(PROTOCOL, format!("there is no protocol `{}`", header.protocol))
-            .at(text.span(header.protocol_at, header.protocol_at + header.protocol.len()))
+            .at(at)
             .help("write for example `tcp`, `udp`, `icmp`, `ip` or `http`")
             .did_you_mean(header.protocol, known)
     });

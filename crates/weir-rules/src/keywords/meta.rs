@@ -108,6 +108,7 @@ fn requires(option: &OptionText<'_>) -> Result<(), Diagnostic> {
         let holds = match part.split_once(char::is_whitespace) {
             Some(("version", condition)) => condition.split('|').any(version_holds),
             Some(("keyword", name)) => super::is_known(name.trim()),
+            Some(("feature", name)) => matches!(name.trim(), "ja3" | "ja4"),
             _ => false,
         };
         if !holds {

@@ -89,10 +89,10 @@ fn content(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Result<(),
     if bytes.is_empty() {
         return Err(wrong_value(option, "the text is empty", &format!("write for example `{example};`")));
     }
-    if bytes.len() > 255 {
+    if bytes.len() > usize::from(u16::MAX) {
         return Err(wrong_value(
             option,
-            "a content has at most 255 bytes",
+            "a content has at most 65535 bytes",
             "divide it: the second one with `distance:0; within:LENGTH`",
         ));
     }
@@ -179,7 +179,13 @@ fn unquoted_regex(text: &str) -> String {
 fn pcre(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Result<(), Diagnostic> {
     let text = value(option, "pcre:\"/a[bc]+/i\"")?;
     let wrong = |why: &str| wrong_value(option, why, HELP_PCRE);
-    let (negated, inner) = quoted(text).ok_or_else(|| wrong("the value is no text in quotes"))?;
+    // Quotes may be missing, as in Suricata.
+    let (negated, inner) = match text.strip_prefix('!') {
+        Some(rest) => (true, rest.trim_start()),
+        None => (false, text),
+    };
+    let inner = inner.strip_prefix('"').unwrap_or(inner);
+    let inner = inner.strip_suffix('"').unwrap_or(inner);
     // `m` names another delimiter.
     let inner = inner.trim();
     let (delimiter, rest) =
