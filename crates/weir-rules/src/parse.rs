@@ -6,9 +6,9 @@ use crate::header::{Action, Direction, Ends, header};
 use crate::keywords;
 use crate::model::{FlowTest, Rule, RuleProtocol};
 
-use crate::options::options;
+use crate::options::{FORM, options};
 use crate::sets::{AddressSet, PortSet};
-use crate::text::{RuleText, rules_of};
+use crate::text::{RULE_BYTES_MAX, RuleText, rules_of};
 use crate::unsupported;
 use crate::variables::Variables;
 use weir_lang::diag::Diagnostic;
@@ -128,6 +128,11 @@ fn parse_rule<'t>(
     groups: &Groups<'_>,
     observe: &mut dyn FnMut(&'t str),
 ) -> Result<Rule, Wrong<'t>> {
+    if text.text.len() > RULE_BYTES_MAX {
+        let message = format!("the rule has more than {RULE_BYTES_MAX} bytes");
+        let help = "divide the rule, or put addresses into a variable";
+        return Err(Diagnostic::error(FORM, message).at(text.span(0, 1)).help(help).into());
+    }
     let header = header(text, groups)?;
     let unknown = |diagnostic| Wrong { keyword: Some(header.protocol), diagnostic };
     let at = text.span(header.protocol_at, header.protocol_at + header.protocol.len());

@@ -150,6 +150,19 @@ fn what_weir_does_not_have_is_refused_with_the_reason() {
     }
 }
 
+/// A rule with a hundred thousand options takes no time, and neither do parentheses in an expression.
+#[test]
+fn long_rules_are_refused() {
+    let options: String =
+        (0..100_000).map(|number| format!("http.uri; xor:\"{number:06x}\"; content:\"a\"; ")).collect();
+    let text = format!("alert tcp any any -> any any ({options} sid:1;)");
+    let refusal = parse(&text, 0, &Variables::default()).remove(0).rule.expect_err("too long");
+    assert_eq!(refusal.diagnostic.message, "the rule has more than 65536 bytes");
+    let deep = "(".repeat(4000) + &")".repeat(4000);
+    let text = format!("alert tcp any any -> any any (pcre:\"/{deep}/\"; sid:1;)");
+    assert!(parse(&text, 0, &Variables::default())[0].rule.is_err());
+}
+
 #[test]
 fn quotes_of_expressions_may_be_missing() {
     for text in ["\"/a b/i\"", "/a b/i", "/a b/i\"", "!\"/a b/i\""] {

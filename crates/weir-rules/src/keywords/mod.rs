@@ -26,6 +26,9 @@ const GROUPS: &[fn(&mut Builder<'_, '_>, &OptionText<'_>) -> Applied] =
 
 /// Adds an option to a rule.
 pub(crate) fn apply(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Result<(), Diagnostic> {
+    if let Some(missing) = missing_semicolon(option) {
+        return Err(missing);
+    }
     if let Some(why) = unsupported::keyword(option.name) {
         return Err(unsupported::diagnostic(why, option.name_span, "the rule is left out"));
     }
@@ -39,6 +42,27 @@ pub(crate) fn apply(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> R
         .at(option.name_span)
         .help("the rule is left out")
         .did_you_mean(option.name, known))
+}
+
+/// A keyword behind a text in quotes: the semicolon between them is missing.
+fn missing_semicolon(option: &OptionText<'_>) -> Option<Diagnostic> {
+    let value = option.value?;
+    let text = value.strip_prefix('!').unwrap_or(value).trim_start().strip_prefix('"')?;
+    let mut is_escaped = false;
+    let end = text.bytes().position(|byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    })?;
+    let behind = text[end + 1..].trim_start();
+    let length = behind.find(|letter: char| !letter.is_ascii_alphanumeric() && !"_.-".contains(letter));
+    let (name, rest) = behind.split_at(length.unwrap_or(behind.len()));
+    let is_option = is_known(name) && (rest.is_empty() || rest.starts_with(':'));
+    is_option.then(|| {
+        Diagnostic::error(crate::options::FORM, format!("a `;` is missing before `{name}`"))
+            .at(option.part_span(name))
+            .help("each option ends with `;`")
+    })
 }
 
 /// Whether there is a keyword of this name.

@@ -79,6 +79,10 @@ fn content(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Result<(),
     let text = value(option, example)?;
     let wrong =
         || wrong_value(option, "the value is no text in quotes", &format!("write for example `{example};`"));
+    let begins = text.trim_start_matches(['!', ' ']).strip_prefix('"');
+    if begins.is_some_and(|rest| !rest.contains('"')) {
+        return Err(wrong_value(option, "the text has no end", "a text ends with `\"`"));
+    }
     let (negated, pattern) = quoted(text).ok_or_else(wrong)?;
     let bytes = bytes_of(pattern).map_err(|(why, at)| {
         let mut span = option.part_span(pattern);
