@@ -8,7 +8,7 @@ use crate::model::{IsDataAt, Pcre, Test, Transform};
 
 use crate::builder::{Builder, wrong_value};
 use crate::number::NumberTest;
-use crate::options::OptionText;
+use crate::options::{FORM, OptionText};
 use weir_lang::diag::Diagnostic;
 
 pub(super) fn apply(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Applied {
@@ -118,7 +118,14 @@ fn modify(
     match builder.last_content() {
         Some(content) => {
             change(content);
-            Ok(())
+            // Later options do not mend a contradiction.
+            match content.contradiction() {
+                Some((message, help)) => {
+                    let span = option.name_span.to(option.value_span);
+                    Err(Diagnostic::error(FORM, message).at(span).help(help))
+                }
+                None => Ok(()),
+            }
         }
         None => Err(no_content(option)),
     }
