@@ -307,15 +307,6 @@ pub enum PacketField {
     FlowPacketsToServer,
     FlowBytesToClient,
     FlowBytesToServer,
-    /// One of the two directions.
-    FlowPacketsEither,
-    FlowBytesEither,
-    IgmpType,
-    /// The verification tag.
-    SctpTag,
-    SctpChunks,
-    /// The type of one of the chunks.
-    SctpChunkType,
 }
 
 /// A test on the headers of a packet.

@@ -82,6 +82,10 @@ fn forms_are_those_of_the_guide() {
     let SessionValue::Numbers(numbers) = &made.session[0].test else { panic!("{made:?}") };
     assert!(numbers[0].holds(11) && !numbers[0].holds(10) && !numbers[0].holds(20));
     assert_eq!(made.session[0].qualifiers, ["raw"]);
+    let made = rule("alert dcerpc any any -> any any (dcerpc.opnum:12,18-24,5; sid:1;)");
+    let SessionValue::Numbers(numbers) = &made.session[0].test else { panic!("{made:?}") };
+    let holds: Vec<u64> = (0..30).filter(|number| numbers.iter().any(|test| test.holds(*number))).collect();
+    assert_eq!(holds, [5, 12, 18, 19, 20, 21, 22, 23, 24]);
     let made = rule(r#"alert tls any any -> any any (tls.subject:"C=US, CN=x"; sid:1;)"#);
     assert_eq!(made.session[0].test, SessionValue::Text { text: "C=US, CN=x".to_string(), negated: false });
     for (requires, holds) in [

@@ -10,10 +10,8 @@ const CODE: &str = "W0210";
 
 /// Protocols that no session parser of Weir reads: the name in headers of rules, the begin of their keywords, the name for readers.
 const PROTOCOLS: &[(&str, &[&str], &str)] = &[
-    ("dcerpc", &["dcerpc.", "dce_"], "DCE/RPC"),
     ("dnp3", &["dnp3"], "DNP3"),
     ("enip", &["enip", "cip_"], "EtherNet/IP"),
-    ("ftp-data", &["ftpdata_"], "data connections of FTP"),
     ("nfs", &["nfs"], "NFS"),
     ("ike", &["ike."], "IKE"),
     ("tftp", &["tftp."], "TFTP"),
@@ -21,16 +19,11 @@ const PROTOCOLS: &[(&str, &[&str], &str)] = &[
     ("telnet", &[], "Telnet"),
     ("ldap", &["ldap."], "LDAP"),
     ("websocket", &["websocket."], "WebSocket"),
-    ("bittorrent-dht", &["bittorrent_dht."], "the DHT of BitTorrent"),
     ("doh2", &["doh2."], "DNS over HTTP/2"),
     ("sdp", &["sdp."], "SDP"),
-    ("http2", &["http2."], "frames of HTTP/2 for rules"),
     ("arp", &["arp."], "ARP for rules"),
     ("template", &["template"], "Suricata's example protocol"),
 ];
-
-/// Protocols in headers whose keywords are not read, but whose sessions are.
-const SESSIONS: &[&str] = &["http2"];
 
 /// Keywords, with the end of the sentence "Weir …".
 const KEYWORDS: &[(&[&str], &str)] = &[
@@ -46,6 +39,12 @@ const KEYWORDS: &[(&[&str], &str)] = &[
     (&["flowvar", "pktvar"], "has no variables with bytes of connections and packets yet"),
     (&["txbits"], "has no bits of transactions yet"),
     (&["engine-event"], "has no events of Suricata's engine"),
+    (&["igmp.type", "igmp.hdr"], "does not read messages of IGMP yet"),
+    (
+        &["sctp.hdr", "sctp.vtag", "sctp.chunk_cnt", "sctp.chunk_type", "sctp.chunk_data"],
+        "does not read chunks of SCTP for rules yet",
+    ),
+    (&["ip.src", "ip.dst"], "does not pass addresses on to rules as bytes yet"),
     (&["flow.elephant"], "does not mark large flows in rules yet"),
     (&["l3_proto"], "does not compare the version of IP by a keyword: the header says `ip4` or `ip6`"),
     (&["ether.hdr"], "does not pass headers of Ethernet on to rules yet"),
@@ -81,8 +80,7 @@ pub(crate) fn protocol(name: &str) -> Option<(String, &'static str)> {
         let why = format!("`{name}`: Weir does not run rules at a hook (`{hook}`) of `{protocol}`");
         return Some((why, "leave the hook out: the rule then holds for the whole connection"));
     }
-    let is_refused = |known: &str| known == name && !SESSIONS.contains(&name);
-    let (_, _, readable) = PROTOCOLS.iter().find(|(known, _, _)| is_refused(known))?;
+    let (_, _, readable) = PROTOCOLS.iter().find(|(known, _, _)| *known == name)?;
     Some((format!("`{name}`: Weir does not parse {readable} yet"), "the rule is left out"))
 }
 
@@ -116,7 +114,6 @@ mod tests {
             protocol("nfs").map(|(why, _)| why).as_deref(),
             Some("`nfs`: Weir does not parse NFS yet")
         );
-        assert!(protocol("http2").is_none() && keyword("http2.errorcode").is_some());
         assert!(
             protocol("tcp:flow_start").is_some_and(|(why, _)| why.contains("a hook (`flow_start`) of `tcp`"))
         );

@@ -33,9 +33,6 @@ const NUMBERS: &[(&[&str], PacketField)] = &[
     (&["flow.pkts_toserver"], PacketField::FlowPacketsToServer),
     (&["flow.bytes_toclient"], PacketField::FlowBytesToClient),
     (&["flow.bytes_toserver"], PacketField::FlowBytesToServer),
-    (&["igmp.type"], PacketField::IgmpType),
-    (&["sctp.vtag"], PacketField::SctpTag),
-    (&["sctp.chunk_cnt"], PacketField::SctpChunks),
 ];
 
 /// Numbers of protocols by name, as in `/etc/protocols`.
@@ -61,25 +58,6 @@ const PROTOCOLS: &[(&str, u64)] = &[
     ("sctp", 132),
 ];
 
-/// Types of SCTP's chunks by name (RFC 9260, section 3.2).
-const CHUNKS: &[(&str, u64)] = &[
-    ("data", 0),
-    ("init", 1),
-    ("init_ack", 2),
-    ("sack", 3),
-    ("heartbeat", 4),
-    ("heartbeat_ack", 5),
-    ("abort", 6),
-    ("shutdown", 7),
-    ("shutdown_ack", 8),
-    ("error", 9),
-    ("cookie_echo", 10),
-    ("cookie_ack", 11),
-    ("ecne", 12),
-    ("cwr", 13),
-    ("shutdown_complete", 14),
-];
-
 const IP_OPTIONS: &[&str] =
     &["any", "rr", "eol", "nop", "ts", "sec", "esec", "lsrr", "lsrre", "ssrr", "satid", "cipso", "rtralt"];
 
@@ -88,10 +66,7 @@ pub(super) fn apply(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> A
         return Some(number(option).map(|test| builder.rule.packet.push(PacketTest::Number(*field, test))));
     }
     let made = match option.name {
-        "ip_proto" => named_number(option, PROTOCOLS, "gre")
-            .map(|test| PacketTest::Number(PacketField::IpProtocol, test)),
-        "sctp.chunk_type" => named_number(option, CHUNKS, "init")
-            .map(|test| PacketTest::Number(PacketField::SctpChunkType, test)),
+        "ip_proto" => ip_protocol(option),
         "flags" | "tcp.flags" => flags(option),
         "fragbits" => fragment_bits(option),
         "ipopts" => value(option, "ipopts:lsrr").and_then(|text| {
@@ -119,16 +94,10 @@ fn number(option: &OptionText<'_>) -> Result<NumberTest, Diagnostic> {
         .map_err(|why| wrong_value(option, why, &format!("write for example `{example};`")))
 }
 
-/// A comparison with a number, or with a name that stands for one.
-fn named_number(
-    option: &OptionText<'_>,
-    names: &[(&str, u64)],
-    example: &str,
-) -> Result<NumberTest, Diagnostic> {
-    let help = format!("write for example `{}:{example};`, or a number", option.name);
-    let text = value(option, &format!("{}:{example}", option.name))?;
+fn ip_protocol(option: &OptionText<'_>) -> Result<PacketTest, Diagnostic> {
+    let text = value(option, "ip_proto:47")?;
     let bare = text.trim_start_matches(['!', '<', '>', '=']).trim();
-    let named = names.iter().find(|(name, _)| name.eq_ignore_ascii_case(bare));
+    let named = PROTOCOLS.iter().find(|(name, _)| name.eq_ignore_ascii_case(bare));
     let test = match named {
         Some((_, number)) => {
             let sign = text[..text.len() - bare.len()].trim();
@@ -136,7 +105,9 @@ fn named_number(
         }
         None => NumberTest::parse(text),
     };
-    test.map_err(|why| wrong_value(option, why, &help))
+    let test =
+        test.map_err(|why| wrong_value(option, why, "write for example `ip_proto:47;` or `ip_proto:gre;`"))?;
+    Ok(PacketTest::Number(PacketField::IpProtocol, test))
 }
 
 /// `tcp.flags:+SA,CE`
@@ -241,10 +212,9 @@ fn flow_size(option: &OptionText<'_>) -> Result<PacketTest, Diagnostic> {
     let field = match (side.trim(), option.name == "flow.pkts") {
         ("toserver", true) => PacketField::FlowPacketsToServer,
         ("toclient", true) => PacketField::FlowPacketsToClient,
-        ("either", true) => PacketField::FlowPacketsEither,
         ("toserver", false) => PacketField::FlowBytesToServer,
         ("toclient", false) => PacketField::FlowBytesToClient,
-        ("either", false) => PacketField::FlowBytesEither,
+        ("either", _) => return Err(wrong("`either` is not compared yet: name a direction".to_string())),
         (side, _) => return Err(wrong(format!("there is no side `{side}`"))),
     };
     Ok(PacketTest::Number(field, NumberTest::parse(number).map_err(wrong)?))
