@@ -7,7 +7,7 @@ use crate::model::{Inspection, Rule, Test, Transform};
 
 use crate::options::{FORM, OptionText};
 use crate::text::RuleText;
-use weir_lang::diag::{Diagnostic, Span};
+use weir_lang::diag::Diagnostic;
 
 /// A rule in the making.
 pub(crate) struct Builder<'b, 't> {
@@ -120,25 +120,12 @@ impl<'b, 't> Builder<'b, 't> {
         })
     }
 
-    /// The place of the options.
-    pub fn span(&self) -> Span {
-        self.text.span(0, self.text.text.len())
-    }
-
     /// The rule, if its parts do not contradict each other.
     pub fn finish(self) -> Result<Rule, Diagnostic> {
         if self.rule.sid == 0 {
             return Err(Diagnostic::error(FORM, "the rule has no signature ID")
                 .at(self.text.span(self.text.text.len().saturating_sub(1), self.text.text.len()))
                 .help("add `sid:NUMBER;`"));
-        }
-        let mut tests = self.rule.inspections.iter().flat_map(|one| &one.tests);
-        let wrong = tests.find_map(|test| match test {
-            Test::Content(content) => content.contradiction(),
-            _ => None,
-        });
-        if let Some((message, help)) = wrong {
-            return Err(Diagnostic::error(FORM, message).at(self.span()).help(help));
         }
         Ok(self.rule)
     }

@@ -4,6 +4,7 @@ use crate::groups::{Groups, HELP_ADDRESSES, HELP_PORTS};
 use crate::options::FORM;
 use crate::sets::{AddressSet, PortSet};
 use crate::text::RuleText;
+use crate::unsupported;
 use weir_lang::diag::Diagnostic;
 
 /// A code for addresses and ports.
@@ -81,6 +82,9 @@ pub(crate) fn header<'t>(rule: &RuleText<'t>, groups: &Groups<'_>) -> Result<Hea
     };
     let (action_at, word) = next("action")?;
     let action = Action::of(word).ok_or_else(|| {
+        if let Some((why, help)) = unsupported::action(word) {
+            return unsupported::diagnostic(why, rule.span(action_at, action_at + word.len()), help);
+        }
         let help = "there are `alert`, `pass`, `drop`, `reject`, `rejectsrc`, `rejectdst`, `rejectboth`";
         wrong(FORM, format!("there is no action `{word}`"), (action_at, action_at + word.len()), help)
     })?;

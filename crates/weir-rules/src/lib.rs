@@ -23,6 +23,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
+mod unsupported;
 mod variable_files;
 mod variables;
 

@@ -6,9 +6,10 @@ use crate::header::{Action, Direction, Ends, header};
 use crate::keywords;
 use crate::model::{FlowTest, Rule, RuleProtocol};
 
-use crate::options::options;
+use crate::options::{FORM, options};
 use crate::sets::{AddressSet, PortSet};
-use crate::text::{RuleText, rules_of};
+use crate::text::{RULE_BYTES_MAX, RuleText, rules_of};
+use crate::unsupported;
 use crate::variables::Variables;
 use weir_lang::diag::Diagnostic;
 
@@ -97,24 +98,12 @@ const SESSIONS: &[(&str, &str)] = &[
     ("dhcp", "dhcp"),
     ("rdp", "rdp"),
     ("modbus", "modbus"),
-    ("dnp3", "dnp3"),
-    ("enip", "enip"),
-    ("nfs", "nfs"),
-    ("ike", "ike"),
-    ("tftp", "tftp"),
-    ("rfb", "rfb"),
-    ("telnet", "telnet"),
     ("bittorrent-dht", "bittorrent-dht"),
     ("pgsql", "pgsql"),
     ("mysql", "mysql"),
-    ("ldap", "ldap"),
-    ("websocket", "websocket"),
-    ("doh2", "doh2"),
     ("mdns", "mdns"),
     ("llmnr", "llmnr"),
-    ("sdp", "sdp"),
     ("pop3", "pop3"),
-    ("template", "template"),
 ];
 
 fn protocol_of(name: &str) -> Option<RuleProtocol> {
@@ -142,12 +131,21 @@ fn parse_rule<'t>(
     groups: &Groups<'_>,
     observe: &mut dyn FnMut(&'t str),
 ) -> Result<Rule, Wrong<'t>> {
+    if text.text.len() > RULE_BYTES_MAX {
+        let message = format!("the rule has more than {RULE_BYTES_MAX} bytes");
+        let help = "divide the rule, or put addresses into a variable";
+        return Err(Diagnostic::error(FORM, message).at(text.span(0, 1)).help(help).into());
+    }
     let header = header(text, groups)?;
     let unknown = |diagnostic| Wrong { keyword: Some(header.protocol), diagnostic };
+    let at = text.span(header.protocol_at, header.protocol_at + header.protocol.len());
+    if let Some((why, help)) = unsupported::protocol(&header.protocol.to_ascii_lowercase()) {
+        return Err(unknown(unsupported::diagnostic(why, at, help)));
+    }
     let protocol = protocol_of(header.protocol).ok_or_else(|| {
         let known = SESSIONS.iter().map(|(name, _)| *name).chain(["ip", "tcp", "udp", "icmp"]);
         Diagnostic::error(PROTOCOL, format!("there is no protocol `{}`", header.protocol))
-            .at(text.span(header.protocol_at, header.protocol_at + header.protocol.len()))
+            .at(at)
             .help("write for example `tcp`, `udp`, `icmp`, `ip` or `http`")
             .did_you_mean(header.protocol, known)
     });

@@ -2,6 +2,9 @@
 
 use weir_lang::diag::Span;
 
+/// Bytes of a rule: with many options, some steps take quadratic time.
+pub(crate) const RULE_BYTES_MAX: usize = 64 << 10;
+
 /// A rule's text, and where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RuleText<'t> {

@@ -12,6 +12,7 @@
 //! | [`filters`] | `language` | filters over all fields | |
 //! | [`capture`] | `capture` | | what a source promises; pcapng written and read again |
 //! | [`datagrams`] | `capture` | | what receivers of packets over UDP promise |
+//! | [`rules`] | `rules` | | texts of rules and of their settings: refused with a diagnostic, or run over a payload |
 //! | [`engines`] | `engines` | protocol texts, filters, packets | native code and passes against the interpreter |
 //! | [`kernel`] | `kernel` | | what filters in the kernel cost |
 //! | [`tshark`] | `tshark` | | bytes of connections and contents of files, as tshark has them |
@@ -45,6 +46,8 @@ pub mod kernel;
 #[cfg(feature = "language")]
 pub mod language;
 mod random;
+#[cfg(feature = "rules")]
+pub mod rules;
 #[cfg(feature = "engines")]
 mod texts;
 #[cfg(feature = "frames")]

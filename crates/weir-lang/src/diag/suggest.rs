@@ -11,13 +11,16 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return None;
     }
-    let wanted = letters(name);
+    let mut wanted = Vec::new();
+    letters(name, &mut wanted);
+    // Reused for all candidates: a name is compared with hundreds, and texts may have many unknown names.
+    let (mut other, mut rows) = (Vec::new(), Rows::default());
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
         if candidate == name || candidate.len() > NAME_BYTES_MAX {
             continue;
         }
-        let other = letters(candidate);
+        letters(candidate, &mut other);
         let same = wanted.iter().zip(&other).take_while(|(a, b)| a == b).count();
         let words = wanted[..same].iter().rposition(|letter| *letter == '.').map_or(0, |dot| dot + 1);
         let (wanted, other) = (&wanted[words..], &other[words..]);
@@ -25,7 +28,7 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         if other.len().abs_diff(wanted.len()) > distance_max {
             continue;
         }
-        let distance = edit_distance(wanted, other);
+        let distance = edit_distance(wanted, other, distance_max, &mut rows);
         // A distance equal to the length leaves no character in common.
         let near = distance <= distance_max && distance < wanted.len();
         if near && best.is_none_or(|(least, _)| distance < least) {
@@ -36,16 +39,29 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// The characters to compare.
-fn letters(name: &str) -> Vec<char> {
-    name.chars().map(|c| c.to_ascii_lowercase()).collect()
+fn letters(name: &str, into: &mut Vec<char>) {
+    into.clear();
+    into.extend(name.chars().map(|c| c.to_ascii_lowercase()));
 }
 
-/// The number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
-fn edit_distance(a: &[char], b: &[char]) -> usize {
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
+/// The rows of the table of [`edit_distance`]: the current one and the two before.
+#[derive(Default)]
+struct Rows {
+    row: Vec<usize>,
+    last: Vec<usize>,
+    before_last: Vec<usize>,
+}
+
+/// The number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. If the number
+/// exceeds `max`, any number above `max`.
+fn edit_distance(a: &[char], b: &[char], max: usize, rows: &mut Rows) -> usize {
+    let Rows { row, last, before_last } = rows;
+    last.clear();
+    last.extend(0..=b.len());
+    let mut least_of_last = 0;
     for i in 1..=a.len() {
-        let mut row = vec![i];
+        row.clear();
+        row.push(i);
         for j in 1..=b.len() {
             let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
             let mut cost = replaced.min(last[j] + 1).min(row[j - 1] + 1);
@@ -54,7 +70,14 @@ fn edit_distance(a: &[char], b: &[char]) -> usize {
             }
             row.push(cost);
         }
-        before_last = std::mem::replace(&mut last, row);
+        // Later rows are made of these two, and their numbers do not fall.
+        let least = row.iter().copied().min().unwrap_or(i);
+        if least.min(least_of_last) > max {
+            return max + 1;
+        }
+        least_of_last = least;
+        std::mem::swap(before_last, last);
+        std::mem::swap(last, row);
     }
     last[b.len()]
 }
@@ -81,8 +104,17 @@ mod tests {
 
     #[test]
     fn swapped_neighbours_are_one_mistake() {
-        assert_eq!(edit_distance(&letters("ab"), &letters("ba")), 1);
-        assert_eq!(edit_distance(&letters("syn"), &letters("sny")), 1);
-        assert_eq!(edit_distance(&letters("kitten"), &letters("sitting")), 3);
+        let of = |a: &str, b: &str, max: usize| {
+            let (mut first, mut second) = (Vec::new(), Vec::new());
+            letters(a, &mut first);
+            letters(b, &mut second);
+            edit_distance(&first, &second, max, &mut Rows::default())
+        };
+        assert_eq!(of("ab", "ba", 9), 1);
+        assert_eq!(of("syn", "sny", 9), 1);
+        assert_eq!(of("kitten", "sitting", 9), 3);
+        assert_eq!(of("kitten", "sitting", 3), 3);
+        assert!(of("kitten", "sitting", 2) > 2);
+        assert_eq!(of("", "abc", 9), 3);
     }
 }

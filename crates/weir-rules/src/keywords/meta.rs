@@ -10,7 +10,13 @@ use weir_lang::diag::Diagnostic;
 pub(super) fn apply(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Applied {
     let rule = &mut builder.rule;
     Some(match option.name {
-        "msg" => value(option, "msg:\"a text\"").map(|text| rule.message = unquoted(text)),
+        "msg" => value(option, "msg:\"a text\"").and_then(|text| {
+            if text.starts_with('"') && (text.len() < 2 || !text.ends_with('"')) {
+                return Err(wrong_value(option, "the text has no end", "a text ends with `\"`"));
+            }
+            rule.message = unquoted(text);
+            Ok(())
+        }),
         "sid" => whole_number::<u32>(option, "sid:1000001").and_then(|sid| match sid {
             0 => Err(wrong_value(option, "0 is no signature ID", "write a number from 1")),
             sid => {
@@ -108,6 +114,7 @@ fn requires(option: &OptionText<'_>) -> Result<(), Diagnostic> {
         let holds = match part.split_once(char::is_whitespace) {
             Some(("version", condition)) => condition.split('|').any(version_holds),
             Some(("keyword", name)) => super::is_known(name.trim()),
+            Some(("feature", name)) => matches!(name.trim(), "ja3" | "ja4"),
             _ => false,
         };
         if !holds {

@@ -59,7 +59,7 @@ const PROTOCOLS: &[(&str, u64)] = &[
 ];
 
 const IP_OPTIONS: &[&str] =
-    &["any", "rr", "eol", "nop", "ts", "sec", "esec", "lsrr", "lsrre", "ssrr", "satid", "cipso"];
+    &["any", "rr", "eol", "nop", "ts", "sec", "esec", "lsrr", "lsrre", "ssrr", "satid", "cipso", "rtralt"];
 
 pub(super) fn apply(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Applied {
     if let Some((_, field)) = NUMBERS.iter().find(|(names, _)| names.contains(&option.name)) {
@@ -81,6 +81,7 @@ pub(super) fn apply(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> A
         }),
         "sameip" => Ok(PacketTest::SameIp),
         "stream_size" => stream_size(option),
+        "flow.pkts" | "flow.bytes" => flow_size(option),
         _ => return None,
     };
     Some(made.map(|test| builder.rule.packet.push(test)))
@@ -198,4 +199,23 @@ fn stream_size(option: &OptionText<'_>) -> Result<PacketTest, Diagnostic> {
     };
     let test = NumberTest::parse(&format!("{comparison}{number}")).map_err(wrong)?;
     Ok(PacketTest::Number(field, test))
+}
+
+/// `flow.pkts:toserver,>10`, `flow.bytes:either,>1000`
+fn flow_size(option: &OptionText<'_>) -> Result<PacketTest, Diagnostic> {
+    let example = format!("{}:toserver,>10", option.name);
+    let text = value(option, &example)?;
+    let wrong = |why: String| wrong_value(option, why, &format!("write for example `{example};`"));
+    let Some((side, number)) = text.split_once(',') else {
+        return Err(wrong("a part is missing".to_string()));
+    };
+    let field = match (side.trim(), option.name == "flow.pkts") {
+        ("toserver", true) => PacketField::FlowPacketsToServer,
+        ("toclient", true) => PacketField::FlowPacketsToClient,
+        ("toserver", false) => PacketField::FlowBytesToServer,
+        ("toclient", false) => PacketField::FlowBytesToClient,
+        ("either", _) => return Err(wrong("`either` is not compared yet: name a direction".to_string())),
+        (side, _) => return Err(wrong(format!("there is no side `{side}`"))),
+    };
+    Ok(PacketTest::Number(field, NumberTest::parse(number).map_err(wrong)?))
 }

@@ -8,7 +8,7 @@ use crate::model::{IsDataAt, Pcre, Test, Transform};
 
 use crate::builder::{Builder, wrong_value};
 use crate::number::NumberTest;
-use crate::options::OptionText;
+use crate::options::{FORM, OptionText};
 use weir_lang::diag::Diagnostic;
 
 pub(super) fn apply(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Applied {
@@ -79,6 +79,10 @@ fn content(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Result<(),
     let text = value(option, example)?;
     let wrong =
         || wrong_value(option, "the value is no text in quotes", &format!("write for example `{example};`"));
+    let begins = text.trim_start_matches(['!', ' ']).strip_prefix('"');
+    if begins.is_some_and(|rest| !rest.contains('"')) {
+        return Err(wrong_value(option, "the text has no end", "a text ends with `\"`"));
+    }
     let (negated, pattern) = quoted(text).ok_or_else(wrong)?;
     let bytes = bytes_of(pattern).map_err(|(why, at)| {
         let mut span = option.part_span(pattern);
@@ -89,10 +93,10 @@ fn content(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Result<(),
     if bytes.is_empty() {
         return Err(wrong_value(option, "the text is empty", &format!("write for example `{example};`")));
     }
-    if bytes.len() > 255 {
+    if bytes.len() > usize::from(u16::MAX) {
         return Err(wrong_value(
             option,
-            "a content has at most 255 bytes",
+            "a content has at most 65535 bytes",
             "divide it: the second one with `distance:0; within:LENGTH`",
         ));
     }
@@ -114,7 +118,14 @@ fn modify(
     match builder.last_content() {
         Some(content) => {
             change(content);
-            Ok(())
+            // Later options do not mend a contradiction.
+            match content.contradiction() {
+                Some((message, help)) => {
+                    let span = option.name_span.to(option.value_span);
+                    Err(Diagnostic::error(FORM, message).at(span).help(help))
+                }
+                None => Ok(()),
+            }
         }
         None => Err(no_content(option)),
     }
@@ -179,7 +190,13 @@ fn unquoted_regex(text: &str) -> String {
 fn pcre(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Result<(), Diagnostic> {
     let text = value(option, "pcre:\"/a[bc]+/i\"")?;
     let wrong = |why: &str| wrong_value(option, why, HELP_PCRE);
-    let (negated, inner) = quoted(text).ok_or_else(|| wrong("the value is no text in quotes"))?;
+    // Quotes may be missing, as in Suricata.
+    let (negated, inner) = match text.strip_prefix('!') {
+        Some(rest) => (true, rest.trim_start()),
+        None => (false, text),
+    };
+    let inner = inner.strip_prefix('"').unwrap_or(inner);
+    let inner = inner.strip_suffix('"').unwrap_or(inner);
     // `m` names another delimiter.
     let inner = inner.trim();
     let (delimiter, rest) =

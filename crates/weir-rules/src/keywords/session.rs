@@ -1,7 +1,7 @@
 //! Sessions: sticky buffers, and numbers and words of protocols.
 
 use super::{Applied, unquoted, value};
-use crate::buffers::BufferId;
+use crate::buffers::{BUFFERS, BufferId};
 use crate::model::{AppProtocolTest, EventKind, SessionTest, SessionValue};
 
 use crate::builder::{Builder, wrong_value};
@@ -28,16 +28,9 @@ const NUMBERS: &[&str] = &[
     "mqtt.reason_code",
     "mqtt.connack.session_present",
     "mqtt.qos",
-    "rfb.secresult",
-    "rfb.sectype",
-    "nfs_procedure",
-    "nfs_version",
     "http2.errorcode",
     "http2.priority",
     "http2.window",
-    "ldap.request.operation",
-    "ldap.responses.operation",
-    "ldap.responses.count",
     "ftp.dynamic_port",
     "smb.version",
     "sip.stat_code_number",
@@ -45,8 +38,6 @@ const NUMBERS: &[&str] = &[
     "dhcp.leasetime",
     "dhcp.rebinding_time",
     "dhcp.renewal_time",
-    "ike.exchtype",
-    "ike.nonce_payload_length",
 ];
 
 /// Fields of sessions that are words.
@@ -77,6 +68,7 @@ const WORDS: &[&str] = &[
     "tls_cert_notafter",
     "tls_cert_notbefore",
     "tls_cert_valid",
+    "krb5.weak_encryption",
     "modbus",
     "ntp.reference_id",
     "ftp.mode",
@@ -94,13 +86,14 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("file.size", "filesize"),
 ];
 
-/// Whether there is a keyword of this name for sessions.
-pub(super) fn is_known(name: &str) -> bool {
-    NUMBERS.contains(&name) || WORDS.contains(&name) || BufferId::of(name).is_some()
+/// The names of all keywords for sessions.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let of_buffers = BUFFERS[1..].iter();
+    let of_buffers =
+        of_buffers.flat_map(|buffer| buffer.others.iter().chain([&buffer.name]).chain(&buffer.modifier));
+    let others = OTHER_NAMES.iter().map(|(other, _)| *other);
+    NUMBERS.iter().chain(WORDS).chain(of_buffers).copied().chain(others)
 }
-
-/// Names for suggestions.
-pub(super) const NAMES: &[&str] = NUMBERS;
 
 pub(super) fn apply(builder: &mut Builder<'_, '_>, option: &OptionText<'_>) -> Applied {
     let name =
@@ -240,7 +233,6 @@ fn app_protocol(option: &OptionText<'_>) -> Result<AppProtocolTest, Diagnostic> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffers::BUFFERS;
 
     #[test]
     fn names_are_those_of_one_kind() {
