@@ -2,6 +2,7 @@
 
 use crate::conversation_lines::Look;
 use crate::failure::Failure;
+use crate::reload::ReadAgain;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::{Path, PathBuf};
@@ -140,9 +141,9 @@ pub struct QuestionSpec {
     /// For `script`: the script has the rights of the process. Only on the command line.
     #[serde(skip)]
     pub trust: bool,
-    /// For `script`: connects the running script with its command. Only on the command line.
+    /// For `script` and `rules`: connects what runs with its command. Only on the command line.
     #[serde(skip)]
-    pub link: Option<ScriptLink>,
+    pub link: Option<RunLink>,
     /// For `rules`: files of rules, and directories with such files.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub rules: Vec<String>,
@@ -213,29 +214,40 @@ pub struct QuestionSpec {
     pub drops_empty: bool,
 }
 
-/// Connects a running script with its command.
+/// Connects a running script, or running rules, with its command.
 #[derive(Clone, Default)]
-pub struct ScriptLink(pub Arc<ScriptLinked>);
+pub struct RunLink(pub Arc<RunLinked>);
 
-/// What a running script and its command share.
+/// What both share.
 #[derive(Default)]
-pub struct ScriptLinked {
+pub struct RunLinked {
     /// The flows that the script wants dumped, by the filters of their packets.
     pub dumps: Mutex<Vec<String>>,
-    /// Gives the script a new text, once the script runs.
-    pub reload: OnceLock<ReloadScript>,
+    /// Reads the script or the rules again, once they run.
+    pub reload: OnceLock<ReloadAgain>,
 }
 
-/// Gives a script a new text; the error says why the previous one goes on.
-pub type ReloadScript = Box<dyn Fn(String) -> Result<(), Failure> + Send + Sync>;
+/// Reads a script or rules again; the error says why the previous ones go on.
+pub type ReloadAgain = Box<dyn Fn() -> Result<(), Failure> + Send + Sync>;
 
-impl std::fmt::Debug for ScriptLink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ScriptLink")
+impl RunLink {
+    /// Reads the script or the rules of a question again: the question goes on.
+    pub fn read_again(&self, spec: &QuestionSpec) -> ReadAgain {
+        let (spec, link) = (spec.clone(), self.clone());
+        Box::new(move || {
+            link.0.reload.get().map_or(Ok(()), |reload| reload())?;
+            Ok(vec![spec.clone()])
+        })
     }
 }
 
-impl PartialEq for ScriptLink {
+impl std::fmt::Debug for RunLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RunLink")
+    }
+}
+
+impl PartialEq for RunLink {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

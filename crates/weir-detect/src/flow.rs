@@ -169,7 +169,20 @@ impl Stream {
     }
 }
 
+/// Bits from this one on are numbers of rules.
+pub const RULE_BITS: u32 = 1 << 31;
+
 impl FlowState {
+    /// Forgets what is known by numbers of rules: the rules are other ones from now on.
+    pub fn forget_rules(&mut self) {
+        self.bits.retain(|bit| *bit < RULE_BITS);
+        self.undecided.clear();
+        for stream in &mut self.streams {
+            stream.waiting.clear();
+            stream.alerted.clear();
+        }
+    }
+
     /// Whether a bit is set.
     pub fn has_bit(&self, bit: u32) -> bool {
         self.bits.contains(&bit)

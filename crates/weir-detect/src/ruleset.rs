@@ -37,6 +37,8 @@ pub struct RuleProgram {
     pub(crate) fields: Fields,
     /// Rules that cannot be run: group, signature ID, and why.
     pub(crate) unsupported: Vec<(u32, u32, String)>,
+    /// Protocols that the run provides beside those that rules need.
+    provided: ProtocolSet,
     names: FxHashMap<String, u32>,
 }
 
@@ -153,6 +155,47 @@ impl RuleProgram {
         set
     }
 
+    /// Takes the place of another program in its run: what the run provides stays, and names of bits keep their numbers.
+    ///
+    /// # Errors
+    /// The rules need more than the run provides.
+    pub(crate) fn continue_after(&mut self, before: &Self) -> Result<(), String> {
+        let registry = SessionRegistry::builtin();
+        let more = self.protocols(registry);
+        let missing = more.iter().find(|number| !before.protocols(registry).contains(*number));
+        if let Some(number) = missing {
+            let name = registry.protocol(number).name;
+            return Err(format!(
+                "the new rules are about `{name}`, which this run does not parse: start it again"
+            ));
+        }
+        let is_more = |new: bool, old: bool| new && !old;
+        let new_field = self.fields.names().iter().any(|name| !before.fields.names().contains(name));
+        if new_field
+            || is_more(self.with_streams, before.with_streams)
+            || is_more(self.with_loose, before.with_loose)
+            || is_more(self.with_files, before.with_files)
+            || is_more(self.with_digests, before.with_digests)
+        {
+            return Err("the new rules look at more than this run provides: start it again".to_string());
+        }
+        self.fields = before.fields.clone();
+        self.provided = before.protocols(registry);
+        (self.with_streams, self.with_loose) = (before.with_streams, before.with_loose);
+        (self.with_files, self.with_digests) = (before.with_files, before.with_digests);
+        let mut names = before.names.clone();
+        let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
+        for (name, number) in &self.names {
+            let next = names.len() as u32;
+            numbers.insert(*number, *names.entry(name.clone()).or_insert(next));
+        }
+        for name in self.rules.iter_mut().flat_map(|prepared| prepared.names.iter_mut().flatten()) {
+            *name = numbers.get(name).copied().unwrap_or(*name);
+        }
+        self.names = names;
+        Ok(())
+    }
+
     /// Number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
@@ -179,7 +222,7 @@ impl RuleProgram {
 
     /// The session protocols that have to be parsed.
     pub fn protocols(&self, registry: &SessionRegistry) -> ProtocolSet {
-        let mut all = ProtocolSet::EMPTY;
+        let mut all = self.provided;
         let mut add = |name: &str| {
             for number in app::protocols_of(name, registry).iter() {
                 all.insert(number);

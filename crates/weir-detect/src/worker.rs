@@ -7,14 +7,15 @@ use crate::contents::FirstBytes;
 use crate::counters::Counters;
 use crate::expressions::Caches;
 use crate::fields::{Field, Values};
-use crate::flow::{FlowState, Handshake, SESSIONS_MAX, Undecided};
+use crate::flow::{FlowState, Handshake, RULE_BITS, SESSIONS_MAX, Undecided};
 use crate::packet::{Packet, payload_in};
 use crate::ruleset::{Kind, Prepared, RuleProgram, SessionGroup, Transport};
 use crate::state::{Shared, Whom};
 use crate::verdict::{Made, Scene, is_once, make};
 use rustc_hash::FxHashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use weir::flow_task::{FlowPacket, FlowQuestions, FlowRef, FlowTask, LoosePacket, TaskFlow, TaskSession};
 use weir::packet_task::TaskRows;
 use weir::sessions::Session;
@@ -29,19 +30,46 @@ const STEPS_OF_PACKET_MAX: u32 = 1 << 18;
 /// Bytes of each direction of a stream that are inspected (Suricata's `stream.reassembly.depth`).
 const STREAM_BYTES_MAX: u64 = 1 << 20;
 
-/// Rules as the question of a run.
+/// Rules as the question of a run. Clones are about the same run.
 #[derive(Debug, Clone)]
 pub struct Detection {
-    set: Arc<RuleProgram>,
+    current: Arc<Current>,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     complete_only: bool,
 }
 
+/// The rules of a run, which may be replaced.
+#[derive(Debug)]
+struct Current {
+    set: Mutex<Arc<RuleProgram>>,
+    /// How often the rules were replaced.
+    generation: AtomicU64,
+}
+
+impl Current {
+    fn get(&self) -> Arc<RuleProgram> {
+        Arc::clone(&self.set.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 impl Detection {
     /// The rules of a run.
     pub fn new(set: Arc<RuleProgram>) -> Self {
-        Self { set, shared: Arc::default(), counters: Arc::default(), complete_only: false }
+        let current = Arc::new(Current { set: Mutex::new(set), generation: AtomicU64::new(0) });
+        Self { current, shared: Arc::default(), counters: Arc::default(), complete_only: false }
+    }
+
+    /// Replaces the rules while they run. Connections keep their bits and integers, and hosts theirs; what rules wait for is forgotten.
+    ///
+    /// # Errors
+    /// The new rules need more of the run than the first ones: then these go on.
+    pub fn replace(&self, mut set: RuleProgram) -> Result<(), String> {
+        let before = self.current.get();
+        set.continue_after(&before)?;
+        *self.current.set.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
+        self.current.generation.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 
     /// Of connections of TCP whose begin is not in the capture, only single packets are inspected, as by default in Suricata.
@@ -56,14 +84,15 @@ impl Detection {
 
     /// Says what the rules need of files. The compiler's [store](Compiler::pass_contents_to) is this one.
     pub fn ask_for_files(&self, store: &FirstBytes) {
-        if self.set.with_files {
-            store.want(self.set.with_digests);
+        let set = self.current.get();
+        if set.with_files {
+            store.want(set.with_digests);
         }
     }
 
     /// Whether rules look at files.
     pub fn needs_files(&self) -> bool {
-        self.set.with_files
+        self.current.get().with_files
     }
 
     /// The questions about the connections that match `filter`. Alerts are rows of the first one.
@@ -71,17 +100,20 @@ impl Detection {
     /// # Errors
     /// The stack of the compiler lacks a field that rules compare.
     pub fn questions(&self, compiler: &Compiler, filter: &str) -> Result<Vec<Question>, String> {
-        let mut questions = FlowQuestions::of(compiler, self.set.fields.names())?;
+        let set = self.current.get();
+        let mut questions = FlowQuestions::of(compiler, set.fields.names())?;
         questions.filter = filter.to_string();
-        questions.protocols = self.set.protocols(compiler.sessions());
-        questions.stream_bytes_max = if self.set.with_streams { STREAM_BYTES_MAX } else { 0 };
-        questions.loose_packets = self.set.with_loose;
+        questions.protocols = set.protocols(compiler.sessions());
+        questions.stream_bytes_max = if set.with_streams { STREAM_BYTES_MAX } else { 0 };
+        questions.loose_packets = set.with_loose;
         let names: Arc<[&'static str]> =
             compiler.sessions().protocols().iter().map(|protocol| app::name_of(protocol.name)).collect();
         let this = self.clone();
         questions.questions(COLUMNS.len(), move || {
             Box::new(Worker {
-                set: Arc::clone(&this.set),
+                set: this.current.get(),
+                generation: this.current.generation.load(Ordering::Acquire),
+                current: Arc::clone(&this.current),
                 shared: Arc::clone(&this.shared),
                 counters: Arc::clone(&this.counters),
                 complete_only: this.complete_only,
@@ -119,6 +151,9 @@ enum Of {
 
 struct Worker {
     set: Arc<RuleProgram>,
+    /// The generation of `set`.
+    generation: u64,
+    current: Arc<Current>,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     complete_only: bool,
@@ -152,6 +187,7 @@ impl FlowTask for Worker {
     }
 
     fn packet(&mut self, packet: &FlowPacket<'_>, rows: &mut TaskRows<'_>) {
+        self.renew();
         let set = Arc::clone(&self.set);
         let values = Values::new(&set.fields, packet.words, packet.known);
         let transport = Transport::of_layer(packet.flow.layer());
@@ -192,6 +228,7 @@ impl FlowTask for Worker {
     }
 
     fn loose_packet(&mut self, packet: &LoosePacket<'_>, rows: &mut TaskRows<'_>) {
+        self.renew();
         let set = Arc::clone(&self.set);
         let values = Values::new(&set.fields, packet.words, packet.known);
         let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
@@ -236,6 +273,17 @@ fn after(before: Handshake, transport: Transport, values: &Values<'_>, complete_
 }
 
 impl Worker {
+    /// Takes new rules, if there are any.
+    #[inline]
+    fn renew(&mut self) {
+        let generation = self.current.generation.load(Ordering::Acquire);
+        if generation != self.generation {
+            (self.generation, self.set) = (generation, self.current.get());
+            self.memory.caches = Caches::default();
+            self.flows.values_mut().for_each(FlowState::forget_rules);
+        }
+    }
+
     /// Inspects a packet with what it completed, or the end of a connection. `window`: the bytes of the packet's direction.
     #[allow(clippy::too_many_arguments)]
     fn inspect(
@@ -599,7 +647,7 @@ impl Worker {
 
 /// Takes note that a rule matched in a direction of a connection; whether it is the first time.
 fn once(state: &mut FlowState, rule: u32, to_server: bool) -> bool {
-    let bit = 1 << 31 | rule << 1 | u32::from(to_server);
+    let bit = RULE_BITS | rule << 1 | u32::from(to_server);
     !state.has_bit(bit) && state.change_bit(BitsOp::Set, bit)
 }
 

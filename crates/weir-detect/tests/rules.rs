@@ -284,3 +284,43 @@ fn hostile_rules_and_streams_are_bounded() {
     }
     assert_eq!(alerts(&rules, talk.end()), BTreeMap::new());
 }
+
+#[test]
+fn rules_are_replaced_while_they_run() {
+    let first = "alert udp any any -> any 9 (content:\"one\"; flowbits:set,seen; sid:1;)\n\
+                 alert udp any any -> any 9 (content:\"two\"; sid:2;)\n";
+    let next = "alert udp any any -> any 9 (content:\"other\"; flowbits:isset,elsewhere; sid:4;)\n\
+                alert udp any any -> any 9 (content:\"two\"; flowbits:isset,seen; sid:3;)\n";
+    let detection = Detection::new(Arc::new(program(first)));
+    struct Replace<'t>(&'t Detection, &'t str, &'t mut Vec<u64>);
+    impl TakeItems for Replace<'_> {
+        fn take(&mut self, _: usize, item: Item<'_>) -> Next {
+            let Item::Rows(rows) = item else { return Next::Go };
+            let sid = COLUMNS.iter().position(|column| column.name == "sid").expect("a column");
+            for row in rows.iter() {
+                let Cell::Unsigned(sid) = row.cell(sid) else { panic!("a number") };
+                self.2.push(sid);
+                if sid == 1 {
+                    self.0.replace(program(self.1)).expect("they need no more");
+                }
+            }
+            Next::Go
+        }
+    }
+    let say = |time, word: &[u8]| packet(time, true, 17, &udp((5_000, 9), word));
+    let mut found = vec![];
+    let compiler = Compiler::default();
+    let questions = detection.questions(&compiler, "").expect("the fields are there");
+    let mut engine = Engine::with(compiler, Options::default());
+    engine.subscribe_questions(questions, Replace(&detection, next, &mut found)).expect("no filter");
+    // The source is idle in between: rows do not wait.
+    let mut source = MemorySource::new()
+        .then_packets([say(1, b"one")])
+        .then_idle(Timestamp(2_000_000))
+        .then_packets([say(3, b"two")]);
+    engine.run(&mut source, 1).expect("it compiles");
+    drop(engine);
+    assert_eq!(found, [1, 3]);
+    let larger = program("alert http any any -> any any (http.uri; content:\"x\"; sid:5;)");
+    assert!(detection.replace(larger).is_err_and(|why| why.contains("`http`")));
+}

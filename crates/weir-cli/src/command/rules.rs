@@ -1,12 +1,13 @@
 //! `weir rules`: alerts of rules in the language of Suricata.
 
 use crate::args::Ask;
-use crate::ask;
+use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::input;
+use crate::reload::{self, Reload};
 use crate::rows::{Rows, WriteRows, made_rows};
-use crate::spec::QuestionSpec;
+use crate::spec::{QuestionSpec, RunLink};
 use crate::subcommand::{Context, Group, QuestionKind, Resolved, Subcommand};
 use crate::terminal;
 use clap::Args as ClapArgs;
@@ -85,7 +86,17 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
             "{stray} holds rules: give `-S {stray}`, or `-S` with the directory"
         )));
     }
-    ask::answer_one(&ask.input, &spec, ask.output.stats, all)
+    let link = RunLink::default();
+    let spec = QuestionSpec { link: Some(link.clone()), ..spec };
+    let reload = match reload::applies(&ask.input) {
+        true => {
+            reload::prepare()?;
+            Some(Reload { file: spec.rules.join(", "), read_again: link.read_again(&spec) })
+        }
+        false => None,
+    };
+    let answered = ask::answer(Asked { reload, ..Asked::one(&ask.input, &spec, ask.output.stats) }, all)?;
+    Ok(if spec.count { answered.status_of_search() } else { answered.ran.status })
 }
 
 fn utf8(path: &Path) -> Result<String, Failure> {
@@ -103,8 +114,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     FlowQuestions::check(context.compiler, &spec.filter)?;
     let loaded = Loaded::of(spec)?;
     loaded.say_refusals();
-    let rules = loaded.set.rules.into_iter().map(|listed| listed.rule).collect();
-    let program = RuleProgram::of(rules, &loaded.classes, &loaded.tunings);
+    let program = loaded.into_program();
     if let [(gid, sid, why), ..] = program.unsupported() {
         let count = program.unsupported().len();
         let are = if count == 1 { "rule is" } else { "rules are" };
@@ -122,6 +132,19 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
             );
         }
         None => {}
+    }
+    if let Some(link) = &spec.link {
+        let (detection, spec) = (detection.clone(), QuestionSpec { link: None, ..spec.clone() });
+        // The first question of the command is the one that runs.
+        let _ = link.0.reload.set(Box::new(move || {
+            let loaded = Loaded::of(&spec)?;
+            loaded.say_refusals();
+            let program = loaded.into_program();
+            let count = program.len();
+            detection.replace(program).map_err(Failure::new)?;
+            note!("weir: {count} rules run from now on");
+            Ok(())
+        }));
     }
     let questions = detection.questions(context.compiler, &spec.filter).map_err(Failure::new)?;
     let rows = Alerts { counters: Arc::clone(detection.counters()) };
@@ -163,6 +186,11 @@ impl Loaded {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let set = load(&files, &variables, threads);
         Ok(Self { set, classes, tunings })
+    }
+
+    fn into_program(self) -> RuleProgram {
+        let rules = self.set.rules.into_iter().map(|listed| listed.rule).collect();
+        RuleProgram::of(rules, &self.classes, &self.tunings)
     }
 
     /// Says how many rules are refused, and why the first one is.
@@ -233,8 +261,7 @@ fn show_coverage(loaded: Loaded) -> Result<ExitCode, Failure> {
         writeln!(out, "{count:9}  {why}; for example {gid}:{sid}")?;
     }
     let is_whole = loaded.set.refusals.is_empty();
-    let rules = loaded.set.rules.into_iter().map(|listed| listed.rule).collect();
-    let program = RuleProgram::of(rules, &loaded.classes, &loaded.tunings);
+    let program = loaded.into_program();
     writeln!(out, "\nlooked at for each packet, because no pattern finds them")?;
     for (transport, count) in program.without_pattern() {
         writeln!(out, "{count:9}  {transport}")?;

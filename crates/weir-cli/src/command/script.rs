@@ -3,10 +3,9 @@
 use crate::args::{Ask, Input};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
-use crate::input;
 use crate::output;
-use crate::reload::{self, ReadAgain, Reload};
-use crate::spec::{QuestionSpec, ScriptLink};
+use crate::reload::{self, Reload};
+use crate::spec::{QuestionSpec, RunLink};
 use crate::subcommand::{Group, Subcommand};
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};
@@ -64,7 +63,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         ));
     }
     let Args { script, ask: mut args, trust, dumps, arguments } = args;
-    let link = ScriptLink::default();
+    let link = RunLink::default();
     let spec = QuestionSpec {
         script: Some(script.clone()),
         arguments,
@@ -79,7 +78,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let reload = match reload::applies(&args.input) {
         true => {
             reload::prepare()?;
-            Some(Reload { file: script.display().to_string(), read_again: again(script, &spec, &link) })
+            Some(Reload { file: script.display().to_string(), read_again: link.read_again(&spec) })
         }
         false => None,
     };
@@ -91,16 +90,6 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         write_dumps(&args.input, &directory, &filters, all)?;
     }
     Ok(status)
-}
-
-/// Reads the file of the script again: the question goes on, with a new text.
-fn again(script: PathBuf, spec: &QuestionSpec, link: &ScriptLink) -> ReadAgain {
-    let (spec, link) = (spec.clone(), link.clone());
-    Box::new(move || {
-        let text = input::read_text(&script)?;
-        link.0.reload.get().map_or(Ok(()), |reload| reload(text))?;
-        Ok(vec![spec.clone()])
-    })
 }
 
 /// Writes the packets of each filter to a file of its own.
@@ -135,6 +124,7 @@ fn write_dumps(
 #[cfg(feature = "lua")]
 mod with_lua {
     use super::*;
+    use crate::input;
     use crate::rows::{Rows, WriteRows, made_rows};
     use crate::subcommand::{Context, QuestionKind, Resolved};
     use crate::terminal;
@@ -167,7 +157,9 @@ mod with_lua {
         if let Some(link) = &spec.link {
             let script = script.clone();
             // The first question of the command is the one that runs.
-            let _ = link.0.reload.set(Box::new(move |text| script.reload(text).map_err(failure)));
+            let path = path.to_path_buf();
+            let again = move || script.reload(input::read_text(&path)?).map_err(failure);
+            let _ = link.0.reload.set(Box::new(again));
         }
         let question = script.question(&spec.filter).map_err(Failure::new)?;
         let columns = script.columns().to_vec();
