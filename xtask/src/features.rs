@@ -10,8 +10,8 @@ const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy
 /// gRPC, and the messages of OTLP.
 const MODULES: [&str; 2] = ["grpcio", "opentelemetry-proto"];
 
-/// The features compile librdkafka, a client of gRPC and LuaJIT. Their code is checked, and their tests run.
-const FEATURES: &str = "weir-cli/kafka,weir-cli/otlp,weir-cli/lua";
+/// The features compile librdkafka, a client of gRPC, LuaJIT and PCRE2. Their code is checked, and their tests run.
+const FEATURES: &str = "weir-cli/kafka,weir-cli/otlp,weir-cli/lua,weir-cli/pcre2";
 const CARGO: &[&[&str]] = &[
     &["clippy", "--quiet", "--workspace", "--all-targets", "--features", FEATURES, "--", "-D", "warnings"],
     &[
@@ -28,6 +28,8 @@ const CARGO: &[&[&str]] = &[
         "requests",
         "--test",
         "scripts",
+        "--test",
+        "backtracking",
     ],
 ];
 

@@ -14,7 +14,18 @@ const CACHE_BYTES_MAX: usize = 256 << 10;
 
 /// The compiled expressions of a set, by number.
 #[derive(Debug, Default)]
-pub struct Compiled(Vec<OnceLock<Option<Regex>>>);
+pub struct Compiled(Vec<OnceLock<Option<Engine>>>);
+
+/// A compiled expression.
+#[derive(Debug)]
+enum Engine {
+    Linear(Regex),
+    #[cfg(feature = "pcre2")]
+    Backtracking(backtracking::Expression),
+}
+
+/// Whether expressions with look-around and back-references can be run.
+pub const HAS_BACKTRACKING: bool = cfg!(feature = "pcre2");
 
 impl Compiled {
     /// Room for this many expressions.
@@ -22,8 +33,13 @@ impl Compiled {
         Self((0..count).map(|_| OnceLock::new()).collect())
     }
 
-    fn get(&self, pcre: &Pcre) -> Option<&Regex> {
-        self.0.get(pcre.number as usize)?.get_or_init(|| compile(pcre)).as_ref()
+    fn get(&self, pcre: &Pcre) -> Option<&Engine> {
+        let make = || match pcre.needs_backtracking {
+            #[cfg(feature = "pcre2")]
+            true => backtracking::Expression::of(pcre).map(Engine::Backtracking),
+            _ => compile(pcre).map(Engine::Linear),
+        };
+        self.0.get(pcre.number as usize)?.get_or_init(make).as_ref()
     }
 }
 
@@ -62,14 +78,57 @@ pub struct Finder<'a> {
 
 impl Expressions for Finder<'_> {
     fn find(&mut self, pcre: &Pcre, bytes: &[u8], from: usize, anchored: bool) -> Option<Range<usize>> {
-        let regex = self.compiled.get(pcre)?;
+        let from = from.min(bytes.len());
+        let regex = match self.compiled.get(pcre)? {
+            Engine::Linear(regex) => regex,
+            #[cfg(feature = "pcre2")]
+            Engine::Backtracking(expression) => return expression.find(bytes, from, anchored),
+        };
         let number = pcre.number as usize;
         if self.caches.0.len() <= number {
             self.caches.0.resize_with(number + 1, || None);
         }
         let cache = self.caches.0[number].get_or_insert_with(|| Box::new(regex.create_cache()));
         let anchored = if anchored { Anchored::Yes } else { Anchored::No };
-        let input = Input::new(bytes).range(from.min(bytes.len())..).anchored(anchored);
+        let input = Input::new(bytes).range(from..).anchored(anchored);
         regex.search_with(cache, &input).map(|found| found.range())
+    }
+}
+
+/// Expressions with look-around and back-references, whose time is bounded by PCRE2's limits.
+#[cfg(feature = "pcre2")]
+mod backtracking {
+    use pcre2::bytes::{Regex, RegexBuilder};
+    use std::ops::Range;
+    use weir_rules::Pcre;
+
+    /// Limits of a search: calls of the matcher, and kibibytes of memory.
+    const LIMITS: &str = "(*LIMIT_MATCH=20000)(*LIMIT_DEPTH=2000)(*LIMIT_HEAP=1024)";
+
+    #[derive(Debug)]
+    pub struct Expression(Regex);
+
+    impl Expression {
+        /// `None` if PCRE2 does not understand the expression.
+        pub fn of(pcre: &Pcre) -> Option<Self> {
+            let ungreedy = if pcre.ungreedy { "(?U)" } else { "" };
+            let mut builder = RegexBuilder::new();
+            builder
+                .caseless(pcre.nocase)
+                .multi_line(pcre.multi_line)
+                .dotall(pcre.dot_all)
+                .extended(pcre.extended);
+            builder
+                .jit_if_available(false)
+                .build(&format!("{LIMITS}{ungreedy}{}", pcre.pattern))
+                .ok()
+                .map(Self)
+        }
+
+        /// The first match from `from` on. A search that reaches a limit finds nothing.
+        pub fn find(&self, bytes: &[u8], from: usize, anchored: bool) -> Option<Range<usize>> {
+            let found = self.0.find_at(bytes, from).ok()??;
+            (!anchored || found.start() == from).then(|| found.start()..found.end())
+        }
     }
 }

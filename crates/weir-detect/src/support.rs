@@ -2,6 +2,7 @@
 
 use crate::app;
 use crate::buffers;
+use crate::expressions::HAS_BACKTRACKING;
 use crate::ruleset::{is_header, protocol_of_field};
 use crate::session_tests;
 use weir::sessions::SessionRegistry;
@@ -34,8 +35,12 @@ pub fn unsupported(rule: &Rule) -> Option<String> {
             return Some(format!("the buffer `{name}` is not provided"));
         }
         let mut tests = inspection.tests.iter();
-        if tests.any(|test| matches!(test, Test::Pcre(pcre) if pcre.needs_backtracking)) {
-            return Some("the expression has look-around or back-references, which need PCRE2".to_string());
+        if !HAS_BACKTRACKING && tests.any(|test| matches!(test, Test::Pcre(pcre) if pcre.needs_backtracking))
+        {
+            return Some(
+                "the expression has look-around or back-references, which need the feature `pcre2`"
+                    .to_string(),
+            );
         }
     }
     None
