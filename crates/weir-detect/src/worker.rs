@@ -159,7 +159,8 @@ struct Worker {
     complete_only: bool,
     /// The names of session protocols in rules, by number.
     names: Arc<[&'static str]>,
-    flows: FxHashMap<FlowRef, FlowState>,
+    /// Boxed, because each packet takes its connection out, and puts it back.
+    flows: FxHashMap<FlowRef, Box<FlowState>>,
     memory: Memory,
 }
 
@@ -280,7 +281,7 @@ impl Worker {
         if generation != self.generation {
             (self.generation, self.set) = (generation, self.current.get());
             self.memory.caches = Caches::default();
-            self.flows.values_mut().for_each(FlowState::forget_rules);
+            self.flows.values_mut().for_each(|state| state.forget_rules());
         }
     }
 
