@@ -32,6 +32,9 @@ struct Lists {
     taken: Pair,
 }
 
+/// The name and the value of a variable, or why there is none.
+type Found<'v> = Result<(&'v str, &'v str), String>;
+
 /// What is different for addresses and ports.
 struct Kind {
     /// In messages.
@@ -40,7 +43,7 @@ struct Kind {
     member: fn(&str) -> Result<Pair, String>,
     max: [u128; 2],
     /// The name and the value of a variable.
-    variable: for<'v> fn(&'v Variables, &str) -> Result<(&'v str, &'v str), String>,
+    variable: for<'v> fn(&'v Variables, &str) -> Found<'v>,
 }
 
 static ADDRESSES: Kind = Kind {

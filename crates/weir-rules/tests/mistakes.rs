@@ -1,7 +1,6 @@
 //! Texts with mistakes and their diagnostics: `filetests/rules/*`, each with its `.expect`. The first line of a text says what the case
 //! shows. `WEIR_BLESS=1` writes the expectations.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_lang::diag::Diagnostics;
 use weir_rules::{Classes, RuleFile, Tunings, Variables, load};
@@ -17,10 +16,8 @@ fn said_about_rules(name: &str, text: &str) -> String {
     let mut warnings = Diagnostics::default();
     warnings.list.extend(set.replacements());
     said.extend(warnings.list.iter().map(|one| one.render(&warnings.sources, false)));
-    let mut numbers = String::new();
     let (holds, refused) = (set.rules.len(), set.refusals.len());
-    write!(numbers, "{holds} hold, {refused} refused, {} disabled\n", set.disabled).expect("a text");
-    said.push(numbers);
+    said.push(format!("{holds} hold, {refused} refused, {} disabled\n", set.disabled));
     said.join("\n")
 }
 
