@@ -493,6 +493,7 @@ impl Flows {
             packet,
             frame,
             outs,
+            is_outer: false,
         })
     }
 

@@ -19,7 +19,7 @@ use crate::replay_host::{Retraced, retrace};
 use crate::sets::Terms;
 use crate::settle::{SettleScope, settle_open};
 use crate::stream::Moment;
-use crate::subscriber::{SeenPacket, Subscriber};
+use crate::subscriber::{SeenPacket, Subscriber, TrackedPacket};
 use crate::table::FlowId;
 use weir_ir::abi::{Continuation, FlowRecord, Resume, Step};
 use weir_packet::{Direction, DropReason};
@@ -66,6 +66,26 @@ pub(crate) struct Rereading {
     pub reason: EndReason,
     /// Flows that were created for the contents of the messages.
     pub made: Vec<FlowHit>,
+}
+
+/// A connection of a packet, for the questions that track it.
+struct Tracked<'a> {
+    found: FlowHit,
+    outs: &'a [u64],
+    is_outer: bool,
+}
+
+/// Delivers a packet to the questions that track this connection of the packet.
+fn track<S: Subscriber>(
+    at: &PacketCtx<'_>,
+    flows: &Flows,
+    delivery: &mut Delivery<S>,
+    Tracked { found, outs, is_outer }: Tracked<'_>,
+) {
+    if let Some(tracked) = flows.tracked(found, at.packet, at.frame, outs) {
+        let of_connection = flows.terms_of(found.flow());
+        delivery.tracked_packet(Terms::of(&of_connection), &TrackedPacket { is_outer, ..tracked });
+    }
 }
 
 /// A packet that is being processed.
@@ -166,6 +186,10 @@ impl<S: Subscriber> PacketRun<'_, S> {
             self.record_outer(flow);
             if let (Some(outer), None) = (self.place.nesting.outer(), self.place.nesting.carrier()) {
                 self.flows.record_outer_terms(outer, &self.lane.k);
+                if !self.delivery.matcher.trackers().is_empty() {
+                    let tracked = Tracked { found: outer, outs: &[], is_outer: true };
+                    track(self.at, self.flows, self.delivery, tracked);
+                }
             }
         }
         Ok(flow)
@@ -368,7 +392,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     /// Decides which questions receive the packet.
     #[inline]
     fn decide(&mut self, reason: Option<DropReason>) {
-        let &PacketCtx { block, packet, frame, extras, index, .. } = self.at;
+        let &PacketCtx { block, packet, extras, index, .. } = self.at;
         let terms = self.lane.terms(self.flows);
         let connection = self.place.nesting.owner();
         let (mut is_tracked, mut is_for_others) = (false, false);
@@ -388,11 +412,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
             }
             self.flows.give_back();
         }
-        if let Some(found) = connection.filter(|_| is_tracked)
-            && let Some(tracked) = self.flows.tracked(found, packet, frame, &self.lane.k.outs)
-        {
-            let of_connection = self.flows.terms_of(found.flow());
-            self.delivery.tracked_packet(Terms::of(&of_connection), &tracked);
+        if let Some(found) = connection.filter(|_| is_tracked) {
+            let tracked = Tracked { found, outs: &self.lane.k.outs, is_outer: false };
+            track(self.at, self.flows, self.delivery, tracked);
         }
         let otherwise = match reason {
             _ if is_for_others => Account::Delivered,

@@ -164,8 +164,10 @@ pub struct TrackedPacket<'a> {
     pub packet: &'a PacketMeta,
     /// The captured bytes.
     pub frame: &'a [u8],
-    /// The packet's record; the program's slots describe it.
+    /// The packet's record; the program's slots describe it. Empty if `is_outer`.
     pub outs: &'a [u64],
+    /// The connection is a tunnel, and the packet belongs to a connection inside.
+    pub is_outer: bool,
 }
 
 /// A report of a connection that goes on.
@@ -232,7 +234,8 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, flow, reason);
     }
 
-    /// A packet of a connection that a question [tracks](crate::plan::Want::Tracked), in capture order.
+    /// A packet of a connection that a question [tracks](crate::plan::Want::Tracked), in capture order. A packet in a tunnel
+    /// is delivered for each connection around its own, too, from the outermost to the innermost one.
     fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
         let _ = (order, question, packet);
     }
