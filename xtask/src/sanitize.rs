@@ -21,7 +21,8 @@ const STEPS: &[Step] = &[
 ];
 
 /// Crates with `unsafe` code whose tests run with AddressSanitizer.
-const UNSAFE_CRATES: &[&str] = &["weir-codegen", "weir-engine", "weir-link", "weir-ring", "weir-vectorscan"];
+const UNSAFE_CRATES: &[&str] =
+    &["weir-codegen", "weir-engine", "weir-link", "weir-ndpi", "weir-ring", "weir-vectorscan"];
 
 /// Runs the named steps, or all; every step even after a failure.
 pub fn run(args: &[String]) -> Result {
