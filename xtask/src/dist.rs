@@ -132,7 +132,7 @@ fn deb() -> Result<PathBuf> {
     let installed_kib = output(Command::new("du").args(["-sk"]).arg(&tree))?;
     let control = format!(
         "Package: weir\nVersion: {}\nArchitecture: amd64\nMaintainer: The founders of Weir <weir@example.invalid>\n\
-         Installed-Size: {}\nDepends: libc6 (>= {}), libgcc-s1\nSuggests: libhyperscan5\nSection: net\nPriority: optional\n\
+         Installed-Size: {}\nDepends: libc6 (>= {}), libgcc-s1\nSuggests: libhyperscan5, libndpi4.2\nSection: net\nPriority: optional\n\
          Description: engine for questions about network traffic\n \
          Weir compiles a question about packets, streams, connections and sessions\n into one native program, and runs it over \
          capture files and live links.\n",

@@ -61,6 +61,7 @@ mod memory;
 mod merged_logs;
 mod metrics;
 mod monitor;
+mod ndpi;
 mod outlets;
 mod output;
 mod packet_details;

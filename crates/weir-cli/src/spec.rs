@@ -132,6 +132,9 @@ pub struct QuestionSpec {
     /// For `records`: seconds after its last packet at which a group ends. Default: 15.
     #[serde(default, skip_serializing_if = "is_default")]
     pub idle: Option<f64>,
+    /// For `flows`: the columns of nDPI, whose library must be installed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ndpi: bool,
     /// For `script`: the file of the script.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub script: Option<PathBuf>,

@@ -16,6 +16,7 @@ impl Handlers {
                 QuestionWorker::Stream(handler) => handler.into_handler(),
                 QuestionWorker::Handler(handler) => handler.into_any(),
                 QuestionWorker::Track(_)
+                | QuestionWorker::Inspector(_)
                 | QuestionWorker::Pipeline(_)
                 | QuestionWorker::Flows(_)
                 | QuestionWorker::Behind(_)

@@ -24,10 +24,12 @@ mod engine;
 mod events;
 pub mod explain;
 mod flow_id;
+mod flow_inspector;
 pub mod flow_task;
 mod format_packet;
 mod handlers;
 mod host_pairs;
+mod ip_header;
 mod isolation;
 mod item;
 mod kernel_filters;
@@ -78,7 +80,7 @@ mod yields;
 extern crate self as weir;
 
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
-pub use row_filter::RowFilter;
+pub use row_filter::{RowFields, RowFilter};
 pub use session_rows::Log;
 pub use weir_compile::catalog::SAMPLES;
 pub use weir_compile::connection_columns;
@@ -92,6 +94,7 @@ pub use engine::{
     Tracked, WeakControl, run,
 };
 pub use events::EventRows;
+pub use flow_inspector::{FlowInspector, InspectedPacket};
 pub use format_packet::Path;
 pub use host_pairs::{FlowWatch, HostPairs, PacketPair, longest_timeout};
 pub use isolation::{CALLBACK_PANICS_MAX, CallbackPanics};

@@ -2,6 +2,7 @@
 
 use crate::compile::Ask;
 use crate::engine::{Every, track_store};
+use crate::flow_inspector::{self, FlowInspector};
 use crate::isolation::Isolation;
 use crate::item::Shape;
 use crate::packet_key::PacketKey;
@@ -86,6 +87,18 @@ impl Question {
         let whole = Self::whole(filter, Want::Tracked(ProtocolSet::EMPTY));
         let need = Need { service: true, ..Need::default() };
         Self { ask: Ask { need, ..whole.ask }, make: Some(make), ..whole }
+    }
+
+    /// A question about the rows of connections, to which inspectors add columns. `make` makes the inspector of each worker.
+    pub fn of_inspected_flows<I: FlowInspector>(
+        filter: &str,
+        make: impl Fn() -> I + Send + Sync + 'static,
+    ) -> Self {
+        let need = Need { service: true, ..Need::default() };
+        let ask = Ask { filter: filter.to_string(), need, want: Want::Tracked(ProtocolSet::EMPTY) };
+        let make: MakeQuestionWorker =
+            Arc::new(move || QuestionWorker::Inspector(flow_inspector::erased(make())));
+        Self { make: Some(make), ..Self::new(ask, Shape { as_rows: true, ..Shape::default() }) }
     }
 
     /// What the question loses in the engine, from now on and while it runs. Clones of a question share its counters.

@@ -1,6 +1,7 @@
 //! How a worker processes the results of a question itself.
 
 use crate::engine::{ErasedHandler, TrackStore};
+use crate::flow_inspector::ErasedInspector;
 use crate::flow_task::FlowWorker;
 use crate::pipeline::WorkerPipeline;
 use crate::stream_handler::ErasedStreamHandler;
@@ -14,6 +15,8 @@ pub(crate) enum QuestionWorker {
     Stream(Box<dyn ErasedStreamHandler>),
     /// User-defined state per connection.
     Track(Box<dyn TrackStore>),
+    /// An inspector of connections, which adds columns to their rows.
+    Inspector(Box<dyn ErasedInspector>),
     /// The operators that take the question's packets.
     Pipeline(Box<dyn WorkerPipeline>),
     /// The task that takes the question's connections.

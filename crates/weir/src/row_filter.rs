@@ -1,7 +1,7 @@
-//! Filters on parts of sessions: files, certificates. The program finds the sessions; the columns of a part decide
-//! whether it has a row: `files.mime_type == "text/html"`.
+//! Filters on the columns of rows: of parts of sessions (files, certificates), and of what inspectors add to connections. The
+//! program finds the sessions or connections; the columns of a row decide whether it is shown: `files.mime_type == "text/html"`.
 //!
-//! A filter is split at its outermost `and`s: terms that name columns of the log stay here, the others go to the
+//! A filter is split at its outermost `and`s: terms that name columns of the rows stay here, the others go to the
 //! program.
 
 use crate::compile::{Compiler, sources_of};
@@ -9,13 +9,14 @@ use crate::deferred_predicate::lower_predicate;
 use crate::program::Executor;
 use crate::record::ColumnMask;
 use crate::session_rows::Log;
-use weir_compile::{FieldKey, StackCatalog};
+use weir_compile::{FieldKey, PartFields, StackCatalog};
 use weir_engine::deferred_predicate::DeferredPredicate;
 use weir_engine::plan::RemainderSet;
 use weir_ir::abi::Continuation;
 use weir_lang::diag::{Diagnostic, Diagnostics};
 use weir_lang::filter::{self, Catalog, Expr, FieldInfo, Filter, Predicate};
-use weir_packet::Row;
+use weir_packet::{Column, Row};
+use weir_sessions::Field;
 
 /// A condition on the rows of a log, by their columns.
 pub struct RowFilter {
@@ -72,8 +73,27 @@ impl Node {
     }
 }
 
-impl Log {
-    /// The fields of the log that filters on its rows know, in addition to those of the stack.
+/// The columns of rows that filters know as fields, in addition to those of the stack. The program knows nothing of these fields:
+/// they decide about rows.
+#[derive(Debug, Clone)]
+pub struct RowFields {
+    parts: PartFields,
+    /// For each field: the index of its column.
+    columns: Vec<Option<usize>>,
+}
+
+impl RowFields {
+    /// The fields of `name`, whose values are in the columns of rows with the fields' column names.
+    pub fn new(name: &'static str, doc: &'static str, fields: &'static [Field], columns: &[Column]) -> Self {
+        Self::of_parts(PartFields { name, doc, fields }, columns)
+    }
+
+    fn of_parts(parts: PartFields, columns: &[Column]) -> Self {
+        let place = |field: &Field| columns.iter().position(|column| column.name == field.column);
+        Self { parts, columns: parts.fields.iter().map(place).collect() }
+    }
+
+    /// The fields themselves.
     pub fn filter_fields(&self, compiler: &Compiler) -> Vec<FieldInfo> {
         let catalog = self.catalog(compiler);
         let numbered = catalog.fields().iter().enumerate();
@@ -81,16 +101,15 @@ impl Log {
         own.map(|(_, field)| field.clone()).collect()
     }
 
-    /// The names that filters on the log's rows know: those of the stack, and the log's columns if its rows are parts
-    /// of sessions.
+    /// The names that filters on the rows know: those of the stack, and these fields.
     fn catalog(&self, compiler: &Compiler) -> StackCatalog {
-        StackCatalog::with_parts(compiler.stack(), compiler.sessions(), self.fields_of_parts())
+        StackCatalog::with_parts(compiler.stack(), compiler.sessions(), Some(self.parts))
     }
 
-    /// Splits a filter on the log's rows into a filter for the program and a condition on rows.
+    /// Splits a filter into a filter for the program and a condition on rows; `None` if the filter names none of these fields.
     ///
     /// # Errors
-    /// All errors in the filter, and an alternative that combines the log's columns with other fields.
+    /// All errors in the filter, and an alternative that combines these fields with others.
     pub fn split_filter(
         &self,
         compiler: &Compiler,
@@ -98,7 +117,7 @@ impl Log {
         bpf: bool,
     ) -> Result<(String, Option<RowFilter>), Diagnostics> {
         let whole = compiler.check_filter(text, bpf);
-        if bpf || self.fields_of_parts().is_none() || whole.is_ok() {
+        if bpf || whole.is_ok() {
             return whole.map(|()| (text.to_string(), None));
         }
         let catalog = self.catalog(compiler);
@@ -119,8 +138,11 @@ impl Log {
                 _ => mixed.extend(predicates.first().map(|predicate| predicate.span)),
             }
         }
+        if own.is_empty() && mixed.is_empty() {
+            return whole.map(|()| (text.to_string(), None));
+        }
         if !mixed.is_empty() {
-            let message = format!("columns of `{}` and other fields are alternatives here", self.path);
+            let message = format!("columns of `{}` and other fields are alternatives here", self.parts.name);
             let help = "join them with `and`, or ask two questions: rows are chosen by their own columns once their \
                         sessions are";
             let list = mixed.into_iter();
@@ -144,7 +166,9 @@ impl Log {
             Expr::Or(parts) => Node::Any(nodes(parts)),
             Expr::Predicate(predicate) => {
                 let column = match catalog.key(predicate.field) {
-                    FieldKey::SessionField(_, index) => self.column_of_field(usize::from(index)),
+                    FieldKey::SessionField(_, index) => {
+                        self.columns.get(usize::from(index)).copied().flatten()
+                    }
                     _ => None,
                 };
                 Node::Is {
@@ -160,7 +184,35 @@ impl Log {
     }
 }
 
-/// Whether a field is the log's own: its fields come after those of all protocols.
+impl Log {
+    /// The log's columns as fields, if its rows are parts of sessions.
+    fn row_fields(&self) -> Option<RowFields> {
+        self.fields_of_parts().map(|parts| RowFields::of_parts(parts, &self.columns()))
+    }
+
+    /// The fields of the log that filters on its rows know, in addition to those of the stack.
+    pub fn filter_fields(&self, compiler: &Compiler) -> Vec<FieldInfo> {
+        self.row_fields().map_or(vec![], |fields| fields.filter_fields(compiler))
+    }
+
+    /// Splits a filter on the log's rows into a filter for the program and a condition on rows.
+    ///
+    /// # Errors
+    /// All errors in the filter, and an alternative that combines the log's columns with other fields.
+    pub fn split_filter(
+        &self,
+        compiler: &Compiler,
+        text: &str,
+        bpf: bool,
+    ) -> Result<(String, Option<RowFilter>), Diagnostics> {
+        match self.row_fields() {
+            Some(fields) => fields.split_filter(compiler, text, bpf),
+            None => compiler.check_filter(text, bpf).map(|()| (text.to_string(), None)),
+        }
+    }
+}
+
+/// Whether a field is one of the rows' own: these come after those of all protocols.
 fn is_own(catalog: &StackCatalog, compiler: &Compiler, field: usize) -> bool {
     let protocols = compiler.sessions().protocols().len();
     matches!(catalog.key(field), FieldKey::SessionField(of, _) if usize::from(of) == protocols)

@@ -174,12 +174,6 @@ impl Log {
         Some(PartFields { name: log.name, doc: log.doc, fields })
     }
 
-    /// The index of the row's column for field `index` of [`fields_of_parts`](Self::fields_of_parts).
-    pub(crate) fn column_of_field(&self, index: usize) -> Option<usize> {
-        let name = self.fields_of_parts()?.fields.get(index)?.column;
-        self.columns().iter().position(|column| column.name == name)
-    }
-
     /// The columns that identify the connection, the same in every log of sessions.
     pub fn connection_columns(&self) -> impl Iterator<Item = Column> + use<> {
         CONNECTION.iter().cloned()

@@ -258,6 +258,13 @@ impl Collector {
         maker.write(shape.columns, &origin, session, &mut row);
     }
 
+    /// Discards what the inspector of a question keeps of a connection.
+    fn forget(&mut self, question: usize, flow: FlowRef) {
+        if let Some(QuestionWorker::Inspector(inspector)) = self.question_workers.get_mut(question) {
+            inspector.forget(flow);
+        }
+    }
+
     fn push(&mut self, order: Order, question: usize, item: Item<'static>) {
         self.yielded.push(order, Yielded::Item(question, item));
     }
@@ -329,13 +336,22 @@ impl Subscriber for Collector {
             _ => None,
         };
         if self.is_counted(question) {
-            return;
+            return self.forget(question, flow.flow_ref());
         }
         let shape = self.presenter.shapes[question];
         if shape.as_rows && state.is_none() {
             let places = &self.places[flow.table.index()];
-            let mut row = self.yielded.add_row(RowPlace::of(order, question), places.columns());
-            return Record::of(flow, places).write(shape.columns, &mut row);
+            let inspector = match self.question_workers.get_mut(question) {
+                Some(QuestionWorker::Inspector(inspector)) => Some(inspector),
+                _ => None,
+            };
+            let columns = places.columns() + inspector.as_ref().map_or(0, |inspector| inspector.columns());
+            let mut row = self.yielded.add_row(RowPlace::of(order, question), columns);
+            Record::of(flow, places).write(shape.columns, &mut row);
+            if let Some(inspector) = inspector {
+                inspector.end(flow.flow_ref(), &mut row);
+            }
+            return;
         }
         let connection = Connection::read(flow, &self.places[flow.table.index()]);
         if let Some(handler) = self.handler(question) {
@@ -354,6 +370,8 @@ impl Subscriber for Collector {
 
     fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
         let store = match self.question_workers.get_mut(question) {
+            Some(QuestionWorker::Inspector(inspector)) => return inspector.packet(packet),
+            _ if packet.is_outer => return,
             Some(QuestionWorker::Track(store)) => store,
             Some(QuestionWorker::Flows(task)) => {
                 return task.packet(RowPlace::of(order, question), packet, &mut self.yielded);
@@ -412,6 +430,7 @@ impl Subscriber for Collector {
             Some(QuestionWorker::Flows(task)) => task.forget(flow),
             _ => {}
         }
+        self.forget(question, flow);
     }
 
     fn session(&mut self, order: Order, question: usize, flow: &FlowView<'_>, seen: &SeenSession<'_>) {

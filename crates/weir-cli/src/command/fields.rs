@@ -2,6 +2,7 @@
 
 use crate::args::formats;
 use crate::failure::Failure;
+use crate::ndpi;
 use crate::subcommand::{Group, Subcommand};
 use crate::{input, output};
 use clap::Args as ClapArgs;
@@ -69,9 +70,9 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
 pub fn rows(compiler: &Compiler, words: &str) -> Batch {
     let wanted = words.to_lowercase();
     let mut rows = Batch::new(COLUMNS.len());
-    let of_parts: Vec<_> =
-        Log::of_parts(compiler.sessions()).flat_map(|log| log.filter_fields(compiler)).collect();
-    for field in compiler.catalog().fields().iter().chain(&of_parts) {
+    let of_parts = Log::of_parts(compiler.sessions()).flat_map(|log| log.filter_fields(compiler));
+    let of_rows: Vec<_> = of_parts.chain(ndpi::row_fields(&[]).filter_fields(compiler)).collect();
+    for field in compiler.catalog().fields().iter().chain(&of_rows) {
         let text = format!("{} {} {}", field.name, field.aliases.join(" "), field.doc).to_lowercase();
         if !wanted.split_whitespace().all(|word| text.contains(word)) {
             continue;

@@ -4,28 +4,48 @@ use crate::args::Ask;
 use crate::ask;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::rows::made_rows;
+use crate::ndpi;
+use crate::rows::{Rows, made_rows};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
+use clap::Args as ClapArgs;
+use std::process::ExitCode;
 use weir::{ColumnMask, Compiler, Need, Question, Shape, Want, connection_columns};
+
+/// Arguments of `flows`.
+#[derive(ClapArgs)]
+struct Args {
+    /// Add the columns ndpi_protocol, ndpi_category and ndpi_risk, by the system's nDPI (Debian's package libndpi4.2). Filters on
+    /// ndpi.protocol, ndpi.category and ndpi.risk do the same
+    #[arg(long)]
+    ndpi: bool,
+    #[command(flatten)]
+    ask: Ask,
+}
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
     ("flows capture.pcap", "every connection"),
     ("flows capture.pcap 'tcp.port == 443 and conn.duration > 60s'", "long connections to a port"),
     ("flows capture.pcap --sort -resp_bytes --limit 10", "the largest downloads"),
+    (
+        "flows capture.pcap 'ndpi.protocol == \"TLS.Google\"'",
+        "connections of a service, by the system's nDPI",
+    ),
 ];
 
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Connections, one row each at their end: Zeek's conn.log";
-    Subcommand::new("flows", about, |mut args: Ask, all| {
-        let spec = args.spec("flows")?;
-        ask::answer_one(&args.input, &spec, args.output.stats, all)
-    })
-    .with_question(QuestionKind::new(resolve))
-    .in_group(Group::Everyday)
-    .with_examples(EXAMPLES)
+    let keeps = |spec: &QuestionSpec| spec.ndpi || spec.filter.contains("ndpi.");
+    let kind = QuestionKind { options: &["ndpi"], keeps, ..QuestionKind::new(resolve) };
+    Subcommand::new("flows", about, run).with_question(kind).in_group(Group::Everyday).with_examples(EXAMPLES)
+}
+
+fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let Args { ndpi, ask: mut args } = args;
+    let spec = QuestionSpec { ndpi, ..args.spec("flows")? };
+    ask::answer_one(&args.input, &spec, args.output.stats, all)
 }
 
 /// The columns of a table.
@@ -45,17 +65,36 @@ const BRIEF: &[&str] = &[
 ];
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
-    let count_only = *context.form == Form::Count;
-    let need = Need { service: !count_only, ..Need::default() };
-    let ask = weir::Ask { filter: spec.filter.clone(), need, want: Want::Connections };
-    let question = Question::new(ask, Shape { count_only, as_rows: true, ..Shape::default() });
-    let columns = connection_columns(context.compiler.stack());
+    let mut columns = connection_columns(context.compiler.stack());
     // Whoever describes a protocol wants to see its columns.
     let usual = connection_columns(Compiler::default().stack());
     let own = columns.iter().filter(|column| !usual.contains(column)).map(|column| column.name.clone());
-    let own: Vec<_> = own.collect();
+    let mut brief: Vec<_> = own.collect();
+    let with_ndpi = [&columns[..], &ndpi::columns().collect::<Vec<_>>()].concat();
+    let split = ndpi::row_fields(&with_ndpi).split_filter(context.compiler, &spec.filter, context.bpf);
+    let (filter, asked) = match split {
+        // Mistakes in other fields are reported with those of the other questions, once all are compiled.
+        Err(_) if !spec.filter.contains("ndpi.") => (spec.filter.clone(), None),
+        split => split?,
+    };
+    // Rows that are filtered must be made before they can be counted.
+    let count_only = *context.form == Form::Count && asked.is_none();
+    let needed = asked.as_ref().map_or(ColumnMask::NONE, |asked| asked.columns());
+    let is_filtered = asked.is_some();
+    let (question, rows): (_, Box<dyn Rows>) = if (spec.ndpi || is_filtered) && !count_only {
+        columns = with_ndpi;
+        brief.extend(ndpi::BRIEF.map(Into::into));
+        ndpi::question(&filter, asked, context.memory_max)?
+    } else {
+        let need = Need { service: !count_only, ..Need::default() };
+        let ask = weir::Ask { filter, need, want: Want::Connections };
+        let shape = Shape { count_only, as_rows: true, ..Shape::default() };
+        (Question::new(ask, shape), Box::new(made_rows))
+    };
     let mut resolved = Resolved::new(vec![question], "conn", columns, made_rows).with_brief(BRIEF);
-    resolved.brief.extend(own);
-    let resolved = resolved.with_shown_columns(ColumnMask::NONE);
-    Ok(Resolved { counted: Counted::Matched, ..resolved })
+    resolved.rows = rows;
+    resolved.brief.extend(brief);
+    let resolved = resolved.with_shown_columns(needed);
+    let counted = if is_filtered { Counted::Rows } else { Counted::Matched };
+    Ok(Resolved { counted, ..resolved })
 }

@@ -86,6 +86,7 @@ take them as --set:
              spool = \"DIR\", spool_max = \"1G\", observation_domain = 7, sensor = \"NAME\", create = true (of rows that are sent),
              columns = [\"ts\", \"client\"], limit = 100, sort = \"-orig_bytes\", names = [\"dns\"];
              of tables: wide = true, local = true
+  flows      ndpi = true (the columns of nDPI)
   match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,
              fixed_strings = true, color = true (format = \"grep\"),
              matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\")

@@ -16,6 +16,7 @@ mod files;
 mod fmt;
 mod formats;
 mod killed;
+mod ndpi;
 mod outputs;
 mod questions;
 mod records;
