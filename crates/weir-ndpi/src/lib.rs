@@ -15,7 +15,6 @@ mod risks;
 
 use std::ffi::{CStr, c_char, c_uint};
 use std::fmt;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
@@ -111,12 +110,10 @@ pub struct Flow {
     packets: u32,
     packets_max: u32,
     found: Detection,
-    /// Results of one thread are not shared while they are made.
-    _not_sync: PhantomData<*mut ()>,
 }
 
-// SAFETY: the structure belongs to the flow alone, and the library keeps no data of a thread.
-unsafe impl Send for Flow {}
+// SAFETY: the structure belongs to its owner alone, and the library keeps no data of a thread.
+unsafe impl Send for OwnedFlow {}
 
 /// The library's structure, which is freed with its owner.
 #[derive(Debug)]
@@ -167,7 +164,7 @@ impl Detector {
         let raw = OwnedFlow { functions, raw: NonNull::new(raw.cast())? };
         let packets_max = if transport == Transport::Udp { UDP_PACKETS_MAX } else { TCP_PACKETS_MAX };
         let found = Detection::default();
-        Some(Flow { raw: Some(raw), packets: 0, packets_max, found, _not_sync: PhantomData })
+        Some(Flow { raw: Some(raw), packets: 0, packets_max, found })
     }
 
     /// Takes the next packet of a flow: its bytes from the IP header on, and its time in milliseconds since 1970. Bytes after

@@ -117,7 +117,7 @@ fn detectors_work_on_several_threads() {
     let Some(_) = detector() else { return };
     std::thread::scope(|threads| {
         for _ in 0..4 {
-            threads.spawn(|| a_query_is_dns_and_names_are_texts());
+            threads.spawn(a_query_is_dns_and_names_are_texts);
         }
     });
 }
