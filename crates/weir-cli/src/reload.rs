@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::question_changes::QuestionChanges;
 use crate::question_set::QuestionSet;
-use crate::spec::QuestionSpec;
+use crate::spec::{QuestionSpec, RunLink};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 use std::io::IsTerminal;
@@ -17,6 +17,15 @@ use weir::WeakControl;
 
 /// Reads the questions of a file again.
 pub type ReadAgain = Box<dyn Fn() -> Result<Vec<QuestionSpec>, Failure> + Send>;
+
+/// Reads the script or the rules of a question again: the question goes on.
+pub fn again_of(link: &RunLink, spec: &QuestionSpec) -> ReadAgain {
+    let (spec, link) = (spec.clone(), link.clone());
+    Box::new(move || {
+        link.0.reload.get().map_or(Ok(()), |reload| reload())?;
+        Ok(vec![spec.clone()])
+    })
+}
 
 /// The file of questions of a run.
 pub struct Reload {

@@ -2,7 +2,6 @@
 
 use crate::conversation_lines::Look;
 use crate::failure::Failure;
-use crate::reload::ReadAgain;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::{Path, PathBuf};
@@ -232,17 +231,6 @@ pub struct RunLinked {
 
 /// Reads a script or rules again; the error says why the previous ones go on.
 pub type ReloadAgain = Box<dyn Fn() -> Result<(), Failure> + Send + Sync>;
-
-impl RunLink {
-    /// Reads the script or the rules of a question again: the question goes on.
-    pub fn read_again(&self, spec: &QuestionSpec) -> ReadAgain {
-        let (spec, link) = (spec.clone(), self.clone());
-        Box::new(move || {
-            link.0.reload.get().map_or(Ok(()), |reload| reload())?;
-            Ok(vec![spec.clone()])
-        })
-    }
-}
 
 impl std::fmt::Debug for RunLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

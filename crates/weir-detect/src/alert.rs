@@ -1,9 +1,9 @@
 //! Alerts as rows.
 
 use crate::flow::FlowState;
-use crate::packet::Packet;
+use crate::packet::{Moment, Packet};
 use weir::flow_task::TaskFlow;
-use weir::packet::{Cell, Column, Texts, Timestamp, ValueType};
+use weir::packet::{Cell, Column, Texts, ValueType};
 use weir::packet_task::TaskRows;
 use weir_rules::{Action, Classes, Rule};
 
@@ -34,15 +34,6 @@ pub const COLUMNS: &[Column] = &[
     Column::new("metadata", ValueType::Texts, "Metadata of the rule: key value"),
     Column::new("community_id", ValueType::Text, "Community ID, version 1"),
 ];
-
-/// When and in which packet a match was completed.
-#[derive(Debug, Clone, Copy)]
-pub struct Moment {
-    /// The time.
-    pub time: Timestamp,
-    /// The number of the packet.
-    pub number: Option<u64>,
-}
 
 /// What a rule's rows say of it, written once.
 #[derive(Debug, Default)]

@@ -57,3 +57,23 @@ pub fn of_session(name: &'static str, session: &dyn Session) -> &'static str {
         _ => name,
     }
 }
+
+/// The protocol of a field of sessions, from its name.
+pub fn protocol_of_field(field: &'static str) -> &'static str {
+    match field {
+        "urilen" => "http",
+        _ if field.starts_with("file") => "file",
+        _ if field.starts_with("ssl_") || field.starts_with("tls") => "tls",
+        _ if field.starts_with("krb5") => "krb5",
+        _ if field.starts_with("ftp") => "ftp",
+        _ if field.starts_with("nfs") => "nfs",
+        _ => {
+            const NAMES: &[&str] = &[
+                "dns", "snmp", "dcerpc", "ntp", "mqtt", "rfb", "http2", "ldap", "smb", "sip", "modbus",
+                "dhcp", "ike", "ssh", "quic",
+            ];
+            let name = field.split(['.', '_']).next().unwrap_or_default();
+            NAMES.iter().find(|known| **known == name).copied().unwrap_or("")
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! What is kept of a connection.
 
-use crate::alert::Moment;
+use crate::packet::Moment;
 use std::sync::Arc;
 use weir::sessions::Session;
 use weir_rules::BitsOp;

@@ -2,7 +2,8 @@
 
 use crate::fields::{Field, Values};
 use std::net::IpAddr;
-use weir_rules::{FlagsKind, PacketTest};
+use weir::packet::Timestamp;
+use weir_rules::{BufferId, FlagsKind, PacketTest};
 
 /// A packet, or what is known of one at the end of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,20 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
     /// There is a packet: otherwise, the connection has ended without one.
     pub is_there: bool,
+}
+
+/// When and in which packet a match was completed.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// The time.
+    pub time: Timestamp,
+    /// The number of the packet.
+    pub number: Option<u64>,
+}
+
+/// Whether a buffer is a header of packets.
+pub fn is_header(buffer: BufferId) -> bool {
+    buffer != BufferId::PAYLOAD && buffer.info().protocol.is_empty()
 }
 
 /// The payload of a packet in its frame.

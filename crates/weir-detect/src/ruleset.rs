@@ -5,6 +5,7 @@ use crate::alert::Said;
 use crate::app;
 use crate::expressions::Compiled;
 use crate::fields::{Field, Fields, behind};
+use crate::packet::is_header;
 use crate::patterns::{Collected, Patterns};
 use crate::support::unsupported;
 use rustc_hash::FxHashMap;
@@ -405,11 +406,6 @@ fn expressions_of(rule: &mut Rule) -> impl Iterator<Item = &mut Pcre> {
     })
 }
 
-/// Whether a buffer is a header of packets.
-pub(crate) fn is_header(buffer: BufferId) -> bool {
-    buffer != BufferId::PAYLOAD && buffer.info().protocol.is_empty()
-}
-
 fn is_of_file(buffer: BufferId) -> bool {
     let name = buffer.info().name;
     name.starts_with("file.") || matches!(name, "http.request_body" | "http.response_body")
@@ -486,7 +482,7 @@ fn session_names(rule: &Rule) -> Vec<&'static str> {
         return vec![name];
     }
     let of_buffers = rule.inspections.iter().map(|inspection| inspection.buffer.info().protocol);
-    let of_tests = rule.session.iter().map(|test| protocol_of_field(test.field));
+    let of_tests = rule.session.iter().map(|test| app::protocol_of_field(test.field));
     let mut names: Vec<&'static str> = of_buffers.chain(of_tests).filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
@@ -497,26 +493,6 @@ fn session_names(rule: &Rule) -> Vec<&'static str> {
     match names[..] {
         ["file"] => vec!["http", "smtp", "smb"],
         _ => names,
-    }
-}
-
-/// The protocol of a field of sessions, from its name.
-pub(crate) fn protocol_of_field(field: &'static str) -> &'static str {
-    match field {
-        "urilen" => "http",
-        _ if field.starts_with("file") => "file",
-        _ if field.starts_with("ssl_") || field.starts_with("tls") => "tls",
-        _ if field.starts_with("krb5") => "krb5",
-        _ if field.starts_with("ftp") => "ftp",
-        _ if field.starts_with("nfs") => "nfs",
-        _ => {
-            const NAMES: &[&str] = &[
-                "dns", "snmp", "dcerpc", "ntp", "mqtt", "rfb", "http2", "ldap", "smb", "sip", "modbus",
-                "dhcp", "ike", "ssh", "quic",
-            ];
-            let name = field.split(['.', '_']).next().unwrap_or_default();
-            NAMES.iter().find(|known| **known == name).copied().unwrap_or("")
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::app;
 use crate::buffers;
 use crate::expressions::HAS_BACKTRACKING;
-use crate::ruleset::{is_header, protocol_of_field};
+use crate::packet::is_header;
 use crate::session_tests;
 use weir::sessions::SessionRegistry;
 use weir_rules::{BufferId, Rule, RuleProtocol, Test};
@@ -23,7 +23,7 @@ pub fn unsupported(rule: &Rule) -> Option<String> {
         return Some(format!("the protocol `{name}` is not parsed"));
     }
     for test in &rule.session {
-        let is_parsed = !app::protocols_of(protocol_of_field(test.field), registry).is_empty();
+        let is_parsed = !app::protocols_of(app::protocol_of_field(test.field), registry).is_empty();
         if !is_parsed || !session_tests::is_known(test.field) {
             return Some(format!("`{}` is not provided", test.field));
         }

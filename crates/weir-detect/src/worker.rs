@@ -1,6 +1,6 @@
 //! A packet's way through the rules, on one worker.
 
-use crate::alert::{self, COLUMNS, Moment};
+use crate::alert::{self, COLUMNS};
 use crate::app;
 use crate::buffers::Transaction;
 use crate::contents::FirstBytes;
@@ -8,7 +8,7 @@ use crate::counters::Counters;
 use crate::expressions::Caches;
 use crate::fields::{Field, Values};
 use crate::flow::{FlowState, Handshake, RULE_BITS, SESSIONS_MAX, Undecided};
-use crate::packet::{Packet, payload_in};
+use crate::packet::{Moment, Packet, payload_in};
 use crate::ruleset::{Kind, Prepared, RuleProgram, SessionGroup, Transport};
 use crate::state::{Shared, Whom};
 use crate::verdict::{Made, Scene, is_once, make};

@@ -62,6 +62,7 @@ pub mod stream;
 mod stream_handler;
 mod subscription;
 mod sync;
+mod task_rows;
 mod ticked_worker;
 mod timed_merge;
 mod units;

@@ -91,7 +91,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let reload = match reload::applies(&ask.input) {
         true => {
             reload::prepare()?;
-            Some(Reload { file: spec.rules.join(", "), read_again: link.read_again(&spec) })
+            Some(Reload { file: spec.rules.join(", "), read_again: reload::again_of(&link, &spec) })
         }
         false => None,
     };

@@ -78,7 +78,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let reload = match reload::applies(&args.input) {
         true => {
             reload::prepare()?;
-            Some(Reload { file: script.display().to_string(), read_again: link.read_again(&spec) })
+            Some(Reload { file: script.display().to_string(), read_again: reload::again_of(&link, &spec) })
         }
         false => None,
     };

@@ -1,9 +1,9 @@
 //! A task on a worker.
 
 use crate::flow_id;
-use crate::packet_task::TaskRows;
 use crate::places::proto_name;
 use crate::record::ip_proto;
+use crate::task_rows::TaskRows;
 use crate::values::{Part, Place, fill};
 use crate::yields::{RowPlace, Yields};
 use std::borrow::Cow;

@@ -9,6 +9,7 @@ mod key;
 mod values;
 mod worker;
 
+pub use crate::task_rows::TaskRows;
 pub use key::{KeyField, KeyLayout, KeyTable};
 pub use values::{TaskField, TaskValues};
-pub use worker::{PacketTask, TaskPacket, TaskRows};
+pub use worker::{PacketTask, TaskPacket};

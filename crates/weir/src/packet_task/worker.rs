@@ -3,13 +3,14 @@
 use super::values::TaskValues;
 use crate::pipeline::{WorkerPipeline, packet_question};
 use crate::question::Question;
+use crate::task_rows::TaskRows;
 use crate::values::{Part, Place, fill};
 use crate::yields::{RowPlace, Yields};
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_compile::PacketValue;
 use weir_engine::subscriber::SeenPacket;
-use weir_packet::{PacketMeta, RowWriter};
+use weir_packet::PacketMeta;
 
 /// Takes the packets of a question on one worker. Each worker has its own, which may move to another thread between two calls.
 pub trait PacketTask: Send {
@@ -44,25 +45,6 @@ impl<'a> TaskPacket<'a> {
     /// The captured bytes as they were on the wire. Copied only if a VLAN tag is restored.
     pub fn frame(&self) -> Cow<'a, [u8]> {
         self.seen.frame()
-    }
-}
-
-/// Takes the rows of a task.
-#[derive(Debug)]
-pub struct TaskRows<'a> {
-    place: RowPlace,
-    yields: &'a mut Yields,
-    columns: usize,
-}
-
-impl<'a> TaskRows<'a> {
-    pub(crate) fn of(place: RowPlace, yields: &'a mut Yields, columns: usize) -> Self {
-        Self { place, yields, columns }
-    }
-
-    /// Begins a row.
-    pub fn add(&mut self) -> RowWriter<'_> {
-        self.yields.add_row(self.place, self.columns)
     }
 }
 
@@ -101,11 +83,11 @@ impl WorkerPipeline for TaskWorker {
             is_swapped: written.is_some_and(|(_, is_swapped)| is_swapped),
             seen: packet,
         };
-        task.packet(&packet, &mut TaskRows { place, yields, columns: self.columns });
+        task.packet(&packet, &mut TaskRows::of(place, yields, self.columns));
     }
 
     fn pass_time(&mut self, place: RowPlace, now: i64, yields: &mut Yields) {
-        self.task.pass_time(now, &mut TaskRows { place, yields, columns: self.columns });
+        self.task.pass_time(now, &mut TaskRows::of(place, yields, self.columns));
     }
 
     fn step_clock(&mut self, step_ns: i64) {
