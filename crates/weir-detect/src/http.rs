@@ -47,7 +47,7 @@ fn one<'t>(
         "http.cookie" => header(if to_server { "cookie" } else { "set-cookie" }),
         "http.protocol" => Some(version(head).into_bytes().into()),
         "http.request_line" | "http.response_line" => Some(start_line(head).into()),
-        "http.stat_code" => Some(head.code().to_string().into_bytes().into()),
+        "http.stat_code" => (head.code() > 0).then(|| head.code().to_string().into_bytes().into()),
         "http.stat_msg" => Some(head.phrase().into()),
         "http.header" => Some(normal_headers(head, to_server).into()),
         "http.header.raw" => Some(head.bytes().get(first_line(head)..)?.into()),

@@ -5,7 +5,7 @@
 //! Without a store, nothing is done. The session refers to the [`Content`]; the store's writer is dropped with the last
 //! reference, so a writer of which nobody takes over the content can undo it.
 
-use crate::coding::{BoundedDecoder, Decoder};
+use crate::coding::BoundedDecoder;
 use sha2::{Digest, Sha256};
 use std::any::Any;
 use std::fmt::Debug;
@@ -95,11 +95,11 @@ impl Contents {
         self.0.is_none()
     }
 
-    /// Begins a content with this Content-Encoding. A content in an unknown coding is passed on as sent. `None`: nobody
-    /// asks for contents.
+    /// Begins a content with this Content-Encoding, which may name several codings. A content in an unknown coding is
+    /// passed on as sent. `None`: nobody asks for contents.
     pub fn begin(&self, coding: Option<&[u8]>) -> Option<Content> {
         let writer = self.0.as_ref()?.begin();
-        let decoder = BoundedDecoder::new(Decoder::of(coding).unwrap_or(Decoder::Plain));
+        let decoder = BoundedDecoder::of(coding);
         let sink = Sink {
             writer,
             digest: Sha256::new(),

@@ -143,6 +143,82 @@ fn a_broken_chunk_is_the_end_of_its_response() {
     assert_eq!(exchanges(talk), ["GET | /1 | 200 | 3 | malformed", "GET | /2 | 204 | 0 | -"]);
 }
 
+/// The rows of one response to a GET, in pieces of any size.
+fn answered(response: &str) -> Vec<String> {
+    let said = |pieces: Vec<&str>| {
+        let pieces: String = pieces.iter().map(|piece| format!("< \"{piece}\"\n")).collect();
+        exchanges(&format!("> \"GET / HTTP/1.1\\r\\n\\r\\n\"\n{pieces}"))
+    };
+    let whole = said(vec![response]);
+    // Cut between the letters of the text, each of which is one byte or an escape.
+    let (mut single, mut rest) = (vec![], response);
+    while !rest.is_empty() {
+        let length = match rest.as_bytes() {
+            [b'\\', b'x', ..] => 4,
+            [b'\\', ..] => 2,
+            _ => 1,
+        };
+        let (piece, tail) = rest.split_at(length);
+        single.push(piece);
+        rest = tail;
+    }
+    assert_eq!(said(single), whole, "in single bytes: {response}");
+    whole
+}
+
+#[test]
+fn a_body_that_is_not_chunked_is_read_all_the_same() {
+    for (head, body, row) in [
+        (r"Transfer-Encoding: chunked", "no chunk", "GET | / | 200 | 8 | malformed"),
+        (r"Transfer-Encoding: chunked", "abacus", "GET | / | 200 | 6 | malformed"),
+        (r"Transfer-Encoding: chunked\r\nContent-Length: 3", "abxyz", "GET | / | 200 | 3 | malformed"),
+        (r"Transfer-Encoding: chunked\r\nContent-Length: 1", "ab", "GET | / | 200 | 0 | unfinished"),
+        (r"Transfer-Encoding: x, Chunkedx", r"3\r\nabc\r\n0\r\n\r\n", "GET | / | 200 | 3 | -"),
+        (r"Transfer-Encoding: chu\x00nked", r"3\r\nabc\r\n0\r\n\r\n", "GET | / | 200 | 3 | -"),
+        (
+            r"Transfer-Encoding: chunked\r\nTransfer-Encoding: x",
+            r"\n3\x00\r\nabc\r\n0\r\n\r\n",
+            "GET | / | 200 | 3 | -",
+        ),
+        (r"Transfer-Encoding: identity", r"3\r\nabc", "GET | / | 200 | 6 | -"),
+    ] {
+        let found = answered(&format!(r"HTTP/1.1 200 ok\r\n{head}\r\n\r\n{body}"));
+        assert_eq!(found, [row], "{head} {body}");
+    }
+}
+
+#[test]
+fn start_lines_and_ends_of_heads_may_be_bent() {
+    for (response, row) in [
+        (r"http/1.1 200 ok\r\nContent-Length: 3\r\n\r\nabc", "GET | / | 200 | 3 | -"),
+        (r"HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "GET | / | - | 3 | -"),
+        (r"HTTP/1.1 20x\rContent-Length: 3\r\n\r\nabc", "GET | / | - | 3 | -"),
+        (r"\x00 \rHTTP/1.1 200\r\nContent-Length: 3\r\n\r\nabc", "GET | / | 200 | 3 | -"),
+        (r"HTTP/1.1 200 ok\r\nContent-Length: 3\n\r\r\nabc", "GET | / | 200 | 3 | -"),
+        (r"HTTP/1.1 200 ok\r\nContent-Length: 3\n \nabc", "GET | / | 200 | 3 | -"),
+        (r"HTTP/1.1 200 ok\r\nA: b\n \n\nabc", "GET | / | 200 | 3 | -"),
+    ] {
+        assert_eq!(answered(response), [row], "{response}");
+    }
+}
+
+#[test]
+fn a_body_that_must_not_be_is_found_if_it_is_stated() {
+    let next = r"HTTP/1.1 200 ok\r\nContent-Length: 0\r\n\r\n";
+    for (status, body, rows) in [
+        ("204", "abc", vec!["GET | / | 204 | 3 | -"]),
+        ("101", "abc", vec!["GET | / | 101 | 3 | -"]),
+        ("102", "abc", vec!["GET | / | 102 | 3 | -"]),
+        ("204", "", vec!["GET | / | 204 | 0 | -"]),
+        ("204", next, vec!["GET | / | 204 | 0 | -", "- | - | 200 | 0 | -"]),
+        ("102", next, vec!["GET | / | 200 | 0 | -"]),
+        ("304", "abc", vec!["GET | / | 304 | 0 | -"]),
+    ] {
+        let response = format!(r"HTTP/1.1 {status} ok\r\nContent-Length: 3\r\n\r\n{body}");
+        assert_eq!(answered(&response), rows, "{response}");
+    }
+}
+
 #[test]
 fn targets_have_four_forms() {
     let talk = r#"

@@ -1,4 +1,7 @@
-//! The chunked transfer coding (RFC 9112 §7.1): finds the data and the end of the body. Nothing is buffered.
+//! The chunked transfer coding (RFC 9112 §7.1): finds the data and the end of the body. Of the body, only the size of the
+//! first chunk is kept: a body that does not begin with a size is not chunked, whatever its head says.
+//!
+//! As for browsers and libhtp, blanks and empty lines may precede a size, and control bytes may follow it.
 
 use memchr::memchr;
 
@@ -13,9 +16,48 @@ pub(super) enum Chunk<'a> {
     Broken,
 }
 
+/// Maximum bytes up to the end of the first size.
+const FIRST_BYTES_MAX: usize = 30;
+
+/// The bytes that were read as the size of the first chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct FirstBytes {
+    bytes: [u8; FIRST_BYTES_MAX],
+    length: u8,
+}
+
+impl FirstBytes {
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    /// Keeps the first bytes only.
+    pub(super) fn truncate(&mut self, length_bytes: u64) {
+        self.length = u64::from(self.length).min(length_bytes) as u8;
+    }
+
+    /// Keeps a byte; returns whether there is room.
+    fn push(&mut self, byte: u8) -> bool {
+        let place = self.bytes.get_mut(usize::from(self.length));
+        let has_room = place.is_some();
+        if let Some(place) = place {
+            *place = byte;
+            self.length += 1;
+        }
+        has_room
+    }
+}
+
 /// State of a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chunked {
+pub(super) struct Chunked {
+    place: Place,
+    /// Present up to the end of the first size.
+    first: Option<FirstBytes>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
     /// In the digits of a chunk size.
     Size {
         value: u64,
@@ -35,44 +77,52 @@ pub(super) enum Chunked {
 
 impl Default for Chunked {
     fn default() -> Self {
-        Self::Size { value: 0, digits: 0 }
+        Self { place: Place::BEFORE_SIZE, first: Some(FirstBytes::default()) }
     }
+}
+
+impl Place {
+    const BEFORE_SIZE: Self = Self::Size { value: 0, digits: 0 };
 }
 
 impl Chunked {
     /// Takes the next piece off the front of `bytes`; `None` if more bytes are needed.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Chunk<'a>> {
         loop {
-            match self {
-                Self::Size { value, digits } => {
+            match &mut self.place {
+                Place::Size { value, digits } => {
                     let (byte, tail) = bytes.split_first()?;
                     match (char::from(*byte).to_digit(16), byte) {
                         (Some(digit), _) if *value >> 60 == 0 => {
                             *value = *value << 4 | u64::from(digit);
                             *digits = digits.saturating_add(1);
                         }
-                        (None, b' ' | b'\t') if *digits == 0 => {}
-                        (None, b'\r' | b'\n' | b';' | b' ' | b'\t') if *digits > 0 => {
-                            *self = Self::Extension { size: *value };
+                        (None, b'\r' | b'\n' | b' ' | b'\t' | 0x0b | 0x0c) if *digits == 0 => {}
+                        (None, b';' | ..=b' ' | 0x7f) if *digits > 0 => {
+                            self.place = Place::Extension { size: *value };
+                            self.first = None;
                             continue;
                         }
                         _ => return Some(Chunk::Broken),
                     }
+                    if self.first.as_mut().is_some_and(|first| !first.push(*byte)) {
+                        return Some(Chunk::Broken);
+                    }
                     *bytes = tail;
                 }
-                Self::Extension { size } => {
+                Place::Extension { size } => {
                     let Some(newline) = memchr(b'\n', bytes) else {
                         *bytes = &[];
                         return None;
                     };
                     *bytes = &bytes[newline + 1..];
-                    *self = match *size {
-                        0 => Self::Trailers(EmptyLine::at_line_start()),
-                        left => Self::Data { left },
+                    self.place = match *size {
+                        0 => Place::Trailers(EmptyLine::at_line_start()),
+                        left => Place::Data { left },
                     };
                 }
-                Self::Data { left: 0 } => *self = Self::DataEnd,
-                Self::Data { left } => {
+                Place::Data { left: 0 } => self.place = Place::DataEnd,
+                Place::Data { left } => {
                     let take = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
                     if take == 0 {
                         return None;
@@ -82,26 +132,31 @@ impl Chunked {
                     *left -= take as u64;
                     return Some(Chunk::Data(data));
                 }
-                Self::DataEnd => {
+                Place::DataEnd => {
                     let (byte, tail) = bytes.split_first()?;
                     match byte {
-                        b'\n' => *self = Self::default(),
+                        b'\n' => self.place = Place::BEFORE_SIZE,
                         b'\r' => {}
                         _ => return Some(Chunk::Broken),
                     }
                     *bytes = tail;
                 }
-                Self::Trailers(empty_line) => {
+                Place::Trailers(empty_line) => {
                     return empty_line.skip(bytes).then_some(Chunk::End);
                 }
             }
         }
     }
 
+    /// The bytes so far, if the size of the first chunk is not complete.
+    pub(super) fn first(&self) -> Option<FirstBytes> {
+        self.first
+    }
+
     /// Skips missing bytes; returns whether all of them belong to the data of one chunk.
     pub(super) fn skip(&mut self, length_bytes: u64) -> bool {
-        match self {
-            Self::Data { left } if *left >= length_bytes => {
+        match &mut self.place {
+            Place::Data { left } if *left >= length_bytes => {
                 *left -= length_bytes;
                 true
             }
@@ -182,9 +237,32 @@ mod tests {
 
     #[test]
     fn what_is_no_size_breaks_it() {
-        for body in ["x\r\n", "\r\n", "10000000000000000\r\n", "1\r\nabc", "-1\r\n"] {
+        for body in ["x\r\n", "\r\n", "10000000000000000\r\n", "1\r\nabc", "-1\r\n", "1x\r\n", "5\u{80}\r\n"]
+        {
             assert_eq!(read(&[body.as_bytes()]).1, None, "{body:?}");
         }
+    }
+
+    #[test]
+    fn blanks_around_sizes_will_do() {
+        for body in ["\r\n\n\r \x0b3\r\nabc\r\n\r\n0\r\n\r\n", "3\0\r\nabc\r\n0\x0c\r\n\r\n"] {
+            assert_eq!(read(&[body.as_bytes()]), (b"abc".to_vec(), Some(vec![])), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_read_as_the_first_size_is_known() {
+        for (body, first) in [("abc:", Some("abc")), ("\nx", Some("\n")), ("x", Some("")), ("1\r\na?", None)]
+        {
+            let mut chunked = Chunked::default();
+            let mut rest = body.as_bytes();
+            while !matches!(chunked.next(&mut rest), Some(Chunk::Broken)) {}
+            let found = chunked.first();
+            assert_eq!(found.as_ref().map(FirstBytes::as_slice), first.map(str::as_bytes), "{body:?}");
+        }
+        let (blanks, mut chunked) = (" ".repeat(100), Chunked::default());
+        assert_eq!(chunked.next(&mut blanks.as_bytes()), Some(Chunk::Broken));
+        assert_eq!(chunked.first().expect("kept").as_slice(), " ".repeat(FIRST_BYTES_MAX).as_bytes());
     }
 
     #[test]

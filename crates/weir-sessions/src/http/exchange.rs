@@ -1,6 +1,7 @@
 //! [`HttpExchange`]: a request with its response, yielded by the parsers of HTTP/1 and HTTP/2.
 
-use super::head::{Head, Version};
+use super::head::Head;
+use super::start_line::Version;
 use super::stream::Flaw;
 use super::{fields, media};
 use crate::values::readable;
@@ -83,7 +84,7 @@ impl HttpMessage {
     fn open_content(&mut self, contents: &Contents) -> Option<&Content> {
         // The first byte of the body opens the content.
         if self.body_bytes == 0 && self.content.is_none() {
-            self.content = contents.begin(self.head.header("content-encoding"));
+            self.content = contents.begin(self.head.list("content-encoding").as_deref());
         }
         self.content.as_ref()
     }

@@ -3,7 +3,7 @@
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::files;
-use super::head::Version;
+use super::start_line::Version;
 use super::stream::Flaw;
 use super::uri;
 use crate::Words;
@@ -33,7 +33,7 @@ session_fields! { HttpExchange;
     "http.origin" [] origin: Text, "Origin of a cross-origin request" => |h| request_header(h, "origin");
     "http.request_body_len" [] request_body_len: Unsigned, "Size of the request's content as sent, bytes; 0 without content, absent if all of it is missing" => |h| body_length(h.request.as_ref());
     "http.response_body_len" [] response_body_len: Unsigned, "Size of the response's content as sent, bytes; 0 without content, absent if all of it is missing" => |h| body_length(h.response.as_ref());
-    "http.response.code" ["http.status_code", "http.status"] status_code: Unsigned, "Status code of the response" => |h| of_response(h, |m| Value::Unsigned(m.head.code().into()));
+    "http.response.code" ["http.status_code", "http.status"] status_code: Unsigned, "Status code of the response" => |h| of_response(h, |m| code(m.head.code()));
     "http.response.phrase" ["http.status_msg"] status_msg: Text, "Reason phrase of the response; none in HTTP/2" => |h| of_response(h, |m| phrase(m.head.version(), m.head.phrase()));
     "http.info.code" ["http.info_code"] info_code: Unsigned, "Status code of the last interim response (100 to 199)" => |h| h.info.as_ref().map_or(Value::Absent, |info| Value::Unsigned(info.0.into()));
     "http.info.phrase" ["http.info_msg"] info_msg: Text, "Reason phrase of the last interim response" => |h| h.info.as_ref().map_or(Value::Absent, |info| phrase(h.version().unwrap_or(Version(1, 1)), info.1.as_bytes()));
@@ -201,6 +201,11 @@ fn unescaped_target(message: &HttpMessage) -> Value<'_> {
         None => text(target),
         Some(_) => Value::Text(Cow::Owned(readable(&uri::unescape(target)).into_owned())),
     }
+}
+
+/// A status code; 0 if it is unreadable.
+fn code<'a>(code: u16) -> Value<'a> {
+    if code == 0 { Value::Absent } else { Value::Unsigned(code.into()) }
 }
 
 /// A reason phrase. HTTP/1 always has one, which may be empty; HTTP/2 has none.

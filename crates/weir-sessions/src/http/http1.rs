@@ -4,7 +4,7 @@ use super::chunked::Chunked;
 use super::exchange::{HttpMessage, read_content_length};
 use super::head::Head;
 use super::open_exchanges::OpenExchanges;
-use super::stream::{Flaw, Framing, Piece, Stream};
+use super::stream::{Flaw, Framing, Piece, Stream, Unchunked};
 use super::view::View;
 use crate::{Contents, CutOff, Data, Direction, Progress, Session};
 use weir_packet::Timestamp;
@@ -23,6 +23,8 @@ pub(super) struct Http1 {
     is_behind_loss: bool,
     /// Number of bytes skipped since the last message of either side.
     lost_bytes: u64,
+    /// An interim response that states a body. If one follows, the response is final after all.
+    interim: Option<HttpMessage>,
     contents: Contents,
     /// The decoded view, if somebody asks for it.
     view: Option<Box<View>>,
@@ -36,6 +38,8 @@ pub(super) const PREFACE_HEAD_BYTES: usize = 18;
 /// The bytes that follow a head.
 enum Next {
     Body(Framing),
+    /// A body that the message states but must not have, or the next message.
+    PerhapsBody(Framing),
     /// Another protocol.
     Tunnel,
     /// The rest of the preface of HTTP/2.
@@ -123,6 +127,7 @@ impl Http1 {
     }
 
     pub(super) fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        self.end_interim(false, sessions);
         for from in [Direction::Originator, Direction::Responder] {
             let stream = &mut self.streams[from as usize];
             let flaw = (!stream.ends_with_connection()).then_some(Flaw::Unfinished);
@@ -141,6 +146,7 @@ impl Http1 {
         let view = self.view.as_ref().map_or(0, |view| view.held_bytes());
         view + self.exchanges.held_bytes()
             + self.exchanges.content_bytes()
+            + self.interim.as_ref().map_or(0, HttpMessage::held_bytes)
             + self.streams.iter().map(Stream::held_bytes).sum::<usize>()
     }
 
@@ -149,6 +155,7 @@ impl Http1 {
     }
 
     fn hand_over(&mut self, rest_bytes: usize, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        self.end_interim(false, sessions);
         self.exchanges.yield_all(sessions);
         self.streams = <[Stream; 2]>::default();
         Progress::HandOver { rest_bytes }
@@ -162,6 +169,10 @@ impl Http1 {
         sessions: &mut Vec<Box<dyn Session>>,
     ) -> Progress {
         let is_request = Some(from) == self.client;
+        if !is_request && self.interim.is_some() {
+            let has_body = matches!(piece, Piece::Body(_) | Piece::Unchunked(_) | Piece::BodyLost(_));
+            self.end_interim(has_body, sessions);
+        }
         match piece {
             Piece::Head { head, time, flaw } => {
                 let next = self.take_head(from, HttpMessage::new(head, time, flaw), sessions);
@@ -171,6 +182,7 @@ impl Http1 {
                         self.exchanges.end_message(is_request, flaw, sessions);
                     }
                     Some(Next::Body(framing)) => self.streams[from as usize].expect(framing),
+                    Some(Next::PerhapsBody(framing)) => self.streams[from as usize].expect_perhaps(framing),
                     Some(Next::Tunnel) => return Progress::Done,
                     Some(Next::Http2) => {
                         self.is_http2 = true;
@@ -182,6 +194,12 @@ impl Http1 {
             Piece::Body(bytes) => {
                 if let Some(message) = self.exchanges.open_message(is_request) {
                     message.take_body(bytes, time, &self.contents);
+                }
+            }
+            Piece::Unchunked(bytes) => {
+                if let Some(message) = self.exchanges.open_message(is_request) {
+                    message.mar(Flaw::Malformed);
+                    message.take_body(bytes.as_slice(), time, &self.contents);
                 }
             }
             Piece::BodyLost(length_bytes) => {
@@ -198,6 +216,17 @@ impl Http1 {
             }
         }
         Progress::Wanted
+    }
+
+    /// Ends the wait for the body of an interim response.
+    fn end_interim(&mut self, has_body: bool, sessions: &mut Vec<Box<dyn Session>>) {
+        let (Some(message), Some(client)) = (self.interim.take(), self.client) else { return };
+        if has_body {
+            let is_behind_loss = std::mem::take(&mut self.is_behind_loss);
+            self.exchanges.begin_response(client, message, is_behind_loss, sessions);
+        } else {
+            self.exchanges.inform(message.head.code(), message.head.phrase());
+        }
     }
 
     /// Begins a message; `None` if it comes from the wrong side, and is ignored.
@@ -222,13 +251,15 @@ impl Http1 {
             return Some(Next::Body(framing));
         }
         let code = message.head.code();
-        if (100..200).contains(&code) && code != 101 {
-            self.exchanges.inform(code, message.head.phrase());
-            return Some(Next::Body(Framing::Length(0)));
-        }
         let method = self.exchanges.awaited_method();
-        let is_tunnel = code == 101 || (method == Some(b"CONNECT") && (200..300).contains(&code));
-        let next = if is_tunnel { Next::Tunnel } else { Next::Body(response_framing(&message.head, method)) };
+        let next = after_response(&message.head, method);
+        if (100..200).contains(&code) && code != 101 {
+            match next {
+                Next::PerhapsBody(_) => self.interim = Some(message),
+                _ => self.exchanges.inform(code, message.head.phrase()),
+            }
+            return Some(next);
+        }
         let is_behind_loss = std::mem::take(&mut self.is_behind_loss);
         self.exchanges.begin_response(client, message, is_behind_loss, sessions);
         Some(next)
@@ -238,27 +269,47 @@ impl Http1 {
 /// How the end of a request's body is found (RFC 9112 §6.3). An invalid request has no body.
 fn request_framing(head: &Head) -> Framing {
     match (is_chunked(head), read_content_length(head)) {
-        (Some(true), _) => Framing::Chunked(Chunked::default()),
+        (Some(true), _) => Framing::Chunked(Chunked::default(), Unchunked::Broken),
         (None, Some(Ok(length))) => Framing::Length(length),
         _ => Framing::Length(0),
     }
 }
 
-/// How the end of a response's body is found (RFC 9112 §6.3).
-fn response_framing(head: &Head, method: Option<&[u8]>) -> Framing {
-    if method == Some(b"HEAD") || matches!(head.code(), 100..200 | 204 | 304) {
-        return Framing::Length(0);
+/// What follows the head of a response to a request with this method. Some servers send bodies that they must not send
+/// (RFC 9112 §6.3), and browsers show them; so they are looked for if the head states one.
+fn after_response(head: &Head, method: Option<&[u8]>) -> Next {
+    let (code, framing) = (head.code(), response_framing(head));
+    let has_body = match framing {
+        Framing::Length(length) => length > 0,
+        Framing::Chunked(..) => true,
+        Framing::UntilClose => false,
+    };
+    match code {
+        101 if !has_body => Next::Tunnel,
+        200..300 if method == Some(b"CONNECT") => Next::Tunnel,
+        // These state the length of another response's body.
+        304 => Next::Body(Framing::Length(0)),
+        _ if method == Some(b"HEAD") => Next::Body(Framing::Length(0)),
+        100..200 | 204 if has_body => Next::PerhapsBody(framing),
+        100..200 | 204 => Next::Body(Framing::Length(0)),
+        _ => Next::Body(framing),
     }
+}
+
+/// How the end of a response's body is found, if it has one (RFC 9112 §6.3).
+fn response_framing(head: &Head) -> Framing {
     match (is_chunked(head), read_content_length(head)) {
-        (Some(true), _) => Framing::Chunked(Chunked::default()),
+        (Some(true), Some(Ok(length))) => Framing::Chunked(Chunked::default(), Unchunked::Length(length)),
+        (Some(true), _) => Framing::Chunked(Chunked::default(), Unchunked::UntilClose),
         (None, Some(Ok(length))) => Framing::Length(length),
         _ => Framing::UntilClose,
     }
 }
 
-/// Whether the last transfer coding is chunked; `None` without transfer coding.
+/// Whether a transfer coding may be chunked; `None` without transfer coding. Browsers and libhtp look for the word in any
+/// place, and ignore zero bytes.
 fn is_chunked(head: &Head) -> Option<bool> {
-    let last = head.all("transfer-encoding").last()?;
-    let coding = last.rsplit(|byte| *byte == b',').next().unwrap_or(last).trim_ascii();
-    Some(coding.eq_ignore_ascii_case(b"chunked"))
+    let list = head.list("transfer-encoding")?;
+    let letters: Vec<u8> = list.iter().filter(|byte| **byte != 0).map(u8::to_ascii_lowercase).collect();
+    Some(memchr::memmem::find(&letters, b"chunked").is_some())
 }

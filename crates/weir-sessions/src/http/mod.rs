@@ -10,7 +10,7 @@
 //! | `stream`, `chunked` | HTTP/1: bytes of one direction → heads, bodies, ends of messages |
 //! | `http1`, `open_exchanges` | HTTP/1: client, length of bodies, matching of responses and requests |
 //! | `http2/` | HTTP/2: frames, header compression, streams |
-//! | `head` | start line and header lines of a message |
+//! | `head`, `start_line`, `line_ends` | start line and header lines of a message |
 //! | `exchange`, `fields`, `media` | the session, its filter fields, its media types |
 //! | `files` | bodies as files |
 //! | `plain`, `view` | HTTP/1 with decoded bodies, for people |
@@ -25,11 +25,13 @@ mod files;
 mod head;
 mod http1;
 mod http2;
+mod line_ends;
 mod media;
 mod open_exchanges;
 mod parser;
 mod plain;
 mod probe;
+mod start_line;
 mod stream;
 mod tunnel;
 mod uri;
@@ -39,12 +41,13 @@ pub(crate) use files::files;
 pub(crate) use media::sniff;
 
 pub use exchange::{BODY_START_BYTES_MAX, HttpExchange, HttpMessage};
-pub use head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, Head, Version};
+pub use head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, Head};
 pub use http1::LOST_BYTES_MAX;
 pub use http2::{STREAMS_BYTES_MAX, STREAMS_MAX};
 pub use open_exchanges::{UNANSWERED_BYTES_MAX, UNANSWERED_MAX};
 pub use parser::HttpParser;
 pub use plain::PlainText;
+pub use start_line::Version;
 pub use stream::Flaw;
 pub use tunnel::TunnelWatch;
 

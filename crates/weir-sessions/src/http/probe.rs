@@ -1,7 +1,7 @@
 //! Detects HTTP: a request or status line, or the HTTP/2 preface, from either side.
 
-use super::head::{METHOD_BYTES_MAX, StartLine, is_token};
 use super::http2::frame::is_settings;
+use super::start_line::{METHOD_BYTES_MAX, StartLine, is_token};
 use crate::{Opening, Probe};
 use memchr::memchr;
 

@@ -3,8 +3,10 @@
 //! A head that is complete in one piece is parsed in place; otherwise it is buffered. Bodies are returned as slices of
 //! the input. If a gap hides the start of the next message, lines are skipped up to a start line.
 
-use super::chunked::{Chunk, Chunked, EmptyLine};
-use super::head::{HEAD_BYTES_MAX, Head, METHOD_BYTES_MAX, StartLine, end_of_head, is_token};
+use super::chunked::{Chunk, Chunked, EmptyLine, FirstBytes};
+use super::head::{HEAD_BYTES_MAX, Head};
+use super::line_ends::{HeadEnd, end_of_head};
+use super::start_line::{METHOD_BYTES_MAX, StartLine, is_token};
 use memchr::memchr;
 use weir_packet::Timestamp;
 
@@ -25,6 +27,8 @@ pub(super) enum Piece<'a> {
     },
     /// Bytes of the content; never empty.
     Body(&'a [u8]),
+    /// The first bytes of a content that is not chunked, although its head says so. They may be empty.
+    Unchunked(FirstBytes),
     /// Number of missing bytes of the content.
     BodyLost(u64),
     /// The regular end of the message.
@@ -63,15 +67,27 @@ impl Flaw {
 pub(super) enum Framing {
     /// By length in bytes.
     Length(u64),
-    /// By the chunked coding.
-    Chunked(Chunked),
+    /// By the chunked coding, and how it is found if the body does not begin with the size of a chunk.
+    Chunked(Chunked, Unchunked),
+    /// By the end of the connection.
+    UntilClose,
+}
+
+/// How the end of a body is found that is not chunked, although its head says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unchunked {
+    /// It is unknown.
+    Broken,
+    /// By length in bytes.
+    Length(u64),
     /// By the end of the connection.
     UntilClose,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before a start line; empty lines are skipped (RFC 9112 §2.2).
+    /// Before a start line. Empty lines are skipped (RFC 9112 §2.2), as are other blanks and control bytes, as by browsers and
+    /// libhtp.
     Start,
     /// In a head, which is buffered.
     Head {
@@ -82,6 +98,8 @@ enum State {
     /// In the rest of an oversize head, which is not kept.
     HeadRest(EmptyLine, Framing),
     Body(Framing),
+    /// Before a body that a message states but must not have. There is one unless the next message follows.
+    Doubt(Framing),
     /// Searching for a start line; a line that may be one is buffered.
     Lost {
         is_line_start: bool,
@@ -118,7 +136,7 @@ impl Stream {
         loop {
             match &mut self.state {
                 State::Start => {
-                    let text = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
+                    let text = bytes.iter().position(|byte| *byte > b' ' && *byte != 0x7f);
                     *bytes = &bytes[text.unwrap_or(bytes.len())..];
                     text?;
                     self.begin(time);
@@ -143,6 +161,13 @@ impl Stream {
                     }
                     return Some(piece);
                 }
+                State::Doubt(framing) => {
+                    let is_body = !matches!(bytes.first()?, b'H' | b'h' | b'\r' | b'\n');
+                    self.state = if is_body { State::Body(*framing) } else { State::Start };
+                    if !is_body {
+                        return Some(Piece::End);
+                    }
+                }
                 State::Lost { is_line_start } => {
                     let mut is_start = *is_line_start;
                     let found = self.look_for_start(bytes, time, &mut is_start);
@@ -166,6 +191,14 @@ impl Stream {
         self.is_oversize = false;
     }
 
+    /// As [`Self::expect`], for a message that must not have the body that it states.
+    pub(super) fn expect_perhaps(&mut self, framing: Framing) {
+        self.expect(framing);
+        if self.is_in_body() {
+            self.state = State::Doubt(framing);
+        }
+    }
+
     /// Skips missing bytes. Returns bytes of a body as lost, a head with the lines so far, or the loss of the message.
     pub(super) fn skip(&mut self, length_bytes: u64) -> Option<Piece<'static>> {
         if let State::Body(framing) = &mut self.state
@@ -180,6 +213,7 @@ impl Stream {
                 flaw: Some(Flaw::Gap),
             }),
             State::Body(_) | State::HeadRest(..) => Some(Piece::Lost(Flaw::Gap)),
+            State::Doubt(_) => Some(Piece::End),
             _ => None,
         };
         // Assume a line start: segments often begin with a message, and a start line is checked strictly.
@@ -192,14 +226,14 @@ impl Stream {
         matches!(self.state, State::Lost { .. })
     }
 
-    /// Whether the next bytes are of a body, with its framing.
+    /// Whether the next bytes are of a body, with its framing, or may be.
     pub(super) fn is_in_body(&self) -> bool {
-        matches!(self.state, State::Body(_))
+        matches!(self.state, State::Body(_) | State::Doubt(_))
     }
 
-    /// Whether the current body ends with the connection.
+    /// Whether the current body may end with the connection.
     pub(super) fn ends_with_connection(&self) -> bool {
-        matches!(self.state, State::Body(Framing::UntilClose))
+        matches!(self.state, State::Body(Framing::UntilClose) | State::Doubt(_))
     }
 
     /// Bytes held.
@@ -231,7 +265,7 @@ impl Stream {
         if self.kept.is_empty() {
             let bound = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
             if let Some(newline) = memchr(b'\n', bound)
-                && is_start_line(&bound[..newline])
+                && is_start_line(&bound[..=newline], false)
                 && let Some(end) = end_of_head(bound, newline)
                 && let Some(head) = Head::parse(&bytes[..end])
             {
@@ -266,6 +300,11 @@ impl Stream {
     /// found.
     fn keep_lines(&mut self, bytes: &mut &[u8]) -> bool {
         loop {
+            match HeadEnd::after(&self.kept).is_end(bytes.first()) {
+                None => return false,
+                Some(true) => return true,
+                Some(false) => {}
+            }
             let room = HEAD_BYTES_MAX.saturating_sub(self.kept.len());
             let bound = &bytes[..bytes.len().min(room)];
             let newline = memchr(b'\n', bound);
@@ -274,9 +313,6 @@ impl Stream {
             *bytes = &bytes[line.len()..];
             if newline.is_none() {
                 return false;
-            }
-            if self.kept.ends_with(b"\n\n") || self.kept.ends_with(b"\n\r\n") {
-                return true;
             }
         }
     }
@@ -301,7 +337,7 @@ impl Stream {
         let line = &bound[..newline.map_or(bound.len(), |newline| newline + 1)];
         self.kept.extend_from_slice(line);
         let is_possible = match newline {
-            Some(_) => is_start_line(&self.kept),
+            Some(_) => is_start_line(&self.kept, false),
             None => may_begin_start_line(&self.kept) && self.kept.len() < HEAD_BYTES_MAX,
         };
         *bytes = &bytes[line.len()..];
@@ -333,7 +369,7 @@ impl Stream {
             if !may_begin_start_line(&self.kept) || line.len() > room {
                 self.kept.clear();
             } else if whole {
-                if is_start_line(&self.kept) {
+                if is_start_line(&self.kept, true) {
                     return true;
                 }
                 self.kept.clear();
@@ -347,7 +383,7 @@ impl Stream {
 fn may_begin_start_line(bytes: &[u8]) -> bool {
     let status = b"HTTP/";
     let known = bytes.len().min(status.len());
-    if bytes[..known] == status[..known] {
+    if bytes[..known].eq_ignore_ascii_case(&status[..known]) {
         return true;
     }
     let method = &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)];
@@ -357,10 +393,12 @@ fn may_begin_start_line(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether a line, including its line end, is a start line.
-fn is_start_line(line: &[u8]) -> bool {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    StartLine::parse(line.strip_suffix(b"\r").unwrap_or(line)).is_some()
+/// Whether a line, including its line end, is a start line; `is_strict`: one that follows the syntax.
+fn is_start_line(line: &[u8], is_strict: bool) -> bool {
+    match is_strict {
+        true => StartLine::parse(StartLine::split(line).0).is_some(),
+        false => StartLine::first(line).is_some(),
+    }
 }
 
 /// Parses the complete lines of a head.
@@ -373,7 +411,7 @@ fn parse_lines(kept: &[u8]) -> Option<Head> {
 fn skip_body(framing: &mut Framing, length_bytes: u64) -> bool {
     match framing {
         Framing::UntilClose => true,
-        Framing::Chunked(chunked) => chunked.skip(length_bytes),
+        Framing::Chunked(chunked, _) => chunked.skip(length_bytes),
         Framing::Length(left) => {
             let fits = *left >= length_bytes;
             *left = left.saturating_sub(if fits { length_bytes } else { 0 });
@@ -399,10 +437,21 @@ fn read_body<'a>(framing: &mut Framing, bytes: &mut &'a [u8]) -> Option<Piece<'a
             let body = std::mem::take(bytes);
             (!body.is_empty()).then_some(Piece::Body(body))
         }
-        Framing::Chunked(chunked) => Some(match chunked.next(bytes)? {
+        Framing::Chunked(chunked, unchunked) => Some(match chunked.next(bytes)? {
             Chunk::Data(data) => Piece::Body(data),
             Chunk::End => Piece::End,
-            Chunk::Broken => Piece::Lost(Flaw::Malformed),
+            Chunk::Broken => match (chunked.first(), *unchunked) {
+                (None, _) | (_, Unchunked::Broken) => Piece::Lost(Flaw::Malformed),
+                (Some(first), Unchunked::UntilClose) => {
+                    *framing = Framing::UntilClose;
+                    Piece::Unchunked(first)
+                }
+                (Some(mut first), Unchunked::Length(length)) => {
+                    first.truncate(length);
+                    *framing = Framing::Length(length - first.as_slice().len() as u64);
+                    Piece::Unchunked(first)
+                }
+            },
         }),
     }
 }

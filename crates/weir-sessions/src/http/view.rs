@@ -2,7 +2,7 @@
 
 use super::stream::Piece;
 use crate::Direction;
-use crate::coding::{BoundedDecoder, Decoder};
+use crate::coding::BoundedDecoder;
 
 /// The bytes of the view that the parser has not passed on yet.
 #[derive(Debug, Default)]
@@ -24,6 +24,9 @@ impl View {
     ) {
         let decoder = &mut self.decoders[from as usize];
         match piece {
+            Some(Piece::Unchunked(bytes)) => {
+                self.cut += u64::from(show(bytes.as_slice(), decoder.as_mut(), &mut self.shown));
+            }
             Some(Piece::Body(bytes)) => {
                 // The rest of a head that is too long to keep.
                 let before = if is_in_body { 0 } else { consumed.len() - bytes.len() };
@@ -35,7 +38,9 @@ impl View {
             _ => self.shown.extend_from_slice(consumed),
         }
         if let Some(Piece::Head { head, .. }) = piece {
-            *decoder = Decoder::of(head.header("content-encoding")).map(BoundedDecoder::new);
+            let coded = BoundedDecoder::of(head.list("content-encoding").as_deref());
+            self.cut += u64::from(coded.is_cut());
+            *decoder = Some(coded);
         }
     }
 

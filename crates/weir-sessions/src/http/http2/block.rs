@@ -3,7 +3,8 @@
 use super::frame::{CONTINUATION, Frame};
 use super::hpack::{Decoder, Unreadable};
 use crate::CutOff;
-use crate::http::head::{Head, HeadBuilder, Version};
+use crate::http::head::{Head, HeadBuilder};
+use crate::http::start_line::Version;
 
 /// Maximum length of a block, compressed, in any number of frames. After a longer one nothing can be decoded.
 pub(super) const BLOCK_BYTES_MAX: usize = 64 * 1024;

@@ -1,18 +1,15 @@
-//! Content codings (RFC 9110 §8.4.1): gzip, deflate, Brotli (RFC 7932) and zstd (RFC 8878), decoded as the bytes arrive.
+//! [`Decoder`]: decodes one content coding.
 //!
 //! The memory of a decoder is bounded by the window of its coding, which the sender chooses: 32 KiB for gzip and
 //! deflate, 16 MiB for Brotli, 8 MiB for zstd (RFC 9659). Larger windows are errors. A [`Decoder`] has no bound on its
-//! output: `out` returns false at the caller's bound. A [`BoundedDecoder`] has one.
+//! output: `out` returns false at the caller's bound. A `BoundedDecoder` has one.
 
+use super::gzip::Member;
+use super::step::{Step, step_inflate};
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::Decompress;
 use std::fmt;
 use zstd::stream::raw::{DParameter, Operation};
-
-/// Decoded bytes of a content for each of its coded bytes …
-pub(crate) const DECODED_PER_BYTE_MAX: u64 = 256;
-/// … in addition to this many bytes.
-pub(crate) const DECODED_BYTES_FREE: u64 = 64 * 1024;
 
 /// Bytes of the buffer for output.
 const OUT_BYTES: usize = 8 << 10;
@@ -25,7 +22,7 @@ const TABLES_BYTES: usize = 64 << 10;
 pub(crate) enum Decoder {
     /// The content is not coded.
     Plain,
-    Gzip(Decompress),
+    Gzip(Box<Member>),
     /// Deflate before its first two bytes: they say whether it has the wrapper of zlib.
     Deflate(Vec<u8>),
     /// Deflate, and zlib.
@@ -55,8 +52,8 @@ impl Decoder {
         let is = |name: &str| coding.eq_ignore_ascii_case(name.as_bytes());
         Some(match () {
             () if coding.is_empty() || is("identity") => Self::Plain,
-            () if is("gzip") || is("x-gzip") => Self::Gzip(Decompress::new_gzip(15)),
-            () if is("deflate") => Self::Deflate(vec![]),
+            () if is("gzip") || is("x-gzip") => Self::Gzip(Member::new()),
+            () if is("deflate") || is("x-deflate") => Self::Deflate(vec![]),
             () if is("br") => {
                 let alloc = StandardAlloc::default;
                 // Without large windows, which would allow 1 GiB.
@@ -85,16 +82,13 @@ impl Decoder {
         }
         let mut buffer = [0; OUT_BYTES];
         while self.is_coded(input) {
-            let Some((read, written)) = self.step(input, &mut buffer) else {
-                *self = Self::Stopped;
-                return Err(Stopped);
-            };
+            let Step { read, written, is_wrong, is_over } = self.step(input, &mut buffer);
             input = &input[read..];
-            if written > 0 && !out(&buffer[..written]) {
+            if (written > 0 && !out(&buffer[..written])) || is_wrong {
                 *self = Self::Stopped;
                 return Err(Stopped);
             }
-            if (input.is_empty() && written < buffer.len()) || (read == 0 && written == 0) {
+            if (input.is_empty() && written < buffer.len()) || (read == 0 && written == 0 && !is_over) {
                 return Ok(());
             }
         }
@@ -119,7 +113,7 @@ impl Decoder {
     /// Whether the next bytes have to be decoded.
     fn is_coded(&mut self, input: &[u8]) -> bool {
         if matches!(self, Self::AfterGzip) && input.first() == Some(&0x1f) {
-            *self = Self::Gzip(Decompress::new_gzip(15));
+            *self = Self::Gzip(Member::new());
         }
         matches!(self, Self::Gzip(_) | Self::Inflate(_) | Self::Brotli(..) | Self::Zstd(..))
     }
@@ -133,26 +127,30 @@ impl Decoder {
         let [method, flags] = first[..] else { return None };
         // RFC 1950 §2.2; some senders omit the wrapper that RFC 9110 §8.4.1.2 requires.
         let is_zlib = method & 15 == 8 && (u16::from(method) << 8 | u16::from(flags)).is_multiple_of(31);
-        *self = Self::Inflate(Decompress::new(is_zlib));
+        *self = match (method, flags) {
+            // Deflate never begins so, and some senders call gzip deflate.
+            (0x1f, 0x8b) => Self::Gzip(Member::new()),
+            _ => Self::Inflate(Decompress::new(is_zlib)),
+        };
         Some([method, flags])
     }
 
-    /// Decodes bytes into the buffer: the numbers of bytes read and written.
-    fn step(&mut self, input: &[u8], buffer: &mut [u8]) -> Option<(usize, usize)> {
+    /// Decodes bytes into the buffer.
+    fn step(&mut self, input: &[u8], buffer: &mut [u8]) -> Step {
         match self {
-            Self::Gzip(inflate) => {
-                let (moved, is_over) = step_inflate(inflate, input, buffer)?;
-                if is_over {
+            Self::Gzip(member) => {
+                let step = member.step(input, buffer);
+                if member.is_over() {
                     *self = Self::AfterGzip;
                 }
-                Some(moved)
+                step
             }
             Self::Inflate(inflate) => {
-                let (moved, is_over) = step_inflate(inflate, input, buffer)?;
-                if is_over {
+                let step = step_inflate(inflate, input, buffer);
+                if step.is_over {
                     *self = Self::Over;
                 }
-                Some(moved)
+                step
             }
             Self::Brotli(state, window_bytes) => {
                 if let (0, Some(first)) = (*window_bytes, input.first()) {
@@ -170,72 +168,21 @@ impl Decoder {
                     &mut total,
                     state,
                 );
-                match result {
-                    BrotliResult::ResultSuccess => *self = Self::Over,
-                    BrotliResult::ResultFailure => return None,
-                    BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
+                let is_over = matches!(result, BrotliResult::ResultSuccess);
+                if is_over {
+                    *self = Self::Over;
                 }
-                Some((read, written))
+                Step { read, written, is_over, is_wrong: matches!(result, BrotliResult::ResultFailure) }
             }
-            Self::Zstd(decoder, is_between) => {
-                let status = decoder.run_on_buffers(input, buffer).ok()?;
-                *is_between = status.remaining == 0;
-                Some((status.bytes_read, status.bytes_written))
-            }
-            _ => Some((0, 0)),
+            Self::Zstd(decoder, is_between) => match decoder.run_on_buffers(input, buffer) {
+                Ok(status) => {
+                    *is_between = status.remaining == 0;
+                    Step::moved(status.bytes_read, status.bytes_written)
+                }
+                Err(_) => Step { is_wrong: true, ..Step::moved(0, 0) },
+            },
+            _ => Step::moved(0, 0),
         }
-    }
-}
-
-/// A decoder whose output is bounded by its input.
-#[derive(Debug)]
-pub(crate) struct BoundedDecoder {
-    decoder: Decoder,
-    /// Decoded bytes that may follow.
-    room_bytes: u64,
-    is_cut: bool,
-}
-
-impl BoundedDecoder {
-    pub(crate) fn new(decoder: Decoder) -> Self {
-        Self { decoder, room_bytes: DECODED_BYTES_FREE, is_cut: false }
-    }
-
-    /// As [`Decoder::decode`]; the bound, too, stops the decoder.
-    pub(crate) fn decode(&mut self, input: &[u8], out: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Stopped> {
-        let Self { decoder, room_bytes, is_cut } = self;
-        *room_bytes = room_bytes.saturating_add(input.len() as u64 * DECODED_PER_BYTE_MAX);
-        decoder.decode(input, &mut |decoded| {
-            let allowed = decoded.len().min(usize::try_from(*room_bytes).unwrap_or(usize::MAX));
-            *room_bytes -= allowed as u64;
-            *is_cut = allowed < decoded.len();
-            (allowed == 0 || out(&decoded[..allowed])) && !*is_cut
-        })
-    }
-
-    /// Decodes nothing further, and releases the memory of the decoder.
-    pub(crate) fn stop(&mut self) {
-        self.decoder = Decoder::Stopped;
-    }
-
-    /// Whether the content is not coded.
-    pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.decoder, Decoder::Plain)
-    }
-
-    /// Whether the content may end here.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.decoder.is_whole()
-    }
-
-    /// Whether the bound has cut the content.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.is_cut
-    }
-
-    /// Bytes of memory.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.decoder.held_bytes()
     }
 }
 
@@ -243,14 +190,6 @@ impl fmt::Debug for Decoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decoder").finish_non_exhaustive()
     }
-}
-
-/// The numbers of bytes read and written, and whether the stream ended.
-fn step_inflate(inflate: &mut Decompress, input: &[u8], buffer: &mut [u8]) -> Option<((usize, usize), bool)> {
-    let (read, written) = (inflate.total_in(), inflate.total_out());
-    let status = inflate.decompress(input, buffer, FlushDecompress::None).ok()?;
-    let moved = ((inflate.total_in() - read) as usize, (inflate.total_out() - written) as usize);
-    Some((moved, status == Status::StreamEnd))
 }
 
 /// The window that the first byte of Brotli states (RFC 7932 §9.1).

@@ -1,0 +1,185 @@
+//! [`StartLine`]: the first line of a message (RFC 9112 §3, §4).
+
+use memchr::memchr;
+use std::borrow::Cow;
+
+/// Version of the protocol: major and minor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u8, pub u8);
+
+impl Version {
+    /// The version as shown in rows: `1.1`, `2`.
+    pub fn text(self) -> Cow<'static, str> {
+        match self {
+            Self(1, 1) => Cow::Borrowed("1.1"),
+            Self(1, 0) => Cow::Borrowed("1.0"),
+            Self(2, 0) => Cow::Borrowed("2"),
+            Self(major, minor) => Cow::Owned(format!("{major}.{minor}")),
+        }
+    }
+}
+
+/// A start line; its parts borrow from the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StartLine<'a> {
+    /// `GET /index.html HTTP/1.1`
+    Request { method: &'a [u8], target: &'a [u8], version: Version },
+    /// `HTTP/1.1 200 OK`
+    Response { code: u16, phrase: &'a [u8], version: Version },
+}
+
+impl<'a> StartLine<'a> {
+    /// Parses a line without its line end; `None` if it is no start line.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        if let Some(rest) = strip_http(line) {
+            let (version, rest) = read_version(rest)?;
+            let rest = rest.strip_prefix(b" ")?.trim_ascii_start();
+            let (code, phrase) = rest.split_at_checked(3)?;
+            let is_code = code[0] != b'0' && code.iter().all(u8::is_ascii_digit);
+            if !is_code || !matches!(phrase, [] | [b' ' | b'\t', ..]) {
+                return None;
+            }
+            let code = code.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
+            return Some(Self::Response { code, phrase: phrase.trim_ascii(), version });
+        }
+        let space = memchr(b' ', line)?;
+        let (method, rest) = line.split_at(space);
+        if method.is_empty() || method.len() > METHOD_BYTES_MAX || !method.iter().all(|byte| is_token(*byte))
+        {
+            return None;
+        }
+        let rest = rest.trim_ascii();
+        let space = memchr::memrchr(b' ', rest)?;
+        let (target, version) = rest.split_at(space);
+        let (version, behind) = read_version(version.trim_ascii_start().strip_prefix(b"HTTP/")?)?;
+        let target = target.trim_ascii_end();
+        (behind.is_empty() && !target.is_empty()).then_some(Self::Request { method, target, version })
+    }
+
+    /// Parses a status line that violates the syntax, as browsers and libhtp do: any line that begins with `HTTP/`. Words
+    /// are separated by white space and control bytes. What is no version counts as 1.0, and what is no code as 0.
+    pub(super) fn parse_bent(line: &'a [u8]) -> Option<Self> {
+        let is_text = |byte: &u8| *byte > b' ' && *byte != 0x7f;
+        let next_word = |bytes: &'a [u8]| {
+            let start = bytes.iter().position(is_text).unwrap_or(bytes.len());
+            let bytes = &bytes[start..];
+            bytes.split_at(bytes.iter().position(|byte| !is_text(byte)).unwrap_or(bytes.len()))
+        };
+        let (version, rest) = next_word(strip_http(line)?);
+        let (code, phrase) = next_word(rest);
+        let is_code = code.len() == 3 && code.iter().all(u8::is_ascii_digit);
+        let code = code.iter().filter(|_| is_code).fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
+        let start = phrase.iter().position(is_text).unwrap_or(phrase.len());
+        let version = read_version(version).map_or(Version(1, 0), |(version, _)| version);
+        Some(Self::Response { code, phrase: phrase[start..].trim_ascii_end(), version })
+    }
+
+    /// Splits the first line off a block, without its line end; also returns the offset of the next line. A CR ends a status
+    /// line, as for browsers and libhtp.
+    pub(super) fn split(block: &[u8]) -> (&[u8], usize) {
+        let (line, next) = match memchr(b'\n', block) {
+            Some(newline) => (&block[..newline], newline + 1),
+            None => (block, block.len()),
+        };
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match memchr(b'\r', line).filter(|_| strip_http(line).is_some()) {
+            Some(cr) if line[cr..].trim_ascii().is_empty() => (&line[..cr], next),
+            Some(cr) => (&line[..cr], cr + 1),
+            None => (line, next),
+        }
+    }
+
+    /// Parses the first line of a block, which may be bent. Also returns the offset of the next line.
+    pub(super) fn first(block: &'a [u8]) -> Option<(Self, usize)> {
+        let (line, next) = StartLine::split(block);
+        Some((Self::parse(line).or_else(|| Self::parse_bent(line))?, next))
+    }
+}
+
+/// What follows `HTTP/`, in any case.
+fn strip_http(line: &[u8]) -> Option<&[u8]> {
+    let (http, rest) = line.split_at_checked(5)?;
+    http.eq_ignore_ascii_case(b"HTTP/").then_some(rest)
+}
+
+/// Maximum length of a method: registered ones have up to 17 bytes (RFC 9110 §16.1.1).
+pub(super) const METHOD_BYTES_MAX: usize = 32;
+
+/// Whether a byte is allowed in a token, such as a method or header name (RFC 9110 §5.6.2).
+pub(super) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Reads `1.1`; returns the version and the rest. Some senders write more than one digit.
+fn read_version(bytes: &[u8]) -> Option<(Version, &[u8])> {
+    let (major, rest) = read_digits(bytes)?;
+    let (minor, rest) = read_digits(rest.strip_prefix(b".")?)?;
+    Some((Version(major, minor), rest))
+}
+
+fn read_digits(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let length = bytes.iter().take(3).take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = bytes.split_at(length);
+    Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_lines_are_no_start_lines() {
+        for line in [
+            "GET /",
+            "GET  HTTP/1.1",
+            "HTTP/1.1 2OO OK",
+            "HTTP/1.1 2000",
+            "HTTP/1.1",
+            "G\u{1}T / HTTP/1.1",
+            "x",
+            "OPTIONS rtsp://a RTSP/1.0",
+            "INVITE sip:a SIP/2.0",
+            "",
+            "GET / HTTP/1",
+            "GET / HTTP/1.",
+            "GET / HTTP/1.1000",
+            "GET / HTTP/1.1x",
+        ] {
+            assert_eq!(StartLine::parse(line.as_bytes()), None, "{line}");
+        }
+    }
+    #[test]
+    fn bent_status_lines_are_read_as_far_as_possible() {
+        for (line, version, code, phrase) in [
+            ("http/1.1 200 ok", Version(1, 1), 200, "ok"),
+            ("HTTP/1.1", Version(1, 1), 0, ""),
+            ("HTTP/1.1foobar", Version(1, 1), 0, ""),
+            ("HTTP/1.1\x00200\x00ok", Version(1, 1), 200, "ok"),
+            ("HTTP/1.1\x0b200\x0bok", Version(1, 1), 200, "ok"),
+            ("HTTP/1\0.1 200 ok", Version(1, 0), 0, "200 ok"),
+            ("HTTP/1.1 000 ok", Version(1, 1), 0, "ok"),
+            ("HTTP/1.1 20x ok", Version(1, 1), 0, "ok"),
+            ("HTTP/1.1 2040 ok", Version(1, 1), 0, "ok"),
+            ("HTTP/1.1 65536 ok ", Version(1, 1), 0, "ok"),
+            ("HTTP/", Version(1, 0), 0, ""),
+        ] {
+            let expected = StartLine::Response { code, phrase: phrase.as_bytes(), version };
+            assert_eq!(StartLine::parse_bent(line.as_bytes()), Some(expected), "{line:?}");
+        }
+        for line in ["GET / HTTP/1.1", "HTTP", "HTTPS/1.1 200", ""] {
+            assert_eq!(StartLine::parse_bent(line.as_bytes()), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_cr_ends_a_status_line_only() {
+        for (block, line, next) in [
+            ("HTTP/1.1 200\rA:b\r\n", "HTTP/1.1 200", 13),
+            ("HTTP/1.1 200\r\r\nA:b", "HTTP/1.1 200", 15),
+            ("HTTP/1.1 200", "HTTP/1.1 200", 12),
+            ("GET /\rA:b HTTP/1.1\r\nx", "GET /\rA:b HTTP/1.1", 20),
+        ] {
+            assert_eq!(StartLine::split(block.as_bytes()), (line.as_bytes(), next), "{block:?}");
+        }
+    }
+}
