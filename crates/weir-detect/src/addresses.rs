@@ -51,7 +51,11 @@ fn ranges(set: &AddressSet) -> (Vec<(u128, u128)>, u128) {
             Address::V6(first, last) => (first.to_bits(), last.to_bits()),
         })
         .collect();
-    let count = ranges.iter().fold(0_u128, |count, (first, last)| count.saturating_add(last - first));
+    // Of IPv6, networks of 64 bits count as one address.
+    let size = |(first, last): &(u128, u128)| {
+        if *first >> 32 == 0xffff { last - first } else { (last - first) >> 64 }
+    };
+    let count = ranges.iter().fold(0_u128, |count, range| count.saturating_add(size(range)));
     (ranges, count)
 }
 
