@@ -20,7 +20,6 @@ pub struct Compiled(Vec<OnceLock<Option<Engine>>>);
 #[derive(Debug)]
 enum Engine {
     Linear(Regex),
-    #[cfg(feature = "pcre2")]
     Backtracking(backtracking::Expression),
 }
 
@@ -35,9 +34,8 @@ impl Compiled {
 
     fn get(&self, pcre: &Pcre) -> Option<&Engine> {
         let make = || match pcre.needs_backtracking {
-            #[cfg(feature = "pcre2")]
             true => backtracking::Expression::of(pcre).map(Engine::Backtracking),
-            _ => compile(pcre).map(Engine::Linear),
+            false => compile(pcre).map(Engine::Linear),
         };
         self.0.get(pcre.number as usize)?.get_or_init(make).as_ref()
     }
@@ -81,7 +79,6 @@ impl Expressions for Finder<'_> {
         let from = from.min(bytes.len());
         let regex = match self.compiled.get(pcre)? {
             Engine::Linear(regex) => regex,
-            #[cfg(feature = "pcre2")]
             Engine::Backtracking(expression) => return expression.find(bytes, from, anchored),
         };
         let number = pcre.number as usize;
@@ -129,6 +126,26 @@ mod backtracking {
         pub fn find(&self, bytes: &[u8], from: usize, anchored: bool) -> Option<Range<usize>> {
             let found = self.0.find_at(bytes, from).ok()??;
             (!anchored || found.start() == from).then(|| found.start()..found.end())
+        }
+    }
+}
+
+/// Without PCRE2, there are no such expressions.
+#[cfg(not(feature = "pcre2"))]
+mod backtracking {
+    use std::ops::Range;
+    use weir_rules::Pcre;
+
+    #[derive(Debug)]
+    pub enum Expression {}
+
+    impl Expression {
+        pub fn of(_: &Pcre) -> Option<Self> {
+            None
+        }
+
+        pub fn find(&self, _: &[u8], _: usize, _: bool) -> Option<Range<usize>> {
+            match *self {}
         }
     }
 }

@@ -315,7 +315,7 @@ impl RuleProgram {
                 .any(|test| test.field.starts_with("filemd5") || test.field.starts_with("filesha"));
             match prepared.kind {
                 Kind::Session => {
-                    let best = best_pattern(rule, |buffer| buffer.info().protocol != "");
+                    let best = best_pattern(rule, |buffer| !buffer.info().protocol.is_empty());
                     for name in session_names(rule) {
                         match best {
                             Some((at, pattern)) => {

@@ -78,7 +78,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         return show_coverage(Loaded::of(&spec)?);
     }
     let spec = QuestionSpec { rules: texts?, variables, classes, tunings, complete, ..ask.spec("rules")? };
-    let mut captures = ask.input.read.iter().map(|read| Path::new(read));
+    let mut captures = ask.input.read.iter().map(Path::new);
     let stray = captures.find(|read| read.extension().is_some_and(|end| end == "rules"));
     if let Some(stray) = stray.or_else(|| Some(Path::new(&spec.filter)).filter(|filter| filter.is_file())) {
         let stray = stray.display();

@@ -102,7 +102,7 @@ impl FlowQuestions {
             }))
         });
         let ask = |filter: String, need: Need, want: Want| Ask { filter, need, want };
-        let need = Need { values: values.clone(), ..Need::default() };
+        let need = Need { values, ..Need::default() };
         let first =
             Question::new(ask(self.filter.clone(), need, Want::Tracked(self.protocols)), Shape::default());
         let mut questions = vec![Question { make: Some(worker), ..first }];
