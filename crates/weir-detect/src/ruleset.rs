@@ -32,6 +32,8 @@ pub struct RuleProgram {
     pub(crate) with_digests: bool,
     /// Rules look at bytes of streams.
     pub(crate) with_streams: bool,
+    /// Rules look at the payload of datagrams together with a session, which is complete later.
+    pub(crate) with_datagrams: bool,
     /// Rules look at packets without a connection.
     pub(crate) with_loose: bool,
     /// The fields of packets that rules look at.
@@ -315,6 +317,7 @@ impl RuleProgram {
                 .any(|test| test.field.starts_with("filemd5") || test.field.starts_with("filesha"));
             match prepared.kind {
                 Kind::Session => {
+                    self.with_datagrams |= rule.inspections.iter().any(|one| one.buffer == BufferId::PAYLOAD);
                     let best = best_pattern(rule, |buffer| !buffer.info().protocol.is_empty());
                     for name in session_names(rule) {
                         match best {

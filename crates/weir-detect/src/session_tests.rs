@@ -13,7 +13,17 @@ pub fn holds(session: &Transaction<'_>, test: &SessionTest, to_server: bool) -> 
     match &test.test {
         SessionValue::Numbers(numbers) => {
             let values = numbers_of(session, test, to_server)?;
-            Some(values.iter().any(|value| numbers.iter().any(|number: &NumberTest| number.holds(*value))))
+            let holds = |value: &u64| numbers.iter().any(|number: &NumberTest| number.holds(*value));
+            // An index selects one of several values, from the end if negative.
+            Some(match test.qualifiers.first().map(String::as_str) {
+                Some("all") => values.iter().all(holds),
+                Some(index) if test.field == "dns.rrtype" => match index.parse::<isize>() {
+                    Ok(index @ 0..) => values.get(index as usize).is_some_and(holds),
+                    Ok(index) => values.iter().nth_back(index.unsigned_abs() - 1).is_some_and(holds),
+                    Err(_) => values.iter().any(holds),
+                },
+                _ => values.iter().any(holds),
+            })
         }
         SessionValue::Words(words) if test.field == "krb5_msg_type" => {
             let values = numbers_of(session, test, to_server)?;

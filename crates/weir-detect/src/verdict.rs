@@ -225,11 +225,8 @@ impl<'t> Scene<'_, 't> {
         for (inspection, key) in rule.inspections.iter().zip(&prepared.keys) {
             let buffer = inspection.buffer;
             let holds = if buffer == BufferId::PAYLOAD {
-                let bytes = if in_stream || self.session.is_some() && self.transport == Transport::Tcp {
-                    self.window
-                } else {
-                    self.packet.payload
-                };
+                let bytes =
+                    if in_stream || self.session.is_some() { self.window } else { self.packet.payload };
                 self.inspect(rule, bytes, &inspection.tests, &mut decoded)
             } else if buffer.info().name == "base64_data" {
                 let bytes = decoded.take().unwrap_or_default();

@@ -220,7 +220,7 @@ impl FlowTask for Worker {
         }
         let stream = &mut state.streams[side];
         stream.window = window;
-        if std::mem::take(&mut stream.has_datagram) {
+        if std::mem::take(&mut stream.has_datagram) && !set.with_datagrams {
             stream.window.clear();
         }
         stream.advance();
@@ -252,7 +252,9 @@ impl FlowTask for Worker {
         let seen = Packet { values, frame: &[], ends, to_server: true, payload: &[], is_there: false };
         let moment = Moment { time: flow.last_time(), number: None };
         let transport = Transport::of_layer(flow.layer());
-        self.inspect(Some(flow), transport, &seen, &mut state, &[], moment, rows);
+        // The streams end here; rules may still look at their last bytes.
+        let window = std::mem::take(&mut state.streams[0].window);
+        self.inspect(Some(flow), transport, &seen, &mut state, &window, moment, rows);
     }
 
     fn forget(&mut self, flow: FlowRef) {
@@ -365,12 +367,11 @@ impl Worker {
                     packet: &oriented,
                     flow: flow.map(|_| &*state),
                     flow_name,
-                    window: if in_stream {
-                        &window[state.streams[side].behind_alert(candidate.rule)..]
-                    } else if is_here {
-                        window
-                    } else {
-                        &other.window
+                    window: match (in_stream, is_here, transport) {
+                        (true, ..) => &window[state.streams[side].behind_alert(candidate.rule)..],
+                        (_, true, Transport::Tcp) => window,
+                        (_, true, _) => packet.payload,
+                        (_, false, _) => &other.window,
                     },
                     from_begin: other.offset == 0,
                     session,
