@@ -24,6 +24,7 @@ mod pipelines;
 mod python;
 mod questions;
 mod ring;
+mod rules;
 mod scripts;
 mod stages;
 mod table;
@@ -165,6 +166,7 @@ fn whole_tables(options: &Options, programs: &Programs, add: &mut impl FnMut(Str
         (pipelines::GROUPS_TITLE, pipelines::groups),
         (pipelines::VECTORS_TITLE, pipelines::vectors),
         (ring::TITLE, ring::table),
+        (rules::TITLE, rules::table),
         (scripts::TITLE, scripts::table),
         (python::TITLE, python::table),
     ] {
