@@ -7,6 +7,7 @@ use crate::control;
 use crate::failure::Failure;
 use crate::input;
 use crate::live_clock;
+use crate::loaded_rules;
 use crate::metrics::{self, Published};
 use crate::monitor::Monitor;
 use crate::question_changes::QuestionChanges;
@@ -14,6 +15,7 @@ use crate::question_set::{Active, QuestionSet, Stated};
 use crate::recording::Recording;
 use crate::reload::{self, Reload};
 use crate::report::{self, Ran};
+use crate::rule_triggers::RuleTriggers;
 use crate::runner::{self, Runner};
 use crate::sandbox;
 use crate::shutdown::Shutdown;
@@ -142,6 +144,13 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         engine.subscribe_questions(vec![question], trigger)?;
     }
     if let Some(params) = &input.recording {
+        if !params.rules.is_empty() {
+            let detection = loaded_rules::for_recorder(&params.rules)?;
+            set.file_contents().iter().for_each(|store| detection.ask_for_files(store));
+            let questions = detection.questions(&set.compiler, "").map_err(Failure::new)?;
+            let (around, dumps) = (params.around, asking.clone());
+            engine.subscribe_questions(questions, RuleTriggers { detection, around, dumps, left_out: 0 })?;
+        }
         for (number, text) in params.thresholds.iter().enumerate() {
             let (threshold, question) =
                 Threshold::new((number, text), params.around, &set.compiler, asking.clone())?;

@@ -158,7 +158,8 @@ impl QuestionSet {
         self.keepers = specs.iter().filter(|spec| self.keeps(spec)).count();
         let stated = specs.iter().find_map(|spec| Some((spec, spec.extract.clone()?)));
         let Some((spec, directory)) = stated else {
-            if specs.iter().any(|spec| !spec.rules.is_empty()) {
+            let records_rules = self.input.recording.as_ref().is_some_and(|params| !params.rules.is_empty());
+            if records_rules || specs.iter().any(|spec| !spec.rules.is_empty()) {
                 let store = Arc::new(FirstBytes::default());
                 self.compiler.pass_contents_to(Arc::clone(&store) as _);
                 self.file_contents = Some(store);
@@ -174,6 +175,11 @@ impl QuestionSet {
         self.compiler.pass_contents_to(Arc::new(Store(Arc::clone(&extraction))));
         self.extraction = Some((spec.name.clone(), extraction));
         Ok(())
+    }
+
+    /// Where rules find the first bytes of files.
+    pub fn file_contents(&self) -> Option<&Arc<FirstBytes>> {
+        self.file_contents.as_ref()
     }
 
     /// Whether a question keeps something until later rows, or until the end of the run.

@@ -38,6 +38,8 @@ pub struct RecordingParams {
     /// Aggregates whose groups are dumped, and the time around their windows.
     pub thresholds: Vec<String>,
     pub around: Around,
+    /// Files of rules, whose alerts have their connections dumped.
+    pub rules: Vec<PathBuf>,
     /// The directory of dumps.
     pub dumps: Option<PathBuf>,
     /// The API over HTTP.

@@ -11,6 +11,7 @@ use weir_rules::{Action, Classes, Rule};
 pub const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "Time of the packet that completed the match"),
     Column::new("uid", ValueType::Text, "Identifier of the connection"),
+    Column::new("start", ValueType::Time, "Time of the connection's first packet"),
     Column::new("id.orig_h", ValueType::Address, "Originator of the connection"),
     Column::new("id.orig_p", ValueType::Unsigned, "Originator's port"),
     Column::new("id.resp_h", ValueType::Address, "Responder of the connection"),
@@ -75,6 +76,7 @@ pub fn write(
     match flow {
         Some((flow, state)) => {
             row.push(Cell::Text(&flow.uid()));
+            row.push(Cell::Time(flow.first_time()));
             for (address, number) in flow.endpoints() {
                 row.push(Cell::Address(address));
                 row.push(port(number));
@@ -83,6 +85,7 @@ pub fn write(
             row.push(text(state.app));
         }
         None => {
+            row.push(Cell::Absent);
             row.push(Cell::Absent);
             for (address, number) in packet.ends {
                 row.push(Cell::Address(address));

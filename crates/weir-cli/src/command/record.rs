@@ -46,7 +46,11 @@ struct Args {
     /// where tcp.flags.syn == 1`. May be given several times
     #[arg(long, value_name = "AGGREGATE [where FILTER]", requires = "dumps")]
     threshold: Vec<String>,
-    /// The time before and after the windows of a threshold that is dumped, too
+    /// Dump the connection of each alert of these rules, from its first packet on: a file, or a directory whose files end in `.rules`. May
+    /// be given several times
+    #[arg(long, value_name = "PATH", requires = "dumps")]
+    rules: Vec<PathBuf>,
+    /// The time before and after the windows of a threshold that is dumped, too; after the last alert of a connection
     #[arg(long, value_name = "TIME[/TIME]", value_parser = around, default_value = "10s/10s", requires = "dumps")]
     around: Around,
     /// The directory of dumps
@@ -154,8 +158,8 @@ fn name(text: &str) -> Result<String, String> {
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let Args { ring, name, spool, spool_size, spool_age, keep, mut input, .. } = args;
-    let Args { trigger: triggers, threshold: thresholds, around, dumps, api, api_token_file, page, .. } =
-        args;
+    let Args { trigger: triggers, threshold: thresholds, rules, around, dumps, api, .. } = args;
+    let Args { api_token_file, page, .. } = args;
     if input.interface.is_empty() && input.read.is_empty() {
         return Err(Failure::new("no input: name an interface, as in `weir record -i eth0`"));
     }
@@ -182,6 +186,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         triggers,
         thresholds,
         around,
+        rules,
         dumps,
         api,
     });

@@ -4,7 +4,7 @@ use crate::args::Ask;
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::input;
+use crate::loaded_rules::{Loaded, report, utf8};
 use crate::reload::{self, Reload};
 use crate::rows::{Rows, WriteRows, made_rows};
 use crate::spec::{QuestionSpec, RunLink};
@@ -16,12 +16,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use weir::flow_task::FlowQuestions;
-use weir::lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir::{Item, RunEnd};
-use weir_detect::{COLUMNS, Counters, Detection, RuleProgram, unsupported};
-use weir_rules::{Classes, Coverage, RuleFile, RuleSet, Tunings, Variables, load};
+use weir_detect::{COLUMNS, Counters, Detection, unsupported};
+use weir_rules::Coverage;
 
 /// Arguments of `rules`.
 #[derive(ClapArgs)]
@@ -99,11 +97,6 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     Ok(if spec.count { answered.status_of_search() } else { answered.ran.status })
 }
 
-fn utf8(path: &Path) -> Result<String, Failure> {
-    let wrong = || Failure::new(format!("{}: the name is not UTF-8", path.display()));
-    path.to_str().map(str::to_string).ok_or_else(wrong)
-}
-
 /// The columns of a table.
 const BRIEF: &[&str] = &["ts", "src", "src_p", "dst", "dst_p", "proto", "service", "sid", "severity", "msg"];
 
@@ -151,94 +144,6 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     Ok(Resolved::new(questions, "alerts", COLUMNS.to_vec(), rows).with_brief(BRIEF))
 }
 
-/// The rules of a question.
-struct Loaded {
-    set: RuleSet,
-    classes: Classes,
-    tunings: Tunings,
-}
-
-impl Loaded {
-    /// Reads all files of a question.
-    fn of(spec: &QuestionSpec) -> Result<Self, Failure> {
-        let mut variables = Variables::default();
-        if let Some(path) = &spec.variables {
-            let is_toml = path.extension().is_some_and(|end| end == "toml");
-            read(path, |text| match is_toml {
-                true => variables.read_toml(text, 0),
-                false => variables.read_yaml(text, 0),
-            })?;
-        }
-        let mut classes = Classes::default();
-        if let Some(path) = &spec.classes {
-            read(path, |text| classes.read(text, 0))?;
-        }
-        let mut tunings = Tunings::default();
-        if let Some(path) = &spec.tunings {
-            read(path, |text| tunings.read(text, 0, &variables))?;
-        }
-        let paths = files_of(&spec.rules)?;
-        let texts: Result<Vec<String>, Failure> = paths.iter().map(|path| input::read_text(path)).collect();
-        let (texts, names): (_, Vec<String>) =
-            (texts?, paths.iter().map(|path| path.display().to_string()).collect());
-        let files: Vec<RuleFile<'_>> =
-            names.iter().zip(&texts).map(|(name, text)| RuleFile { name, text }).collect();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let set = load(&files, &variables, threads);
-        Ok(Self { set, classes, tunings })
-    }
-
-    fn into_program(self) -> RuleProgram {
-        let rules = self.set.rules.into_iter().map(|listed| listed.rule).collect();
-        RuleProgram::of(rules, &self.classes, &self.tunings)
-    }
-
-    /// Says how many rules are refused, and why the first one is.
-    fn say_refusals(&self) {
-        let Some(first) = self.set.refusals.first() else { return };
-        note!("{}", first.render(terminal::stderr_color()));
-        let count = self.set.refusals.len();
-        let are = if count == 1 { "rule is" } else { "rules are" };
-        note!(
-            "weir: {count} {are} refused, of {}: `weir rules --check` shows why",
-            count + self.set.rules.len()
-        );
-    }
-}
-
-/// Reads a file, and says what is wrong in it.
-fn read(path: &Path, take: impl FnOnce(&str) -> Vec<Diagnostic>) -> Result<(), Failure> {
-    let text = input::read_text(path)?;
-    let list = take(&text);
-    if list.is_empty() {
-        return Ok(());
-    }
-    let mut sources = Sources::new();
-    sources.add(path.display().to_string().as_str(), text.as_str());
-    Err(Failure::Mistakes(Diagnostics { sources, list }))
-}
-
-/// The files of rules: of directories, those whose names end in `.rules`, in the order of their names.
-fn files_of(paths: &[String]) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = vec![];
-    for path in paths.iter().map(PathBuf::from) {
-        if !path.is_dir() {
-            files.push(path);
-            continue;
-        }
-        let entries =
-            std::fs::read_dir(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-        let mut within: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        within.retain(|file| file.extension().is_some_and(|end| end == "rules"));
-        within.sort();
-        if within.is_empty() {
-            return Err(Failure::new(format!("{}: no file's name ends in `.rules`", path.display())));
-        }
-        files.append(&mut within);
-    }
-    Ok(files)
-}
-
 /// Shows how many rules are accepted, and explains those that are not.
 fn show_coverage(loaded: Loaded) -> Result<ExitCode, Failure> {
     for refused in &loaded.set.refusals {
@@ -282,26 +187,5 @@ impl Rows for Alerts {
     fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRows<'_>) -> io::Result<()> {
         report(&self.counters);
         Ok(())
-    }
-}
-
-/// Prints the counters that are not 0.
-fn report(counters: &Counters) {
-    if terminal::is_quiet() {
-        return;
-    }
-    let Counters { bounded, waiting_lost, undecided_lost, state_refused, sessions_refused } = counters;
-    for (counter, what) in [
-        (bounded, "inspections ended at their bound of steps (rules_bounded)"),
-        (waiting_lost, "rules that waited for more of a stream were given up (rules_waiting_lost)"),
-        (undecided_lost, "alerts that waited for the protocol were given up (rules_undecided_lost)"),
-        (state_refused, "bits and counts of rules were not kept (rules_state_refused)"),
-        (sessions_refused, "sessions were not inspected (rules_sessions_refused)"),
-    ] as [(&AtomicU64, &str); 5]
-    {
-        let count = counter.load(Ordering::Relaxed);
-        if count > 0 {
-            say!("weir: {count} {what}");
-        }
     }
 }

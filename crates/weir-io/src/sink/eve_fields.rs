@@ -114,6 +114,7 @@ events! {
     }
     "alerts" => "alert" {
         "packet"       "pcap_cnt"            Plain;
+        "start"        "flow.start"          Plain;
         "community_id" "community_id"        Plain;
         "service"      "app_proto"           Plain;
         "direction"    "direction"           Plain;

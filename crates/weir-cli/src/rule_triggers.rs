@@ -1,0 +1,82 @@
+//! Rules as triggers of a recorder: the connection of an alert is dumped, from its first packet on.
+
+use crate::dump_queue::DumpParams;
+use crate::loaded_rules::report;
+use crate::thresholds::Around;
+use crate::triggers::PendingAsker;
+use weir::packet::{Batch, Cell, Timestamp};
+use weir::{Item, Next, RunEnd, TakeItems};
+use weir_detect::{COLUMNS, Detection};
+
+/// Receives alerts, and asks for dumps.
+pub struct RuleTriggers {
+    /// The rules, whose counters are reported.
+    pub detection: Detection,
+    /// The time after an alert for which packets of its connection are dumped.
+    pub around: Around,
+    /// Who dumps.
+    pub dumps: PendingAsker,
+    /// Alerts without a dump: of packets without a connection.
+    pub left_out: u64,
+}
+
+impl TakeItems for RuleTriggers {
+    fn take(&mut self, _: usize, item: Item<'_>) -> Next {
+        let Self { around, dumps, left_out, .. } = self;
+        let (Item::Rows(rows), Some(dumps)) = (item, dumps.get()) else { return Next::Go };
+        for row in rows.range.clone() {
+            let Some(alert) = Alert::of(rows.batch, row) else {
+                *left_out += 1;
+                continue;
+            };
+            dumps.begin(&alert.name.clone(), Some(around.after), || DumpParams {
+                from: alert.start,
+                reason: format!("weir: the rule {} matches: {}", alert.sid, alert.message),
+                name: alert.name.clone(),
+                filter: alert.filter.clone(),
+            });
+        }
+        Next::Go
+    }
+
+    fn finish(&mut self, _: Option<RunEnd<'_>>) {
+        report(self.detection.counters());
+        if self.left_out > 0 {
+            say!("weir: {} alerts of packets without a connection have no dump", self.left_out);
+        }
+    }
+}
+
+/// An alert, and the packets of its connection.
+struct Alert {
+    name: String,
+    filter: String,
+    start: Timestamp,
+    sid: u64,
+    message: String,
+}
+
+impl Alert {
+    /// The alert of a row. `None`: its packet has no connection.
+    fn of(batch: &Batch, row: usize) -> Option<Self> {
+        let cell = |name: &str| {
+            let at = COLUMNS.iter().position(|column| column.name == name);
+            at.map_or(Cell::Absent, |at| batch.cell(row, at))
+        };
+        let address = |name: &str| if let Cell::Address(address) = cell(name) { Some(address) } else { None };
+        let number = |name: &str| if let Cell::Unsigned(number) = cell(name) { Some(number) } else { None };
+        let (Cell::Time(start), Cell::Text(proto)) = (cell("start"), cell("proto")) else { return None };
+        let (orig, resp) = (address("id.orig_h")?, address("id.resp_h")?);
+        let (orig_p, resp_p) = (number("id.orig_p")?, number("id.resp_p")?);
+        let field = if orig.is_ipv4() { "ip.addr" } else { "ipv6.addr" };
+        let mut filter = format!("{field} == {orig} and {field} == {resp}");
+        if matches!(proto, "tcp" | "udp" | "sctp") {
+            filter.push_str(&format!(" and {proto}.port == {orig_p} and {proto}.port == {resp_p}"));
+        } else {
+            filter.push_str(&format!(" and {}", if orig.is_ipv4() { "icmp" } else { "icmpv6" }));
+        }
+        let message = if let Cell::Text(text) = cell("msg") { text.to_string() } else { String::new() };
+        let name = format!("{proto} {orig} {orig_p} {resp} {resp_p}");
+        Some(Self { name, filter, start, sid: number("sid")?, message })
+    }
+}
