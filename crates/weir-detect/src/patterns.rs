@@ -57,13 +57,14 @@ impl Patterns {
         self.machine.is_none()
     }
 
-    /// Calls `found` with the rules of each pattern that is in `lower`, bytes in lower case, and where it ends.
-    pub fn search(&self, lower: &[u8], mut found: impl FnMut(&[u32], usize)) {
+    /// Calls `found` with the rules of each pattern that is in `lower`, bytes in lower case, and where it begins and ends.
+    #[inline]
+    pub fn search(&self, lower: &[u8], mut found: impl FnMut(&[u32], usize, usize)) {
         let Some(machine) = &self.machine else { return };
         for hit in machine.find_overlapping_iter(lower) {
             let number = hit.value() as usize;
             let start = number.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-            found(&self.rules[start..self.ends[number] as usize], hit.end());
+            found(&self.rules[start..self.ends[number] as usize], hit.start(), hit.end());
         }
     }
 }

@@ -23,10 +23,10 @@ pub struct RuleProgram {
     /// The buffers that rules inspect, each with its transforms.
     pub(crate) keys: Vec<Key>,
     pub(crate) expressions: Compiled,
-    /// By transport.
-    pub(crate) packets: [PacketGroup; Transport::COUNT],
-    /// By the name of the session protocol in rules.
-    pub(crate) sessions: BTreeMap<&'static str, SessionGroup>,
+    /// By transport and direction, that to the server first.
+    pub(crate) packets: [[PacketGroup; 2]; Transport::COUNT],
+    /// By the name of the session protocol in rules, and by direction, that to the server first.
+    pub(crate) sessions: BTreeMap<&'static str, [SessionGroup; 2]>,
     /// Rules look at files, and at their digests.
     pub(crate) with_files: bool,
     pub(crate) with_digests: bool,
@@ -101,13 +101,28 @@ impl Transport {
     }
 }
 
-/// Rules on packets of one transport.
+/// A rule behind a pattern, and where the pattern is searched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub rule: u32,
+    pub in_stream: bool,
+}
+
+impl Found {
+    fn number(self) -> u32 {
+        self.rule << 1 | u32::from(self.in_stream)
+    }
+
+    pub fn of(number: u32) -> Self {
+        Self { rule: number >> 1, in_stream: number & 1 != 0 }
+    }
+}
+
+/// Rules on packets of one transport and direction.
 #[derive(Debug, Default)]
 pub(crate) struct PacketGroup {
-    /// Searched in the payload of packets.
-    pub payload: Patterns,
-    /// Searched in streams.
-    pub stream: Patterns,
+    /// Searched in packets and in streams: numbers of [`Found`].
+    pub patterns: Patterns,
     /// Without a pattern: looked at for each packet with addresses that a rule names.
     pub always: ByAddress,
     /// The same, for the first packet of each direction of a connection.
@@ -208,8 +223,8 @@ impl RuleProgram {
     pub fn without_pattern(&self) -> [(&'static str, usize); Transport::COUNT] {
         let names = ["tcp", "udp", "icmp", "others"];
         std::array::from_fn(|at| {
-            let group = &self.packets[at];
-            (names[at], group.always.rest() + group.always_stream.len())
+            let counts = self.packets[at].iter().map(|group| group.always.rest() + group.always_stream.len());
+            (names[at], counts.max().unwrap_or(0))
         })
     }
 
@@ -302,11 +317,10 @@ impl RuleProgram {
 
     /// Puts each rule where it is found: behind its best pattern, or among those that are always looked at.
     fn group(&mut self) {
-        let mut payload: [Collected; Transport::COUNT] = Default::default();
-        let mut stream: [Collected; Transport::COUNT] = Default::default();
-        let mut always: [addresses::Collected; Transport::COUNT] = Default::default();
-        let mut once: [addresses::Collected; Transport::COUNT] = Default::default();
-        let mut buffers: BTreeMap<(&'static str, u16), Collected> = BTreeMap::new();
+        let mut patterns: [[Collected; 2]; Transport::COUNT] = Default::default();
+        let mut always: [[addresses::Collected; 2]; Transport::COUNT] = Default::default();
+        let mut once: [[addresses::Collected; 2]; Transport::COUNT] = Default::default();
+        let mut buffers: BTreeMap<(&'static str, usize, u16), Collected> = BTreeMap::new();
         for (number, prepared) in (0..).zip(&self.rules) {
             let rule = &prepared.rule;
             self.with_files |= rule.inspections.iter().any(|inspection| is_of_file(inspection.buffer))
@@ -319,51 +333,63 @@ impl RuleProgram {
                 Kind::Session => {
                     self.with_datagrams |= rule.inspections.iter().any(|one| one.buffer == BufferId::PAYLOAD);
                     let best = best_pattern(rule, |buffer| !buffer.info().protocol.is_empty());
-                    for name in session_names(rule) {
+                    let sides =
+                        [true, false].map(|side| rule.flow.to_server.is_none_or(|wanted| wanted == side));
+                    let names = session_names(rule).into_iter();
+                    for (name, side) in names.flat_map(|name| (0..2).map(move |side| (name, side))) {
+                        let group = &mut self.sessions.entry(name).or_default()[side];
                         match best {
+                            _ if !sides[side] => {}
                             Some((at, pattern)) => {
-                                buffers.entry((name, prepared.keys[at])).or_default().add(pattern, number);
-                                self.sessions.entry(name).or_default();
+                                buffers
+                                    .entry((name, side, prepared.keys[at]))
+                                    .or_default()
+                                    .add(pattern, number);
                             }
-                            None => self.sessions.entry(name).or_default().always.push(number),
+                            None => group.always.push(number),
                         }
                     }
                 }
                 Kind::Packet | Kind::Stream { .. } => {
                     let best =
                         best_pattern(rule, |buffer| buffer == BufferId::PAYLOAD).map(|(_, pattern)| pattern);
-                    for transport in Transport::ALL.into_iter().filter(|transport| fits(rule, *transport)) {
-                        let group = &mut self.packets[transport as usize];
+                    for (transport, side) in places_of(rule) {
+                        let at = transport as usize;
+                        let group = &mut self.packets[at][side];
                         let is_stream = transport == Transport::Tcp && prepared.kind != Kind::Packet;
                         // Datagrams in fragments come as streams, too.
                         self.with_streams |= is_stream || best.is_some();
                         self.with_loose |= transport == Transport::Other;
-                        if is_stream {
-                            match best {
-                                Some(pattern) => stream[transport as usize].add(pattern, number),
-                                None => group.always_stream.push(number),
+                        let mut add = |in_stream| {
+                            if let Some(pattern) = best {
+                                patterns[at][side].add(pattern, Found { rule: number, in_stream }.number());
                             }
+                        };
+                        if is_stream {
+                            add(true);
+                            group.always_stream.extend(best.is_none().then_some(number));
                         }
                         if !is_stream || prepared.kind == (Kind::Stream { or_packet: true }) {
+                            add(false);
                             match best {
-                                Some(pattern) => payload[transport as usize].add(pattern, number),
-                                None if is_of_addresses(rule) => once[transport as usize].add(number, rule),
-                                None => always[transport as usize].add(number, rule),
+                                Some(_) => {}
+                                None if is_of_addresses(rule) => once[at][side].add(number, rule),
+                                None => always[at][side].add(number, rule),
                             }
                         }
                     }
                 }
             }
         }
-        for ((group, payload), stream) in self.packets.iter_mut().zip(payload).zip(stream) {
-            (group.payload, group.stream) = (payload.build(), stream.build());
+        let groups = self.packets.iter_mut().flatten();
+        let parts =
+            patterns.into_iter().flatten().zip(always.into_iter().flatten()).zip(once.into_iter().flatten());
+        for (group, ((patterns, always), once)) in groups.zip(parts) {
+            (group.patterns, group.always, group.once) = (patterns.build(), always.build(), once.build());
         }
-        for ((group, always), once) in self.packets.iter_mut().zip(always).zip(once) {
-            (group.always, group.once) = (always.build(), once.build());
-        }
-        for ((name, key), patterns) in buffers {
-            if let Some(group) = self.sessions.get_mut(name) {
-                group.buffers.push((key, patterns.build()));
+        for ((name, side, key), patterns) in buffers {
+            if let Some(groups) = self.sessions.get_mut(name) {
+                groups[side].buffers.push((key, patterns.build()));
             }
         }
     }
@@ -477,6 +503,14 @@ fn fits(rule: &Rule, transport: Transport) -> bool {
         RuleProtocol::Sctp | RuleProtocol::Igmp => transport == Transport::Other,
         RuleProtocol::Session(_) => matches!(transport, Transport::Tcp | Transport::Udp),
     }
+}
+
+/// The transports and directions of the packets that a rule is about.
+fn places_of(rule: &Rule) -> impl Iterator<Item = (Transport, usize)> {
+    let sides = [true, false].map(|to_server| rule.flow.to_server.is_none_or(|wanted| wanted == to_server));
+    let transports = Transport::ALL.into_iter().filter(|transport| fits(rule, *transport));
+    transports
+        .flat_map(move |transport| (0..2).filter(move |side| sides[*side]).map(move |side| (transport, side)))
 }
 
 /// The protocols of the sessions that decide about a rule.

@@ -7,9 +7,9 @@ use crate::contents::FirstBytes;
 use crate::counters::Counters;
 use crate::expressions::Caches;
 use crate::fields::{Field, Values};
-use crate::flow::{FlowState, Handshake, RULE_BITS, SESSIONS_MAX, Undecided};
+use crate::flow::{FlowState, Handshake, RULE_BITS, SESSIONS_MAX, Stream, Undecided};
 use crate::packet::{Moment, Packet, payload_in};
-use crate::ruleset::{Kind, Prepared, RuleProgram, SessionGroup, Transport};
+use crate::ruleset::{Found, Kind, Prepared, RuleProgram, SessionGroup, Transport};
 use crate::state::{Shared, Whom};
 use crate::verdict::{Made, Scene, is_once, make};
 use rustc_hash::FxHashMap;
@@ -130,7 +130,46 @@ impl Detection {
 struct Memory {
     lower: Vec<u8>,
     candidates: Vec<Candidate>,
+    marks: Marks,
     caches: Caches,
+}
+
+/// Rules that are candidates already: a pattern may be found often.
+#[derive(Default)]
+struct Marks {
+    of: Vec<[u32; 2]>,
+    now: u32,
+}
+
+impl Marks {
+    /// Nothing is marked from now on.
+    fn begin(&mut self, rules: usize) {
+        self.now = self.now.wrapping_add(1);
+        if self.now == 0 || self.of.len() != rules {
+            (self.of, self.now) = (vec![[0; 2]; rules], 1);
+        }
+    }
+
+    /// Marks a rule; whether it was not marked.
+    #[inline]
+    fn is_first(&mut self, rule: u32, in_stream: bool) -> bool {
+        let mark = &mut self.of[rule as usize][usize::from(in_stream)];
+        std::mem::replace(mark, self.now) != self.now
+    }
+}
+
+/// A packet, and what is known of its connection and its stream.
+struct Seen<'a> {
+    transport: Transport,
+    /// The capture lacks the begin of the connection, and only complete ones are inspected.
+    is_unseen: bool,
+    /// The packet is the first one of its direction.
+    is_first: bool,
+    stream: &'a Stream,
+    /// The bytes of the stream.
+    window: &'a [u8],
+    /// Bytes that the other side has sent.
+    other_bytes: u64,
 }
 
 /// A rule that may match, and what it is compared with.
@@ -316,12 +355,16 @@ impl Worker {
         let side = usize::from(!packet.to_server);
         let is_unseen = state.handshake == Handshake::Unseen;
         if packet.is_there {
-            let is_first = flow.is_none() || state.packets[side] == 1;
-            self.find_in_packet(&set, (transport, is_unseen, is_first), packet, &mut candidates);
-            if transport == Transport::Tcp && !is_unseen {
-                let other_bytes = state.bytes[usize::from(packet.to_server)];
-                self.find_in_stream(&set, &state.streams[side], (window, other_bytes), &mut candidates);
-            }
+            let is_tcp = transport == Transport::Tcp && !is_unseen;
+            let seen = Seen {
+                transport,
+                is_unseen,
+                is_first: flow.is_none() || state.packets[side] == 1,
+                stream: &state.streams[side],
+                window: if is_tcp { window } else { &[] },
+                other_bytes: state.bytes[usize::from(packet.to_server)],
+            };
+            self.find_in_packet(&set, &seen, packet, &mut candidates);
         }
         for (number, transaction) in transactions.iter().enumerate().filter(|_| !is_unseen) {
             self.find_in_session(&set, number as u16, transaction, &mut made[number], &mut candidates);
@@ -432,59 +475,70 @@ impl Worker {
         self.memory.candidates = candidates;
     }
 
+    /// The rules that may match a packet, and the bytes that it put in order.
     fn find_in_packet(
         &mut self,
         set: &RuleProgram,
-        (transport, is_unseen, is_first): (Transport, bool, bool),
+        seen: &Seen<'_>,
         packet: &Packet<'_>,
         candidates: &mut Vec<Candidate>,
     ) {
-        let group = &set.packets[transport as usize];
+        let side = usize::from(!packet.to_server);
+        let group = &set.packets[seen.transport as usize][side];
         let addresses = packet.ends.map(|(address, _)| address);
         let of_packet = |rule| Candidate { rule, of: Of::Packet };
         candidates.extend(group.always.rules_of(addresses).map(of_packet));
-        if is_first {
+        if seen.is_first {
             candidates.extend(group.once.rules_of(addresses).map(of_packet));
         }
-        if packet.payload.is_empty() {
+        let (stream, window) = (seen.stream, seen.window);
+        let new = window.get(stream.new_at..).unwrap_or_default();
+        let in_stream = |rule: u32, place: u64| Candidate { rule, of: Of::Stream(place) };
+        if !new.is_empty() {
+            candidates.extend(group.always_stream.iter().map(|&rule| in_stream(rule, stream.offset)));
+            candidates.extend(stream.waiting.iter().map(|&(rule, place)| in_stream(rule, place)));
+        }
+        if group.patterns.is_empty() {
             return;
         }
-        // A connection without a stream: its packets stand for the stream.
-        let groups = [Some(&group.payload), Some(&group.stream).filter(|_| is_unseen)];
-        let mut is_lower = false;
-        for patterns in groups.into_iter().flatten().filter(|patterns| !patterns.is_empty()) {
-            if !std::mem::replace(&mut is_lower, true) {
-                lower(packet.payload, &mut self.memory.lower);
-            }
-            patterns.search(&self.memory.lower, |rules, _| {
-                candidates.extend(rules.iter().map(|&rule| Candidate { rule, of: Of::Packet }));
+        let Memory { lower: bytes, marks, .. } = &mut self.memory;
+        marks.begin(set.rules.len());
+        // A packet that brings just the next bytes is searched together with them.
+        let is_same = new == packet.payload;
+        if !packet.payload.is_empty() && !is_same {
+            lower(packet.payload, bytes);
+            group.patterns.search(bytes, |found, _, _| {
+                let rules = found.iter().map(|number| Found::of(*number));
+                // A connection without a stream: its packets stand for the stream.
+                let rules = rules.filter(|found| !found.in_stream || seen.is_unseen);
+                candidates.extend(
+                    rules
+                        .filter(|found| marks.is_first(found.rule, false))
+                        .map(|found| of_packet(found.rule)),
+                );
             });
         }
-    }
-
-    fn find_in_stream(
-        &mut self,
-        set: &RuleProgram,
-        stream: &crate::flow::Stream,
-        (window, other_bytes): (&[u8], u64),
-        candidates: &mut Vec<Candidate>,
-    ) {
-        if window.len() <= stream.new_at {
+        if new.is_empty() {
             return;
         }
-        let group = &set.packets[Transport::Tcp as usize];
-        let at = |rule: u32, place: u64| Candidate { rule, of: Of::Stream(place) };
-        candidates.extend(group.always_stream.iter().map(|&rule| at(rule, stream.offset)));
-        candidates.extend(stream.waiting.iter().map(|&(rule, place)| at(rule, place)));
         // A pattern may begin before the new bytes; it ends in them.
-        let from = stream.new_at.saturating_sub(group.stream.longest().saturating_sub(1));
-        lower(&window[from..], &mut self.memory.lower);
-        let new = stream.new_at - from;
-        group.stream.search(&self.memory.lower, |rules, end| {
-            if end > new {
-                let place = stream.offset + (from + end) as u64;
-                let may_match = |rule: &&u32| stream.may_match(**rule, place, other_bytes);
-                candidates.extend(rules.iter().filter(may_match).map(|&rule| at(rule, place)));
+        let from = stream.new_at.saturating_sub(group.patterns.longest().saturating_sub(1));
+        lower(&window[from..], bytes);
+        let old = stream.new_at - from;
+        group.patterns.search(bytes, |found, start, end| {
+            if end <= old {
+                return;
+            }
+            let place = stream.offset + (from + end) as u64;
+            for found in found.iter().map(|number| Found::of(*number)) {
+                let is_wanted = match found.in_stream {
+                    true => stream.may_match(found.rule, place, seen.other_bytes),
+                    false => is_same && start >= old,
+                };
+                if is_wanted && marks.is_first(found.rule, found.in_stream) {
+                    let of = if found.in_stream { Of::Stream(place) } else { Of::Packet };
+                    candidates.push(Candidate { rule: found.rule, of });
+                }
             }
         });
     }
@@ -503,7 +557,7 @@ impl Worker {
             if !is_about && !is_file {
                 continue;
             }
-            for to_server in [true, false] {
+            for (to_server, group) in [true, false].into_iter().zip(group) {
                 let of = Of::Session(number, to_server);
                 candidates.extend(group.always.iter().map(|&rule| Candidate { rule, of }));
                 self.search_buffers(set, group, transaction, (to_server, of), made, candidates);
@@ -524,10 +578,13 @@ impl Worker {
             let buffers = made
                 .entry((*key, to_server))
                 .or_insert_with(|| make(transaction, &set.keys[usize::from(*key)], to_server));
+            let Memory { lower: copy, marks, .. } = &mut self.memory;
+            marks.begin(set.rules.len());
             for bytes in buffers {
-                lower(bytes, &mut self.memory.lower);
-                patterns.search(&self.memory.lower, |rules, _| {
-                    candidates.extend(rules.iter().map(|&rule| Candidate { rule, of }));
+                lower(bytes, copy);
+                patterns.search(copy, |rules, _, _| {
+                    let rules = rules.iter().filter(|rule| marks.is_first(**rule, false));
+                    candidates.extend(rules.map(|&rule| Candidate { rule, of }));
                 });
             }
         }
