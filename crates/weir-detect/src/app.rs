@@ -1,6 +1,8 @@
 //! Session protocols by their names in rules.
 
 use weir::sessions::http::HttpExchange;
+use weir::sessions::ssh::SshHandshake;
+use weir::sessions::tls::TlsHandshake;
 use weir::sessions::{ProtocolSet, Session, SessionRegistry};
 
 /// A protocol in rules, and the protocols of Weir that it stands for.
@@ -38,6 +40,13 @@ pub fn name_of(protocol: &'static str) -> &'static str {
         "postgresql" => "pgsql",
         other => other,
     }
+}
+
+/// Whether what follows a session is encrypted.
+pub fn begins_encryption(session: &dyn Session) -> bool {
+    let any = session.as_any();
+    any.is::<SshHandshake>()
+        || any.downcast_ref::<TlsHandshake>().is_some_and(|handshake| handshake.is_established)
 }
 
 /// Whether a connection with the protocol `app` is one of the rule's protocol `wanted`.

@@ -37,6 +37,8 @@ pub struct FlowState {
     pub bytes: [u64; 2],
     /// How far the handshake of TCP is.
     pub handshake: Handshake,
+    /// The rest of the streams is encrypted: payload is not inspected.
+    pub is_encrypted: bool,
     /// A rule said that nothing more is inspected.
     pub passed: bool,
     /// Alerts of streams that wait for the protocol.

@@ -208,6 +208,7 @@ impl FlowTask for Worker {
         let state = self.flows.entry(flow.name()).or_default();
         let stream = &mut state.streams[usize::from(!is_orig)];
         match flow.layer() {
+            "tcp" if state.is_encrypted => {}
             "tcp" => stream.take(chunk.bytes, chunk.gap_bytes),
             _ => stream.take_datagram(chunk.bytes),
         }
@@ -223,6 +224,7 @@ impl FlowTask for Worker {
         if state.app != app {
             (state.app_before, state.app) = (state.app.or(state.app_before), app);
         }
+        state.is_encrypted |= app::begins_encryption(&**session.session);
         state.sessions.push((session.protocol, Arc::clone(session.session)));
     }
 
@@ -242,6 +244,8 @@ impl FlowTask for Worker {
         state.streams[side].new_end = window.len() as u64;
         let payload = match state.streams[side].has_datagram {
             true => &window[..],
+            // The packet that completes a handshake is inspected.
+            false if state.is_encrypted && state.sessions.is_empty() => &[],
             false => payload_in(&values, packet.frame),
         };
         state.bytes[side] += payload.len() as u64;

@@ -98,7 +98,7 @@ fn join(folder: &Path, to: &Path) -> Result {
 
 fn packets_of(weir: &Path, file: &Path) -> Result<f64> {
     let count = output(Command::new(weir).args(["packets", "--count", "-r"]).arg(file))?;
-    count.trim().parse().map_err(|_| format!("{}: `{count}` is no number", file.display()).into())
+    count.trim().parse().map_err(|_| format!("{}: `{count}` is no number", file.display()))
 }
 
 fn weir(weir: &Path, file: &Path, rules: &Path) -> Vec<String> {

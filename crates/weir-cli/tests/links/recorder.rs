@@ -336,6 +336,43 @@ fn groups_over_a_threshold_are_dumped() {
 }
 
 #[test]
+fn alerts_of_rules_dump_their_connections() {
+    if !inside("recorder::alerts_of_rules_dump_their_connections") {
+        return;
+    }
+    make_pair(0);
+    let (name, dumps) = (name("rules"), scratch("recorder-rules"));
+    let _ = fs::remove_dir_all(&dumps);
+    let dumps_name = dumps.to_str().expect("text");
+    let rules = scratch("recorder.rules");
+    let rule = "alert http any any -> any any (msg:\"A missing page\"; flow:to_client; http.stat_code; content:\"404\"; sid:7;)\n";
+    fs::write(&rules, rule).expect("it is writable");
+    let record = ["record", "-i", "in0", "--name", &name, "--ring", "16M", "--dumps", dumps_name];
+    let recorder = Capturing::start(&[&record[..], &["--rules", rules.to_str().expect("text")]].concat());
+    let frames = frames_of(Path::new(FIRST_LIGHT));
+    for part in frames.chunks(50) {
+        send("out0", part);
+        std::thread::sleep(Duration::from_millis(4));
+    }
+    wait_for(&format!("ring:{name}"), frames.len() as u64);
+    std::thread::sleep(Duration::from_millis(500));
+    let output = recorder.end();
+    let files = files(&dumps);
+    let (_, flows, _) = weir(&["flows", "--count", "-r", FIRST_LIGHT, "http.status_code == 404"]);
+    assert_eq!(files.len().to_string(), flows.trim(), "{}", text(&output.stderr));
+    for file in &files {
+        let of_file = file.to_str().expect("text");
+        let (_, count, _) = weir(&["flows", "--count", "-r", of_file, "http.status_code == 404"]);
+        assert_eq!(count.trim(), "1", "{of_file} has the connection");
+        let (_, first, _) = weir(&["packets", "--count", "-r", of_file, "tcp.flags.syn == 1"]);
+        assert_eq!(first.trim(), "2", "{of_file} begins with the handshake");
+        let bytes = fs::read(file).expect("bytes");
+        let reason = b"the rule 7 matches: A missing page";
+        assert!(bytes.windows(reason.len()).any(|text| text == reason), "the comment says why");
+    }
+}
+
+#[test]
 fn triggers_dump_whole_connections() {
     if !inside("recorder::triggers_dump_whole_connections") {
         return;
