@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -55,19 +56,24 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
 """
 
 
-def test_live_rows_come_while_packets_do_and_an_interrupt_ends_the_run(cable):
+def test_live_rows_come_while_packets_do_and_an_interrupt_ends_the_run(cable, tmp_path):
     talker = subprocess.Popen(["ip", "netns", "exec", SENDER, sys.executable, "-c", TALKER])
+    said = tmp_path / "stderr"
     listener = subprocess.Popen(
-        ["ip", "netns", "exec", RECEIVER, sys.executable, "-c", LISTENER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ["ip", "netns", "exec", RECEIVER, sys.executable, "-c", LISTENER], stdout=subprocess.PIPE, stderr=said.open("w"), text=True
     )
     try:
         lines = [listener.stdout.readline().strip() for _ in range(6)]
         assert lines[0] == "ready" and all("47808" in line for line in lines[1:4]), lines
         assert int(lines[4]) >= 1 and lines[5] == "closed"
+        # The kernel takes up to seconds to accept a filter; then a message says so.
+        deadline = time.monotonic() + 30
+        while "weir: west: " not in said.read_text():
+            assert time.monotonic() < deadline, "how packets are captured is information for loggers"
+            time.sleep(0.05)
         listener.send_signal(2)
-        _, errors = listener.communicate(timeout=20)
-        assert "KeyboardInterrupt" in errors and listener.returncode == -2
-        assert "weir: west: " in errors, "how packets are captured is information for loggers"
+        listener.wait(timeout=20)
+        assert "KeyboardInterrupt" in said.read_text() and listener.returncode == -2
     finally:
         for process in (talker, listener):
             process.kill()
