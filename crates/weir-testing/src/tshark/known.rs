@@ -54,6 +54,12 @@ pub const KNOWN: &[Known] = &[
          begins with a header; Weir parses no more of that side",
     ),
     ("http", &[("arkime/sctp-www.pcap", 4)], "layer not here: HTTP over SCTP"),
+    (
+        "http",
+        &[("suricata-verify/http-evader__http-evader-277.pcap", 1)],
+        "fold: a folded line that names Transfer-Encoding counts as a header, so the body is not whole; tshark joins the line to the header \
+         before",
+    ),
     ("http", &[("libpcap/filter__AH-IPcomp-IPv4.pcap", 1)], "layer not here: IPComp, which tshark inflates"),
     (
         "http",
