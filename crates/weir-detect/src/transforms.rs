@@ -6,7 +6,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::io::Read;
-use weir_rules::Transform;
+use weir_rules::{OtherLetters, Transform, base64};
 
 /// Bytes that a compressed buffer may become.
 const UNPACKED_BYTES_MAX: u64 = 64 << 10;
@@ -49,7 +49,7 @@ fn one(bytes: &[u8], transform: &Transform) -> Option<Vec<u8>> {
         Transform::FromBase64 { bytes: count, offset, is_strict } => {
             let rest = bytes.get(*offset as usize..)?;
             let rest = &rest[..rest.len().min(count.map_or(usize::MAX, |count| count as usize))];
-            base64(rest, *is_strict)?
+            base64(rest, if *is_strict { OtherLetters::Refuse } else { OtherLetters::LeaveOut })?
         }
         Transform::PcreCapture(pcre) => {
             let regex = expressions::compile(pcre)?;
@@ -95,30 +95,6 @@ pub fn url_decoded(bytes: &[u8]) -> Vec<u8> {
 pub fn hex_byte(digits: &[u8]) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     Some((digit(digits[0])? << 4 | digit(digits[1])?) as u8)
-}
-
-/// Bytes of base 64 (RFC 4648). Strict: `None` if there is any other letter; else those are left out.
-fn base64(text: &[u8], is_strict: bool) -> Option<Vec<u8>> {
-    let (mut bytes, mut bits, mut count) = (vec![], 0_u32, 0);
-    for letter in text {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            b'=' => break,
-            _ if is_strict => return None,
-            _ => continue,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 /// The last labels of a name: two of them are the domain.

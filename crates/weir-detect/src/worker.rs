@@ -18,14 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir::flow_task::{FlowPacket, FlowQuestions, FlowRef, FlowTask, LoosePacket, TaskFlow, TaskSession};
 use weir::packet_task::TaskRows;
-use weir::sessions::Session;
 use weir::stream::Chunk;
 use weir::{Compiler, Question};
 use weir_rules::{Action, BitsOp, IntOp, RuleProtocol, StateOption};
 
 /// Alerts of streams that wait for the protocol of their connection.
 const UNDECIDED_MAX: usize = 16;
-/// Steps of inspections for a packet: about 10 ms.
+/// Steps of inspections for a packet.
 const STEPS_OF_PACKET_MAX: u32 = 1 << 18;
 /// Bytes of each direction of a stream that are inspected (Suricata's `stream.reassembly.depth`).
 const STREAM_BYTES_MAX: u64 = 1 << 20;
@@ -343,10 +342,9 @@ impl Worker {
         rows: &mut TaskRows<'_>,
     ) {
         let set = Arc::clone(&self.set);
+        // Sessions leave the state, which rules change.
         let sessions = std::mem::take(&mut state.sessions);
-        let of = |(protocol, session): &(usize, Arc<dyn Session>)| (*protocol, Arc::clone(session));
-        let kept: Vec<(usize, Arc<dyn Session>)> = sessions.iter().map(of).collect();
-        let transactions: Vec<Transaction<'_>> = kept
+        let transactions: Vec<Transaction<'_>> = sessions
             .iter()
             .map(|(protocol, session)| {
                 let app = app::of_session(self.names.get(*protocol).copied().unwrap_or(""), &**session);

@@ -27,7 +27,7 @@ impl TimeRange {
 /// What is known of a segment without reading its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
-    /// The ring, and the serial of the segment in it: a segment may be in memory and on the disk.
+    /// The ring of the segment, and the segment's serial number in this ring. Memory and disk may both hold the segment.
     pub segment: (u64, u64),
     /// The times of the first and the last packet.
     pub times: TimeRange,

@@ -106,7 +106,7 @@ impl<'b, E: Expressions> Inspector<'b, E> {
                 let from = (*offset as usize).saturating_add(if *relative { cursor } else { 0 });
                 let Some(all) = self.bytes.get(from..) else { return false };
                 let all = &all[..bytes.map_or(all.len(), |bytes| all.len().min(bytes as usize))];
-                let decoded = base64(all);
+                let decoded = base64(all, OtherLetters::End).unwrap_or_default();
                 let has_some = !decoded.is_empty();
                 self.decoded = Some(decoded);
                 has_some && self.holds(rest, cursor)
@@ -371,18 +371,32 @@ fn digits_of(bytes: &[u8], base: u32) -> Option<(u64, usize)> {
     Some((number, spaces + prefix + digits))
 }
 
-/// The bytes of a text in base 64, up to the first other letter; line ends are left out (RFC 2045).
-fn base64(text: &[u8]) -> Vec<u8> {
+/// What other letters in a text of base 64 mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherLetters {
+    /// The text ends there.
+    End,
+    /// The text is not in base 64.
+    Refuse,
+    /// They are left out.
+    LeaveOut,
+}
+
+/// The bytes of a text in base 64, up to its padding; line ends and spaces are left out (RFC 2045), unless other letters are refused.
+/// `None`: there is another letter, which is refused.
+pub fn base64(text: &[u8], others: OtherLetters) -> Option<Vec<u8>> {
     let (mut bytes, mut bits, mut count) = (vec![], 0_u32, 0);
     for letter in text {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            b'\r' | b'\n' | b' ' | b'\t' => continue,
-            _ => break,
+        let value = match (letter, others) {
+            (b'A'..=b'Z', _) => letter - b'A',
+            (b'a'..=b'z', _) => letter - b'a' + 26,
+            (b'0'..=b'9', _) => letter - b'0' + 52,
+            (b'+', _) => 62,
+            (b'/', _) => 63,
+            (b'=', _) => break,
+            (_, OtherLetters::Refuse) => return None,
+            (b'\r' | b'\n' | b' ' | b'\t', _) | (_, OtherLetters::LeaveOut) => continue,
+            (_, OtherLetters::End) => break,
         };
         bits = bits << 6 | u32::from(value);
         count += 6;
@@ -391,7 +405,7 @@ fn base64(text: &[u8]) -> Vec<u8> {
             bytes.push((bits >> count) as u8);
         }
     }
-    bytes
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -484,7 +498,10 @@ mod tests {
 
     #[test]
     fn base_64_ends_at_other_letters() {
-        assert_eq!(base64(b"aGVs\r\nbG8=rest"), b"hello");
-        assert_eq!(base64(b"!"), b"");
+        let decoded = |text: &[u8], others| base64(text, others);
+        assert_eq!(decoded(b"aGVs\r\nbG8=rest", OtherLetters::End).as_deref(), Some(&b"hello"[..]));
+        assert_eq!(decoded(b"!", OtherLetters::End).as_deref(), Some(&b""[..]));
+        assert_eq!(decoded(b"aGV!sbG8", OtherLetters::Refuse), None);
+        assert_eq!(decoded(b"aGV!sbG8", OtherLetters::LeaveOut).as_deref(), Some(&b"hello"[..]));
     }
 }

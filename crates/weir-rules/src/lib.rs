@@ -31,7 +31,7 @@ pub use buffers::{BUFFERS, BufferId, BufferInfo, Side};
 pub use content::{Amount, Content, FastPattern};
 pub use coverage::{Coverage, Reason};
 pub use header::{Action, Direction, Ends};
-pub use inspect::{Expressions, Inspector, STEPS_MAX, Verdict};
+pub use inspect::{Expressions, Inspector, OtherLetters, STEPS_MAX, Verdict, base64};
 pub use load::{Listed, Place, Refused, Replaced, RuleFile, RuleSet, load};
 pub use model::*;
 pub use number::NumberTest;
