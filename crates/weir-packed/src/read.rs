@@ -62,7 +62,8 @@ impl<R: Read> Reader<R> {
             Some(COLUMNS) => {
                 reader.read_columns().map_err(|what| ReadError::Damaged { at: reader.block_at, what })?;
             }
-            _ => return Err(reader.damaged("the columns are missing")),
+            Some(_) => return Err(reader.damaged("the columns are missing")),
+            None => return Err(ReadError::Truncated { at: reader.at }),
         }
         reader.batch = Batch::new(reader.columns.len());
         Ok(reader)

@@ -155,6 +155,19 @@ proptest! {
     }
 }
 
+/// Wherever a file ends too early, also between two blocks, the error says that the file was cut.
+#[test]
+fn every_cut_is_said_to_be_a_cut() {
+    let bytes = packed(&[vec![Value::Absent; columns().len()]], 1);
+    for length in 0..bytes.len() {
+        let (_, end) = unpacked(&bytes[..length]);
+        assert!(
+            matches!(end, Err(ReadError::Truncated { .. } | ReadError::NotPacked)),
+            "{length} bytes: {end:?}"
+        );
+    }
+}
+
 /// Columns of text take any value, as text; other columns refuse values of other types.
 #[test]
 fn values_of_other_types_are_text_or_refused() {
