@@ -5,7 +5,7 @@
 //! reassembled, and a [`FlowTask`](weir::flow_task::FlowTask) on each worker that inspects each packet with the bytes and the sessions that
 //! the packet completed. An alert is a row with the [`COLUMNS`].
 //!
-//! Read in this order: `ruleset` (what is prepared), `worker` (a packet's way), `candidates` (which rules are looked at), `verdict` (whether
+//! Read in this order: `ruleset` (what is prepared), `worker` (a packet's way), `candidates`, `ports` and `patterns` (which rules are looked at), `verdict` (whether
 //! a rule matches), `buffers` (what a session's buffers hold), `state` (bits, counters and thresholds), `alert` (the row).
 
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ mod addresses;
 mod alert;
 mod app;
 mod buffers;
+mod candidates;
 mod contents;
 mod counters;
 mod expressions;
@@ -22,6 +23,7 @@ mod flow;
 mod http;
 mod packet;
 mod patterns;
+mod ports;
 mod ruleset;
 mod session_tests;
 mod state;

@@ -7,6 +7,7 @@ use crate::expressions::Compiled;
 use crate::fields::{Field, Fields, behind};
 use crate::packet::is_header;
 use crate::patterns::{Collected, Patterns};
+use crate::ports::ByPorts;
 use crate::support::unsupported;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -90,6 +91,11 @@ impl Transport {
     pub const COUNT: usize = 4;
     const ALL: [Self; Self::COUNT] = [Self::Tcp, Self::Udp, Self::Icmp, Self::Other];
 
+    /// Whether packets have ports.
+    pub fn has_ports(self) -> bool {
+        matches!(self, Self::Tcp | Self::Udp)
+    }
+
     /// That of a layer.
     pub fn of_layer(layer: &str) -> Self {
         match layer {
@@ -122,7 +128,7 @@ impl Found {
 #[derive(Debug, Default)]
 pub(crate) struct PacketGroup {
     /// Searched in packets and in streams: numbers of [`Found`].
-    pub patterns: Patterns,
+    pub patterns: ByPorts,
     /// Without a pattern: looked at for each packet with addresses that a rule names.
     pub always: ByAddress,
     /// The same, for the first packet of each direction of a connection.
@@ -317,7 +323,7 @@ impl RuleProgram {
 
     /// Puts each rule where it is found: behind its best pattern, or among those that are always looked at.
     fn group(&mut self) {
-        let mut patterns: [[Collected; 2]; Transport::COUNT] = Default::default();
+        let mut patterns: [[ByPorts; 2]; Transport::COUNT] = Default::default();
         let mut always: [[addresses::Collected; 2]; Transport::COUNT] = Default::default();
         let mut once: [[addresses::Collected; 2]; Transport::COUNT] = Default::default();
         let mut buffers: BTreeMap<(&'static str, usize, u16), Collected> = BTreeMap::new();
@@ -362,7 +368,8 @@ impl RuleProgram {
                         self.with_loose |= transport == Transport::Other;
                         let mut add = |in_stream| {
                             if let Some(pattern) = best {
-                                patterns[at][side].add(pattern, Found { rule: number, in_stream }.number());
+                                let found = Found { rule: number, in_stream }.number();
+                                patterns[at][side].add(pattern, found, rule, transport.has_ports());
                             }
                         };
                         if is_stream {
@@ -385,7 +392,7 @@ impl RuleProgram {
         let parts =
             patterns.into_iter().flatten().zip(always.into_iter().flatten()).zip(once.into_iter().flatten());
         for (group, ((patterns, always), once)) in groups.zip(parts) {
-            (group.patterns, group.always, group.once) = (patterns.build(), always.build(), once.build());
+            (group.patterns, group.always, group.once) = (patterns, always.build(), once.build());
         }
         for ((name, side, key), patterns) in buffers {
             if let Some(groups) = self.sessions.get_mut(name) {

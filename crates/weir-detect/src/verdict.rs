@@ -111,17 +111,13 @@ impl<'t> Scene<'_, 't> {
 
     fn fits_ends(&self, rule: &Rule) -> bool {
         let has = |ends: &Ends, (address, port): (IpAddr, u16)| {
-            ends.addresses.has(address) && (!self.has_ports() || ends.ports.has(port))
+            ends.addresses.has(address) && (!self.transport.has_ports() || ends.ports.has(port))
         };
         let [from, to] = self.packet.ends;
         has(&rule.source, from) && has(&rule.destination, to)
             || rule.direction != Direction::ToDestination
                 && has(&rule.source, to)
                 && has(&rule.destination, from)
-    }
-
-    fn has_ports(&self) -> bool {
-        matches!(self.transport, Transport::Tcp | Transport::Udp)
     }
 
     fn fits_packet(&self, test: &PacketTest) -> bool {

@@ -3,15 +3,16 @@
 use crate::alert::{self, COLUMNS};
 use crate::app;
 use crate::buffers::Transaction;
+use crate::candidates::{Candidates, Of, Seen};
 use crate::contents::FirstBytes;
 use crate::counters::Counters;
 use crate::expressions::Caches;
 use crate::fields::{Field, Values};
-use crate::flow::{FlowState, Handshake, RULE_BITS, SESSIONS_MAX, Stream, Undecided};
+use crate::flow::{FlowState, Handshake, RULE_BITS, SESSIONS_MAX, Undecided};
 use crate::packet::{Moment, Packet, payload_in};
-use crate::ruleset::{Found, Kind, Prepared, RuleProgram, SessionGroup, Transport};
+use crate::ruleset::{Kind, Prepared, RuleProgram, Transport};
 use crate::state::{Shared, Whom};
-use crate::verdict::{Made, Scene, is_once, make};
+use crate::verdict::{Made, Scene, is_once};
 use rustc_hash::FxHashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -118,73 +119,11 @@ impl Detection {
                 complete_only: this.complete_only,
                 names: Arc::clone(&names),
                 flows: FxHashMap::default(),
-                memory: Memory::default(),
+                candidates: Candidates::default(),
+                caches: Caches::default(),
             })
         })
     }
-}
-
-/// Memory that is used again for each packet.
-#[derive(Default)]
-struct Memory {
-    lower: Vec<u8>,
-    candidates: Vec<Candidate>,
-    marks: Marks,
-    caches: Caches,
-}
-
-/// Rules that are candidates already: a pattern may be found often.
-#[derive(Default)]
-struct Marks {
-    of: Vec<[u32; 2]>,
-    now: u32,
-}
-
-impl Marks {
-    /// Nothing is marked from now on.
-    fn begin(&mut self, rules: usize) {
-        self.now = self.now.wrapping_add(1);
-        if self.now == 0 || self.of.len() != rules {
-            (self.of, self.now) = (vec![[0; 2]; rules], 1);
-        }
-    }
-
-    /// Marks a rule; whether it was not marked.
-    #[inline]
-    fn is_first(&mut self, rule: u32, in_stream: bool) -> bool {
-        let mark = &mut self.of[rule as usize][usize::from(in_stream)];
-        std::mem::replace(mark, self.now) != self.now
-    }
-}
-
-/// A packet, and what is known of its connection and its stream.
-struct Seen<'a> {
-    transport: Transport,
-    /// The capture lacks the begin of the connection, and only complete ones are inspected.
-    is_unseen: bool,
-    /// The packet is the first one of its direction.
-    is_first: bool,
-    stream: &'a Stream,
-    /// The bytes of the stream.
-    window: &'a [u8],
-    /// Bytes that the other side has sent.
-    other_bytes: u64,
-}
-
-/// A rule that may match, and what it is compared with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    rule: u32,
-    of: Of,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Of {
-    Packet,
-    /// The place in the stream where a pattern ended.
-    Stream(u64),
-    /// The number of the session, and whether the client's side is inspected.
-    Session(u16, bool),
 }
 
 struct Worker {
@@ -199,7 +138,8 @@ struct Worker {
     names: Arc<[&'static str]>,
     /// Boxed, because each packet takes its connection out, and puts it back.
     flows: FxHashMap<FlowRef, Box<FlowState>>,
-    memory: Memory,
+    candidates: Candidates,
+    caches: Caches,
 }
 
 impl FlowTask for Worker {
@@ -324,7 +264,8 @@ impl Worker {
         let generation = self.current.generation.load(Ordering::Acquire);
         if generation != self.generation {
             (self.generation, self.set) = (generation, self.current.get());
-            self.memory.caches = Caches::default();
+            self.caches = Caches::default();
+            self.candidates.forget_rules();
             self.flows.values_mut().for_each(|state| state.forget_rules());
         }
     }
@@ -352,8 +293,7 @@ impl Worker {
             })
             .collect();
         let mut made: Vec<Made<'_>> = transactions.iter().map(|_| Made::default()).collect();
-        let mut candidates = std::mem::take(&mut self.memory.candidates);
-        candidates.clear();
+        self.candidates.list.clear();
         let side = usize::from(!packet.to_server);
         let is_unseen = state.handshake == Handshake::Unseen;
         if packet.is_there {
@@ -366,11 +306,12 @@ impl Worker {
                 window: if is_tcp { window } else { &[] },
                 other_bytes: state.bytes[usize::from(packet.to_server)],
             };
-            self.find_in_packet(&set, &seen, packet, &mut candidates);
+            self.candidates.find_in_packet(&set, &seen, packet);
         }
         for (number, transaction) in transactions.iter().enumerate().filter(|_| !is_unseen) {
-            self.find_in_session(&set, number as u16, transaction, &mut made[number], &mut candidates);
+            self.candidates.find_in_session(&set, number as u16, transaction, &mut made[number]);
         }
+        let mut candidates = std::mem::take(&mut self.candidates.list);
         candidates.sort_unstable();
         candidates.dedup();
         let flow_name =
@@ -420,7 +361,7 @@ impl Worker {
                     },
                     from_begin: other.offset == 0,
                     session,
-                    caches: &mut self.memory.caches,
+                    caches: &mut self.caches,
                     shared: &self.shared,
                     steps_left: &mut steps_left,
                     counters: &self.counters,
@@ -474,122 +415,7 @@ impl Worker {
                 break;
             }
         }
-        self.memory.candidates = candidates;
-    }
-
-    /// The rules that may match a packet, and the bytes that it put in order.
-    fn find_in_packet(
-        &mut self,
-        set: &RuleProgram,
-        seen: &Seen<'_>,
-        packet: &Packet<'_>,
-        candidates: &mut Vec<Candidate>,
-    ) {
-        let side = usize::from(!packet.to_server);
-        let group = &set.packets[seen.transport as usize][side];
-        let addresses = packet.ends.map(|(address, _)| address);
-        let of_packet = |rule| Candidate { rule, of: Of::Packet };
-        candidates.extend(group.always.rules_of(addresses).map(of_packet));
-        if seen.is_first {
-            candidates.extend(group.once.rules_of(addresses).map(of_packet));
-        }
-        let (stream, window) = (seen.stream, seen.window);
-        let new = window.get(stream.new_at..).unwrap_or_default();
-        let in_stream = |rule: u32, place: u64| Candidate { rule, of: Of::Stream(place) };
-        if !new.is_empty() {
-            candidates.extend(group.always_stream.iter().map(|&rule| in_stream(rule, stream.offset)));
-            candidates.extend(stream.waiting.iter().map(|&(rule, place)| in_stream(rule, place)));
-        }
-        if group.patterns.is_empty() {
-            return;
-        }
-        let Memory { lower: bytes, marks, .. } = &mut self.memory;
-        marks.begin(set.rules.len());
-        // A packet that brings just the next bytes is searched together with them.
-        let is_same = new == packet.payload;
-        if !packet.payload.is_empty() && !is_same {
-            lower(packet.payload, bytes);
-            group.patterns.search(bytes, |found, _, _| {
-                let rules = found.iter().map(|number| Found::of(*number));
-                // A connection without a stream: its packets stand for the stream.
-                let rules = rules.filter(|found| !found.in_stream || seen.is_unseen);
-                candidates.extend(
-                    rules
-                        .filter(|found| marks.is_first(found.rule, false))
-                        .map(|found| of_packet(found.rule)),
-                );
-            });
-        }
-        if new.is_empty() {
-            return;
-        }
-        // A pattern may begin before the new bytes; it ends in them.
-        let from = stream.new_at.saturating_sub(group.patterns.longest().saturating_sub(1));
-        lower(&window[from..], bytes);
-        let old = stream.new_at - from;
-        group.patterns.search(bytes, |found, start, end| {
-            if end <= old {
-                return;
-            }
-            let place = stream.offset + (from + end) as u64;
-            for found in found.iter().map(|number| Found::of(*number)) {
-                let is_wanted = match found.in_stream {
-                    true => stream.may_match(found.rule, place, seen.other_bytes),
-                    false => is_same && start >= old,
-                };
-                if is_wanted && marks.is_first(found.rule, found.in_stream) {
-                    let of = if found.in_stream { Of::Stream(place) } else { Of::Packet };
-                    candidates.push(Candidate { rule: found.rule, of });
-                }
-            }
-        });
-    }
-
-    fn find_in_session<'t>(
-        &mut self,
-        set: &RuleProgram,
-        number: u16,
-        transaction: &Transaction<'t>,
-        made: &mut Made<'t>,
-        candidates: &mut Vec<Candidate>,
-    ) {
-        for (name, group) in &set.sessions {
-            let is_about = app::is(transaction.app, name);
-            let is_file = *name == "file" && !transaction.files.is_empty();
-            if !is_about && !is_file {
-                continue;
-            }
-            for (to_server, group) in [true, false].into_iter().zip(group) {
-                let of = Of::Session(number, to_server);
-                candidates.extend(group.always.iter().map(|&rule| Candidate { rule, of }));
-                self.search_buffers(set, group, transaction, (to_server, of), made, candidates);
-            }
-        }
-    }
-
-    fn search_buffers<'t>(
-        &mut self,
-        set: &RuleProgram,
-        group: &SessionGroup,
-        transaction: &Transaction<'t>,
-        (to_server, of): (bool, Of),
-        made: &mut Made<'t>,
-        candidates: &mut Vec<Candidate>,
-    ) {
-        for (key, patterns) in &group.buffers {
-            let buffers = made
-                .entry((*key, to_server))
-                .or_insert_with(|| make(transaction, &set.keys[usize::from(*key)], to_server));
-            let Memory { lower: copy, marks, .. } = &mut self.memory;
-            marks.begin(set.rules.len());
-            for bytes in buffers {
-                lower(bytes, copy);
-                patterns.search(copy, |rules, _, _| {
-                    let rules = rules.iter().filter(|rule| marks.is_first(**rule, false));
-                    candidates.extend(rules.map(|&rule| Candidate { rule, of }));
-                });
-            }
-        }
+        self.candidates.list = candidates;
     }
 
     /// An alert of a stream waits until the protocol is known.
@@ -710,11 +536,4 @@ impl Worker {
 fn once(state: &mut FlowState, rule: u32, to_server: bool) -> bool {
     let bit = RULE_BITS | rule << 1 | u32::from(to_server);
     !state.has_bit(bit) && state.change_bit(BitsOp::Set, bit)
-}
-
-/// Writes bytes in lower case.
-fn lower(bytes: &[u8], to: &mut Vec<u8>) {
-    to.clear();
-    to.extend_from_slice(bytes);
-    to.make_ascii_lowercase();
 }
