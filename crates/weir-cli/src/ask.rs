@@ -145,7 +145,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     }
     if let Some(params) = &input.recording {
         if !params.rules.is_empty() {
-            let detection = loaded_rules::for_recorder(&params.rules)?;
+            let detection = loaded_rules::for_recorder(&params.rules, &set.compiler)?;
             set.file_contents().iter().for_each(|store| detection.ask_for_files(store));
             let questions = detection.questions(&set.compiler, "").map_err(Failure::new)?;
             let (around, dumps) = (params.around, asking.clone());

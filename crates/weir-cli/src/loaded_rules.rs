@@ -7,6 +7,7 @@ use crate::terminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weir::Compiler;
 use weir::lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_detect::{Counters, Detection, RuleProgram};
 use weir_rules::{Classes, RuleFile, RuleSet, Tunings, Variables, load};
@@ -48,9 +49,10 @@ impl Loaded {
         Ok(Self { set, classes, tunings })
     }
 
-    pub fn into_program(self) -> RuleProgram {
+    /// The program. `check_filter` says why a filter of a rule is wrong: see [`filter_checker`].
+    pub fn into_program(self, check_filter: impl Fn(&str) -> Result<(), String>) -> RuleProgram {
         let rules = self.set.rules.into_iter().map(|listed| listed.rule).collect();
-        RuleProgram::of(rules, &self.classes, &self.tunings)
+        RuleProgram::of(rules, &self.classes, &self.tunings, check_filter)
     }
 
     /// Says how many rules are refused, and why the first one is.
@@ -63,6 +65,15 @@ impl Loaded {
             "weir: {count} {are} refused, of {}: `weir rules --check` shows why",
             count + self.set.rules.len()
         );
+    }
+}
+
+/// Says why a filter of a rule is wrong.
+pub fn filter_checker(compiler: &Compiler) -> impl Fn(&str) -> Result<(), String> {
+    |filter| {
+        let first =
+            |wrong: Diagnostics| wrong.list.first().map_or(String::new(), |first| first.message.clone());
+        compiler.check_filter(filter, false).map_err(first)
     }
 }
 
@@ -112,11 +123,11 @@ pub fn utf8(path: &Path) -> Result<String, Failure> {
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn for_recorder(paths: &[PathBuf]) -> Result<Detection, Failure> {
+pub fn for_recorder(paths: &[PathBuf], compiler: &Compiler) -> Result<Detection, Failure> {
     let rules = paths.iter().map(|path| utf8(path)).collect::<Result<Vec<String>, Failure>>()?;
     let loaded = Loaded::of(&QuestionSpec { rules, ..QuestionSpec::default() })?;
     loaded.say_refusals();
-    Ok(Detection::new(Arc::new(loaded.into_program())))
+    Ok(Detection::new(Arc::new(loaded.into_program(filter_checker(compiler)))))
 }
 
 /// Prints the counters that are not 0.

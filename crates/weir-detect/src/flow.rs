@@ -41,6 +41,8 @@ pub struct FlowState {
     pub is_encrypted: bool,
     /// A rule said that nothing more is inspected.
     pub passed: bool,
+    /// A bit for each filter of rules that held at the last packet.
+    pub holds: u64,
     /// Alerts of streams that wait for the protocol.
     pub undecided: Vec<Undecided>,
 }

@@ -20,6 +20,8 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
     /// There is a packet: otherwise, the connection has ended without one.
     pub is_there: bool,
+    /// A bit for each filter of rules that holds for its connection.
+    pub holds: u64,
 }
 
 /// When and in which packet a match was completed.

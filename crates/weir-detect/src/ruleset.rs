@@ -11,6 +11,7 @@ use crate::ports::ByPorts;
 use crate::support::unsupported;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use weir::flow_task::CONDITIONS_MAX;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir_rules::{
     Action, BitsOp, BufferId, Classes, Content, FastPattern, FlowTest, Inspection, IntOp, IntValue,
@@ -41,6 +42,8 @@ pub struct RuleProgram {
     pub(crate) fields: Fields,
     /// Rules that cannot be run: group, signature ID, and why.
     pub(crate) unsupported: Vec<(u32, u32, String)>,
+    /// The filters of rules (`weir.filter`), each once.
+    pub(crate) conditions: Vec<String>,
     /// Protocols that the run provides beside those that rules need.
     provided: ProtocolSet,
     names: FxHashMap<String, u32>,
@@ -58,6 +61,8 @@ pub(crate) struct Prepared {
     pub names: Vec<Vec<u32>>,
     /// Whose alerts are suppressed.
     pub suppressions: Vec<Suppression>,
+    /// The number of its filter.
+    pub condition: Option<usize>,
 }
 
 /// What a rule is decided by.
@@ -148,12 +153,17 @@ pub(crate) struct SessionGroup {
 
 impl RuleProgram {
     /// Prepares rules. `classes` have the texts of their classes, and the priorities of those without one; `tunings` the thresholds and
-    /// suppressions of the site.
-    pub fn of(mut rules: Vec<Rule>, classes: &Classes, tunings: &Tunings) -> Self {
+    /// suppressions of the site. `check_filter` says why a filter of a rule is wrong.
+    pub fn of(
+        mut rules: Vec<Rule>,
+        classes: &Classes,
+        tunings: &Tunings,
+        check_filter: impl Fn(&str) -> Result<(), String>,
+    ) -> Self {
         rules.iter_mut().for_each(|rule| tunings.apply(rule));
         rules.sort_by_key(|rule| (action_rank(rule.action), bits_rank(rule), classes.priority(rule)));
         let mut set = Self::default();
-        rules.retain(|rule| match unsupported(rule) {
+        rules.retain(|rule| match unsupported(rule, &check_filter).or_else(|| set.take_condition(rule)) {
             Some(why) => {
                 set.unsupported.push((rule.gid, rule.sid, why));
                 false
@@ -171,7 +181,8 @@ impl RuleProgram {
             let names = rule.state.iter().map(|option| set.names_of(option)).collect();
             let said = Said::of(&rule, classes);
             let suppressions = tunings.suppressions_of(rule.gid, rule.sid).cloned().collect();
-            set.rules.push(Prepared { rule, said, kind, keys, names, suppressions });
+            let condition = set.conditions.iter().position(|known| Some(known) == rule.filter.as_ref());
+            set.rules.push(Prepared { rule, said, kind, keys, names, suppressions, condition });
         }
         set.expressions = Compiled::new(expressions as usize);
         set.group();
@@ -193,6 +204,15 @@ impl RuleProgram {
                 "the new rules are about `{name}`, which this run does not parse: start it again"
             ));
         }
+        let new_filter = self.conditions.iter().find(|filter| !before.conditions.contains(filter));
+        if let Some(filter) = new_filter {
+            return Err(format!("the filter `{filter}` is new: start the run again"));
+        }
+        for prepared in &mut self.rules {
+            let filter = prepared.rule.filter.as_ref();
+            prepared.condition = before.conditions.iter().position(|known| Some(known) == filter);
+        }
+        self.conditions = before.conditions.clone();
         let is_more = |new: bool, old: bool| new && !old;
         let new_field = self.fields.names().iter().any(|name| !before.fields.names().contains(name));
         if new_field
@@ -218,6 +238,16 @@ impl RuleProgram {
         }
         self.names = names;
         Ok(())
+    }
+
+    /// Takes the filter of a rule; why there is no room for it.
+    fn take_condition(&mut self, rule: &Rule) -> Option<String> {
+        let filter = rule.filter.as_ref().filter(|filter| !self.conditions.contains(filter))?;
+        if self.conditions.len() == CONDITIONS_MAX {
+            return Some(format!("its `weir.filter` is one too many: rules have at most {CONDITIONS_MAX}"));
+        }
+        self.conditions.push(filter.clone());
+        None
     }
 
     /// Number of rules.
@@ -481,7 +511,7 @@ pub(crate) fn is_of_addresses(rule: &Rule) -> bool {
     let is_plain = rule.flow == FlowTest::default() && rule.app_protocols.is_empty();
     let has_ports = !rule.source.ports.is_any() || !rule.destination.ports.is_any();
     let has_session = matches!(rule.protocol, RuleProtocol::Session(_) | RuleProtocol::PacketHeader);
-    is_bare && is_plain && !has_ports && !has_session
+    is_bare && is_plain && !has_ports && !has_session && rule.filter.is_none()
 }
 
 /// Whether a field is one of the connection.

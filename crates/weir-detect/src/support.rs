@@ -8,14 +8,16 @@ use crate::session_tests;
 use weir::sessions::SessionRegistry;
 use weir_rules::{BufferId, Rule, RuleProtocol, Test};
 
-/// Why a rule cannot be run. `None`: the rule runs.
-pub fn unsupported(rule: &Rule) -> Option<String> {
+/// Why a rule cannot be run. `None`: the rule runs. `check_filter` says why a filter is wrong.
+pub fn unsupported(rule: &Rule, check_filter: impl Fn(&str) -> Result<(), String>) -> Option<String> {
     let registry = SessionRegistry::builtin();
     if let Some((_, event)) = rule.events.first() {
         return Some(format!("the event `{event}` is not reported"));
     }
-    if rule.filter.is_some() {
-        return Some("`weir.filter` is not evaluated".to_string());
+    if let Some(filter) = &rule.filter
+        && let Err(why) = check_filter(filter)
+    {
+        return Some(format!("its filter `{filter}` is wrong: {why}"));
     }
     if let RuleProtocol::Session(name) = rule.protocol
         && app::protocols_of(name, registry).is_empty()

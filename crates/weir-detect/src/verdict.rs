@@ -61,7 +61,7 @@ impl<'t> Scene<'_, 't> {
             && self.fits_flow(rule)
             && self.fits_ends(rule)
             && rule.events.is_empty()
-            && rule.filter.is_none()
+            && prepared.condition.is_none_or(|condition| self.packet.holds >> condition & 1 != 0)
             && rule.packet.iter().all(|test| self.fits_packet(test))
             && self.fits_app(rule)
             && self.fits_state(prepared)
@@ -325,9 +325,9 @@ fn compare(value: u32, sign: &str, other: u32) -> bool {
     }
 }
 
-/// Whether a rule matches at most once for each direction of a connection: it asks only for addresses, or only for a protocol.
+/// Whether a rule matches at most once for each direction of a connection: it asks only for addresses, for a protocol, or for a filter.
 pub fn is_once(rule: &Rule) -> bool {
     let is_bare = rule.packet.is_empty() && rule.inspections.is_empty() && rule.session.is_empty();
     let has_session = matches!(rule.protocol, RuleProtocol::Session(_)) || !rule.app_protocols.is_empty();
-    is_of_addresses(rule) || is_bare && has_session
+    is_of_addresses(rule) || is_bare && (has_session || rule.filter.is_some())
 }

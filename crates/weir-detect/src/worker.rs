@@ -106,10 +106,11 @@ impl Detection {
         questions.protocols = set.protocols(compiler.sessions());
         questions.stream_bytes_max = if set.with_streams { STREAM_BYTES_MAX } else { 0 };
         questions.loose_packets = set.with_loose;
+        questions.conditions = set.conditions.clone();
         let names: Arc<[&'static str]> =
             compiler.sessions().protocols().iter().map(|protocol| app::name_of(protocol.name)).collect();
         let this = self.clone();
-        questions.questions(COLUMNS.len(), move || {
+        questions.questions(compiler, COLUMNS.len(), move || {
             Box::new(Worker {
                 set: this.current.get(),
                 generation: this.current.generation.load(Ordering::Acquire),
@@ -188,6 +189,7 @@ impl FlowTask for Worker {
             false => payload_in(&values, packet.frame),
         };
         state.bytes[side] += payload.len() as u64;
+        state.holds = packet.holds;
         let seen = Packet {
             values,
             frame: packet.frame,
@@ -195,6 +197,7 @@ impl FlowTask for Worker {
             to_server: !packet.from_responder,
             payload,
             is_there: true,
+            holds: packet.holds,
         };
         let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
         if !state.passed {
@@ -218,7 +221,8 @@ impl FlowTask for Worker {
         let addresses = values.addresses().unwrap_or([nobody; 2]);
         let ends = addresses.map(|address| (address, 0));
         let payload = &[][..];
-        let seen = Packet { values, frame: &packet.frame, ends, to_server: true, payload, is_there: true };
+        let (frame, holds) = (&packet.frame, packet.holds);
+        let seen = Packet { values, frame, ends, to_server: true, payload, is_there: true, holds };
         let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
         self.inspect(None, Transport::Other, &seen, &mut FlowState::default(), &[], moment, rows);
     }
@@ -231,7 +235,8 @@ impl FlowTask for Worker {
         }
         let ends = flow.endpoints().map(|(address, port)| (address, port as u16));
         let values = Values::none(&set.fields);
-        let seen = Packet { values, frame: &[], ends, to_server: true, payload: &[], is_there: false };
+        let (frame, payload, holds) = (&[], &[], state.holds);
+        let seen = Packet { values, frame, ends, to_server: true, payload, is_there: false, holds };
         let moment = Moment { time: flow.last_time(), number: None };
         let transport = Transport::of_layer(flow.layer());
         // The streams end here; rules may still look at their last bytes.

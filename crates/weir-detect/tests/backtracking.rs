@@ -17,7 +17,7 @@ const RULES: &str = "\
 
 #[test]
 fn they_run_with_the_feature_alone() {
-    let program = RuleProgram::of(rules(RULES), &Classes::default(), &Tunings::default());
+    let program = RuleProgram::of(rules(RULES), &Classes::default(), &Tunings::default(), |_| Ok(()));
     let expected = if cfg!(feature = "pcre2") { 0 } else { 3 };
     assert_eq!(program.unsupported().len(), expected, "{:?}", program.unsupported());
 }
@@ -47,7 +47,7 @@ mod with_pcre2 {
     }
 
     fn alerts(payload: &[u8]) -> Vec<u64> {
-        let program = RuleProgram::of(rules(RULES), &Classes::default(), &Tunings::default());
+        let program = RuleProgram::of(rules(RULES), &Classes::default(), &Tunings::default(), |_| Ok(()));
         let detection = Detection::new(Arc::new(program));
         let mut found = vec![];
         let compiler = Compiler::default();

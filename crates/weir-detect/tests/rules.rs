@@ -15,7 +15,9 @@ fn program(text: &str) -> RuleProgram {
         .into_iter()
         .map(|parsed| parsed.rule.unwrap_or_else(|refusal| panic!("{text}: {refusal:?}")))
         .collect();
-    let program = RuleProgram::of(rules, &Classes::default(), &Tunings::default());
+    let program = RuleProgram::of(rules, &Classes::default(), &Tunings::default(), |filter| {
+        Compiler::default().check_filter(filter, false).map_err(|wrong| wrong.render(false))
+    });
     assert_eq!(program.unsupported(), [], "{text}");
     program
 }
@@ -51,6 +53,42 @@ fn alerts_of(detection: Detection, filter: &str, packets: &[MemoryPacket]) -> BT
     assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
     drop(engine);
     found
+}
+
+/// A rule's filter holds for the connection of a packet, as far as is known; of packets without a connection, for the packet.
+#[test]
+fn filters_of_weir_hold_for_connections() {
+    let rules = "alert tcp any any -> any any (weir.filter:\"tcp.dstport == 80\"; content:\"needle\"; sid:1;)\n\
+                 alert tcp any any -> any any (weir.filter:\"tcp.dstport == 81\"; content:\"needle\"; sid:2;)\n\
+                 alert tcp any any -> any any (weir.filter:\"http.host contains 'example'\"; content:\"needle\"; sid:3;)\n\
+                 alert tcp any any -> any any (weir.filter:\"http.host contains 'other'\"; content:\"needle\"; sid:4;)\n\
+                 alert udp any any -> any any (weir.filter:\"udp.length > 11\"; content:\"x\"; sid:5;)\n\
+                 alert ip any any -> any any (weir.filter:\"ip.proto == 89\"; ip_proto:89; sid:6;)\n\
+                 alert ip any any -> any any (weir.filter:\"ip.proto == 90\"; ip_proto:89; sid:7;)\n\
+                 alert tcp any any -> any any (weir.filter:\"http.host contains 'example'\"; sid:8;)\n";
+    let mut talk = Talk::new(80);
+    talk.say(true, b"GET / HTTP/1.1\r\nHost: www.example.org\r\n\r\n");
+    talk.say(false, b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabcdef");
+    talk.say(true, b"GET /needle HTTP/1.1\r\nHost: www.example.org\r\n\r\n");
+    let mut packets = talk.packets;
+    packets.push(packet(900, true, 17, &udp((5, 6), b"x")));
+    packets.push(packet(901, true, 17, &udp((7, 8), b"xxxx")));
+    packets.push(packet(902, true, 89, b"hello"));
+    assert_eq!(alerts(rules, &packets), BTreeMap::from([(1, 1), (3, 1), (5, 1), (6, 1), (8, 2)]));
+}
+
+#[test]
+fn a_wrong_filter_is_that_of_its_rule() {
+    let text = "alert tcp any any -> any any (weir.filter:\"tcp.dsport == 80\"; sid:1;)\n\
+                alert tcp any any -> any any (content:\"a\"; sid:2;)\n";
+    let rules =
+        parse(text, 0, &Variables::default()).into_iter().map(|parsed| parsed.rule.expect("understood"));
+    let check = |filter: &str| {
+        Compiler::default().check_filter(filter, false).map_err(|wrong| wrong.list[0].message.clone())
+    };
+    let program = RuleProgram::of(rules.collect(), &Classes::default(), &Tunings::default(), check);
+    let [(1, 1, why)] = program.unsupported() else { panic!("{:?}", program.unsupported()) };
+    assert!(why.starts_with("its filter `tcp.dsport == 80` is wrong: "), "{why}");
 }
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];

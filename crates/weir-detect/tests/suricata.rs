@@ -50,7 +50,7 @@ fn alerts(rules: Vec<Rule>, capture: &Path, complete_only: bool) -> Option<BTree
             Next::Go
         }
     }
-    let program = RuleProgram::of(rules, &Classes::default(), &Tunings::default());
+    let program = RuleProgram::of(rules, &Classes::default(), &Tunings::default(), |_| Ok(()));
     if !program.unsupported().is_empty() {
         return None;
     }

@@ -190,8 +190,22 @@ impl<S: Subscriber> Delivery<S> {
         self.counters.account(account);
     }
 
-    /// Delivers a packet to the questions that track a connection with these `terms`.
-    pub fn tracked_packet(&mut self, terms: Terms<'_>, packet: &TrackedPacket<'_>) {
+    /// Delivers a packet to the questions that track a connection with these `terms`, whose sessions have fulfilled the
+    /// `verdict` so far.
+    pub fn tracked_packet(
+        &mut self,
+        terms: Terms<'_>,
+        verdict: impl FnOnce() -> SessionVerdict,
+        packet: &TrackedPacket<'_>,
+    ) {
+        let matching = self.subscriber.asks_what_matches().then(|| {
+            let held = self.matcher.record(&packet.flow);
+            self.matcher.connection(terms, &verdict(), &held)
+        });
+        let packet = match &matching {
+            Some(matching) => &TrackedPacket { matching, ..*packet },
+            None => packet,
+        };
         for question in &self.matcher.tracking(terms) {
             self.subscriber.tracked_packet(self.order, question, packet);
         }

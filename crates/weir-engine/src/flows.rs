@@ -15,7 +15,7 @@ use crate::plan::{ClassSet, Plan, SessionVerdict, Want};
 use crate::ranks::Ranks;
 use crate::sequence::{Inserted, Outcome, Passed, Reassembler, SequenceLimits};
 use crate::sessions::FlowSessions;
-use crate::sets::Terms;
+use crate::sets::{QuestionSet, Terms};
 use crate::sharing::Sharing;
 use crate::stream::{FlowStreams, Overload};
 use crate::subscriber::TrackedPacket;
@@ -494,6 +494,7 @@ impl Flows {
             frame,
             outs,
             is_outer: false,
+            matching: &QuestionSet::EMPTY,
         })
     }
 

@@ -84,7 +84,9 @@ fn track<S: Subscriber>(
 ) {
     if let Some(tracked) = flows.tracked(found, at.packet, at.frame, outs) {
         let of_connection = flows.terms_of(found.flow());
-        delivery.tracked_packet(Terms::of(&of_connection), &TrackedPacket { is_outer, ..tracked });
+        let verdict = || flows.verdict(found).map(|(_, verdict)| verdict).unwrap_or_default();
+        let tracked = TrackedPacket { is_outer, ..tracked };
+        delivery.tracked_packet(Terms::of(&of_connection), verdict, &tracked);
     }
 }
 

@@ -168,6 +168,9 @@ pub struct TrackedPacket<'a> {
     pub outs: &'a [u64],
     /// The connection is a tunnel, and the packet belongs to a connection inside.
     pub is_outer: bool,
+    /// The tracking questions that the connection matches, as far as is known. Empty unless the subscriber
+    /// [asks](Subscriber::asks_what_matches).
+    pub matching: &'a QuestionSet,
 }
 
 /// A report of a connection that goes on.
@@ -238,6 +241,12 @@ pub trait Subscriber: StreamSubscriber + Send {
     /// is delivered for each connection around its own, too, from the outermost to the innermost one.
     fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
         let _ = (order, question, packet);
+    }
+
+    /// Whether [tracked packets](Self::tracked_packet) say which questions their connection matches: a look at the
+    /// connection for each packet.
+    fn asks_what_matches(&self) -> bool {
+        false
     }
 
     /// Removes and returns the next report that is due at `now` (nanoseconds since 1970): reports come in the order of packets,

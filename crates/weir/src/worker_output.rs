@@ -167,6 +167,8 @@ pub struct Collector {
     pub question_workers: Vec<QuestionWorker>,
     /// The last session with a row, and the question that has the row.
     pub last_row: Option<(Arc<dyn Session>, usize)>,
+    /// Tasks have conditions on the connection of each packet.
+    pub has_conditions: bool,
 }
 
 impl Collector {
@@ -213,7 +215,7 @@ impl Collector {
             // The rows of a task are those of its first question.
             let place = RowPlace::of(order, self.first_of(question));
             let Some(task) = Self::task(&mut self.question_workers, question) else { return false };
-            task.loose_packet(place, packet, &mut self.yielded);
+            task.loose_packet(question - place.question, place, packet, &mut self.yielded);
             return true;
         };
         pipeline.packet(RowPlace::of(order, question), packet, &mut self.yielded);
@@ -327,6 +329,11 @@ impl Subscriber for Collector {
     }
 
     fn connection(&mut self, order: Order, question: usize, flow: &FlowView<'_>, _reason: EndReason) {
+        let is_behind = matches!(self.question_workers.get(question), Some(QuestionWorker::Behind(_)));
+        if is_behind && Self::task(&mut self.question_workers, question).is_some() {
+            // A condition of a task: each packet has said whether it holds.
+            return;
+        }
         let state = match self.question_workers.get_mut(question) {
             Some(QuestionWorker::Track(store)) => Some(store.end(flow.flow_ref())),
             Some(QuestionWorker::Flows(task)) => {
@@ -374,7 +381,7 @@ impl Subscriber for Collector {
             _ if packet.is_outer => return,
             Some(QuestionWorker::Track(store)) => store,
             Some(QuestionWorker::Flows(task)) => {
-                return task.packet(RowPlace::of(order, question), packet, &mut self.yielded);
+                return task.packet(question, RowPlace::of(order, question), packet, &mut self.yielded);
             }
             _ => return,
         };
@@ -383,6 +390,10 @@ impl Subscriber for Collector {
             let connection = Box::new(Connection::read(&packet.flow, places));
             self.push(order, question, Item::Tracked { connection, state, is_over: false });
         }
+    }
+
+    fn asks_what_matches(&self) -> bool {
+        self.has_conditions
     }
 
     fn next_report(&mut self, now: i64) -> Option<Report> {

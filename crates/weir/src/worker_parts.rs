@@ -80,6 +80,7 @@ impl WorkerParts {
             matched: vec![],
             question_workers: vec![],
             last_row: None,
+            has_conditions: false,
         };
         self.change(&mut collector);
         collector
@@ -110,6 +111,9 @@ impl WorkerParts {
                 _ => {}
             }
         }
+        collector.has_conditions = collector.question_workers.iter().any(
+            |worker| matches!(worker, QuestionWorker::Flows(flows) if !flows.conditions.of_connections.is_empty()),
+        );
     }
 }
 

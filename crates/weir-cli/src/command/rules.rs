@@ -4,7 +4,8 @@ use crate::args::Ask;
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::loaded_rules::{Loaded, report, utf8};
+use crate::input;
+use crate::loaded_rules::{Loaded, filter_checker, report, utf8};
 use crate::reload::{self, Reload};
 use crate::rows::{Rows, WriteRows, made_rows};
 use crate::spec::{QuestionSpec, RunLink};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use weir::flow_task::FlowQuestions;
-use weir::{Item, RunEnd};
+use weir::{Compiler, Item, RunEnd};
 use weir_detect::{COLUMNS, Counters, Detection, unsupported};
 use weir_rules::Coverage;
 
@@ -73,7 +74,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let texts: Result<Vec<String>, Failure> = rules.iter().map(|path| utf8(path)).collect();
     if check {
         let spec = QuestionSpec { rules: texts?, variables, classes, tunings, ..QuestionSpec::default() };
-        return show_coverage(Loaded::of(&spec)?);
+        return show_coverage(Loaded::of(&spec)?, &input::compiler(&ask.input.program.stack)?);
     }
     let spec = QuestionSpec { rules: texts?, variables, classes, tunings, complete, ..ask.spec("rules")? };
     let mut captures = ask.input.read.iter().map(Path::new);
@@ -107,7 +108,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     FlowQuestions::check(context.compiler, &spec.filter)?;
     let loaded = Loaded::of(spec)?;
     loaded.say_refusals();
-    let program = loaded.into_program();
+    let program = loaded.into_program(filter_checker(context.compiler));
     if let [(gid, sid, why), ..] = program.unsupported() {
         let count = program.unsupported().len();
         let are = if count == 1 { "rule is" } else { "rules are" };
@@ -132,7 +133,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         let _ = link.0.reload.set(Box::new(move || {
             let loaded = Loaded::of(&spec)?;
             loaded.say_refusals();
-            let program = loaded.into_program();
+            // Filters that the run does not have are refused.
+            let program = loaded.into_program(|_| Ok(()));
             let count = program.len();
             detection.replace(program).map_err(Failure::new)?;
             note!("weir: {count} rules run from now on");
@@ -145,13 +147,14 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
 }
 
 /// Shows how many rules are accepted, and explains those that are not.
-fn show_coverage(loaded: Loaded) -> Result<ExitCode, Failure> {
+fn show_coverage(loaded: Loaded, compiler: &Compiler) -> Result<ExitCode, Failure> {
     for refused in &loaded.set.refusals {
         say!("{}", refused.render(terminal::stderr_color()));
     }
     let mut reasons: BTreeMap<String, (u64, u32, u32)> = BTreeMap::new();
-    let not_run =
-        loaded.set.rules.iter().filter_map(|listed| Some((&listed.rule, unsupported(&listed.rule)?)));
+    let check_filter = filter_checker(compiler);
+    let why = |rule| unsupported(rule, &check_filter);
+    let not_run = loaded.set.rules.iter().filter_map(|listed| Some((&listed.rule, why(&listed.rule)?)));
     for (rule, why) in not_run {
         reasons.entry(why).or_insert((0, rule.gid, rule.sid)).0 += 1;
     }
@@ -166,7 +169,7 @@ fn show_coverage(loaded: Loaded) -> Result<ExitCode, Failure> {
         writeln!(out, "{count:9}  {why}; for example {gid}:{sid}")?;
     }
     let is_whole = loaded.set.refusals.is_empty();
-    let program = loaded.into_program();
+    let program = loaded.into_program(check_filter);
     writeln!(out, "\nlooked at for each packet, because no pattern finds them")?;
     for (transport, count) in program.without_pattern() {
         writeln!(out, "{count:9}  {transport}")?;

@@ -1,6 +1,6 @@
 //! The questions behind a task.
 
-use super::task::{FlowTask, FlowWorker};
+use super::task::{Conditions, FlowTask, FlowWorker};
 use crate::compile::{Ask, Compiler};
 use crate::item::Shape;
 use crate::names::{Names, part_of};
@@ -25,6 +25,9 @@ const PLACES: &[(&str, TuplePart)] = &[
 /// The packets without a connection.
 const LOOSE: &str = "not (tcp or udp or icmp or icmpv6 or sctp)";
 
+/// Conditions of a task.
+pub const CONDITIONS_MAX: usize = 64;
+
 /// What a task asks for.
 #[derive(Debug, Clone)]
 pub struct FlowQuestions {
@@ -36,6 +39,8 @@ pub struct FlowQuestions {
     pub stream_bytes_max: u64,
     /// The task receives packets without a connection.
     pub loose_packets: bool,
+    /// Filters that the task hears of for each packet, at most [`CONDITIONS_MAX`].
+    pub conditions: Vec<String>,
     parts: Arc<[Part]>,
 }
 
@@ -67,6 +72,7 @@ impl FlowQuestions {
             protocols: ProtocolSet::EMPTY,
             stream_bytes_max: u64::MAX,
             loose_packets: true,
+            conditions: vec![],
             parts: parts.into(),
         })
     }
@@ -83,13 +89,28 @@ impl FlowQuestions {
     /// the first question.
     ///
     /// # Errors
-    /// If the fields are more than a program has room for.
+    /// If the fields are more than a program has room for, or the conditions are too many.
     pub fn questions(
         self,
+        compiler: &Compiler,
         columns: usize,
         make: impl Fn() -> Box<dyn FlowTask> + Send + Sync + 'static,
     ) -> Result<Vec<Question>, String> {
+        if self.conditions.len() > CONDITIONS_MAX {
+            return Err(format!("{} conditions; a task has at most {CONDITIONS_MAX}", self.conditions.len()));
+        }
         let values = value_list(self.parts.iter())?;
+        let first_condition = 1 + usize::from(self.stream_bytes_max > 0);
+        let of_connections = first_condition..first_condition + self.conditions.len();
+        // Of a packet without a connection, nothing is known later.
+        let is_of_packets = |condition: &String| Self::check(compiler, condition).is_ok();
+        let of_packets = self.conditions.iter().enumerate();
+        let of_packets = of_packets.filter(|(_, filter)| self.loose_packets && is_of_packets(filter));
+        let of_packets: Vec<usize> = of_packets.map(|(condition, _)| condition).collect();
+        let conditions = Conditions {
+            of_packets: (of_connections.end..).zip(of_packets.iter().copied()).collect(),
+            of_connections,
+        };
         let parts = Arc::clone(&self.parts);
         let worker: MakeQuestionWorker = Arc::new(move || {
             let (words, parts) = (vec![0; words_of(&parts)], Arc::clone(&parts));
@@ -99,6 +120,8 @@ impl FlowQuestions {
                 columns,
                 places: vec![],
                 words,
+                conditions: conditions.clone(),
+                held: 0,
             }))
         });
         let ask = |filter: String, need: Need, want: Want| Ask { filter, need, want };
@@ -118,14 +141,28 @@ impl FlowQuestions {
                 Shape::default(),
             ));
         }
+        // A condition is asked for before the packet is passed on.
+        for condition in &self.conditions {
+            let filter = all_of(&[&self.filter, condition]);
+            let want = Want::Tracked(ProtocolSet::EMPTY);
+            behind(Question::new(ask(filter, Need::default(), want), Shape::default()));
+        }
+        for condition in of_packets {
+            let filter = all_of(&[&self.filter, &self.conditions[condition], LOOSE]);
+            let need = Need { packets: true, at_once: true, ..Need::default() };
+            behind(Question::new(ask(filter, need, Want::Packets), Shape::default()));
+        }
         if self.loose_packets {
-            let filter = match self.filter.trim() {
-                "" => LOOSE.to_string(),
-                filter => format!("({filter}) and {LOOSE}"),
-            };
+            let filter = all_of(&[&self.filter, LOOSE]);
             let need = Need { packets: true, at_once: true, values, ..Need::default() };
             behind(Question::new(ask(filter, need, Want::Packets), Shape::default()));
         }
         Ok(questions)
     }
+}
+
+/// A filter that holds where all of these hold; an empty one always does.
+fn all_of(filters: &[&str]) -> String {
+    let filters = filters.iter().map(|filter| filter.trim()).filter(|filter| !filter.is_empty());
+    filters.map(|filter| format!("({filter})")).collect::<Vec<_>>().join(" and ")
 }

@@ -8,6 +8,7 @@ use crate::values::{Part, Place, fill};
 use crate::yields::{RowPlace, Yields};
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use weir_compile::PacketValue;
 use weir_engine::FlowRef;
@@ -118,6 +119,8 @@ pub struct FlowPacket<'a> {
     pub words: &'a [u64],
     /// A bit for each field that the packet has.
     pub known: u64,
+    /// A bit for each [condition](super::FlowQuestions::conditions) that holds for the connection, as far as is known.
+    pub holds: u64,
 }
 
 /// A packet without a connection.
@@ -131,6 +134,17 @@ pub struct LoosePacket<'a> {
     pub words: &'a [u64],
     /// See [`FlowPacket::known`].
     pub known: u64,
+    /// A bit for each condition that holds for the packet.
+    pub holds: u64,
+}
+
+/// Where the conditions of a task are among its questions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Conditions {
+    /// The questions that track the connections that a condition holds for: for each condition, places behind the first one.
+    pub of_connections: Range<usize>,
+    /// The questions about packets without a connection: the place behind the first one, and the condition.
+    pub of_packets: Vec<(usize, usize)>,
 }
 
 /// A task, and the places of its values in the records of a program.
@@ -140,6 +154,9 @@ pub(crate) struct FlowWorker {
     pub columns: usize,
     pub places: Vec<Place>,
     pub words: Vec<u64>,
+    pub conditions: Conditions,
+    /// The conditions that hold for the packet without a connection that comes next.
+    pub held: u64,
 }
 
 impl FlowWorker {
@@ -158,8 +175,16 @@ impl FlowWorker {
     }
 
     #[inline]
-    pub fn packet(&mut self, place: RowPlace, packet: &TrackedPacket<'_>, yields: &mut Yields) {
+    pub fn packet(
+        &mut self,
+        question: usize,
+        place: RowPlace,
+        packet: &TrackedPacket<'_>,
+        yields: &mut Yields,
+    ) {
         let known = fill(&self.places, &mut self.words, packet.outs);
+        let conditions = self.conditions.of_connections.clone().enumerate();
+        let holds = conditions.filter(|(_, behind)| packet.matching.contains(question + behind));
         let seen = FlowPacket {
             flow: TaskFlow { view: &packet.flow },
             from_responder: packet.from_responder,
@@ -167,13 +192,27 @@ impl FlowWorker {
             frame: packet.frame,
             words: &self.words,
             known,
+            holds: holds.fold(0, |holds, (condition, _)| holds | 1 << condition),
         };
         self.task.packet(&seen, &mut TaskRows::of(place, yields, self.columns));
     }
 
-    pub fn loose_packet(&mut self, place: RowPlace, packet: &SeenPacket<'_>, yields: &mut Yields) {
+    /// A packet without a connection, of the question this many places behind the first one.
+    pub fn loose_packet(
+        &mut self,
+        behind: usize,
+        place: RowPlace,
+        packet: &SeenPacket<'_>,
+        yields: &mut Yields,
+    ) {
+        if let Some((_, condition)) = self.conditions.of_packets.iter().find(|(at, _)| *at == behind) {
+            self.held |= 1 << condition;
+            return;
+        }
+        let holds = std::mem::take(&mut self.held);
         let known = fill(&self.places, &mut self.words, packet.outs);
-        let seen = LoosePacket { meta: packet.meta, frame: packet.frame(), words: &self.words, known };
+        let (meta, words) = (packet.meta, &self.words);
+        let seen = LoosePacket { meta, frame: packet.frame(), words, known, holds };
         self.task.loose_packet(&seen, &mut TaskRows::of(place, yields, self.columns));
     }
 
