@@ -13,6 +13,8 @@ const WAITING_MAX: usize = 64;
 const INSPECTED_BYTES: u64 = 2560;
 /// Bits that a connection has.
 const BITS_MAX: usize = 256;
+/// Bytes of a connection's place in the table of a worker.
+const PLACE_BYTES: usize = 32;
 /// Sessions that are complete and not inspected yet.
 pub const SESSIONS_MAX: usize = 256;
 
@@ -45,6 +47,8 @@ pub struct FlowState {
     pub holds: u64,
     /// Alerts of streams that wait for the protocol.
     pub undecided: Vec<Undecided>,
+    /// Bytes that count as the connection's.
+    counted_bytes: usize,
 }
 
 /// An alert that waits until the protocol of its connection is known.
@@ -177,6 +181,23 @@ impl Stream {
 pub const RULE_BITS: u32 = 1 << 31;
 
 impl FlowState {
+    /// Bytes that the connection needs, with its place in a table, since the last call: the difference.
+    pub fn grown_bytes(&mut self) -> isize {
+        let lists = 4 * self.bits.capacity() + 8 * self.ints.capacity();
+        let of_stream = |stream: &Stream| {
+            let lists = size_of::<Alerted>() * stream.alerted.capacity() + 16 * stream.waiting.capacity();
+            stream.window.capacity() + lists
+        };
+        let streams: usize = self.streams.iter().map(of_stream).sum();
+        let now = size_of::<Self>() + PLACE_BYTES + lists + streams;
+        now as isize - std::mem::replace(&mut self.counted_bytes, now) as isize
+    }
+
+    /// Bytes that were counted.
+    pub fn counted_bytes(&self) -> usize {
+        self.counted_bytes
+    }
+
     /// Forgets what is known by numbers of rules: the rules are other ones from now on.
     pub fn forget_rules(&mut self) {
         self.bits.retain(|bit| *bit < RULE_BITS);

@@ -37,7 +37,11 @@ pub struct Detection {
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     complete_only: bool,
+    memory_max: usize,
 }
+
+/// Bytes that a worker keeps of connections, unless the run says another number.
+const MEMORY_MAX: usize = 256 << 20;
 
 /// The rules of a run, which may be replaced.
 #[derive(Debug)]
@@ -57,7 +61,13 @@ impl Detection {
     /// The rules of a run.
     pub fn new(set: Arc<RuleProgram>) -> Self {
         let current = Arc::new(Current { set: Mutex::new(set), generation: AtomicU64::new(0) });
-        Self { current, shared: Arc::default(), counters: Arc::default(), complete_only: false }
+        Self {
+            current,
+            shared: Arc::default(),
+            counters: Arc::default(),
+            complete_only: false,
+            memory_max: MEMORY_MAX,
+        }
     }
 
     /// Replaces the rules while they run. Connections keep their bits and integers, and hosts theirs; what rules wait for is forgotten.
@@ -75,6 +85,12 @@ impl Detection {
     /// Of connections of TCP whose begin is not in the capture, only single packets are inspected, as by default in Suricata.
     pub fn with_complete_connections_only(self) -> Self {
         Self { complete_only: true, ..self }
+    }
+
+    /// Bytes that rules keep of connections, on each worker: beyond, all but the current connection are forgotten. 256 MiB unless
+    /// stated.
+    pub fn with_memory(self, bytes: usize) -> Self {
+        Self { memory_max: bytes, ..self }
     }
 
     /// What the bounds have cut off so far.
@@ -118,6 +134,8 @@ impl Detection {
                 shared: Arc::clone(&this.shared),
                 counters: Arc::clone(&this.counters),
                 complete_only: this.complete_only,
+                memory_max: this.memory_max,
+                held_bytes: 0,
                 names: Arc::clone(&names),
                 flows: FxHashMap::default(),
                 candidates: Candidates::default(),
@@ -135,6 +153,9 @@ struct Worker {
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     complete_only: bool,
+    memory_max: usize,
+    /// Bytes of `flows`.
+    held_bytes: usize,
     /// The names of session protocols in rules, by number.
     names: Arc<[&'static str]>,
     /// Boxed, because each packet takes its connection out, and puts it back.
@@ -210,6 +231,12 @@ impl FlowTask for Worker {
         }
         stream.advance();
         state.sessions.clear();
+        self.held_bytes = self.held_bytes.saturating_add_signed(state.grown_bytes());
+        if self.held_bytes > self.memory_max {
+            let forgotten = std::mem::take(&mut self.flows);
+            self.counters.flows_forgotten.fetch_add(forgotten.len() as u64, Ordering::Relaxed);
+            self.held_bytes = state.counted_bytes();
+        }
         self.flows.insert(packet.flow.name(), state);
     }
 
@@ -230,6 +257,7 @@ impl FlowTask for Worker {
     fn end(&mut self, flow: &TaskFlow<'_>, rows: &mut TaskRows<'_>) {
         let set = Arc::clone(&self.set);
         let Some(mut state) = self.flows.remove(&flow.name()) else { return };
+        self.held_bytes -= state.counted_bytes();
         if state.sessions.is_empty() || state.passed {
             return;
         }
@@ -245,7 +273,9 @@ impl FlowTask for Worker {
     }
 
     fn forget(&mut self, flow: FlowRef) {
-        self.flows.remove(&flow);
+        if let Some(state) = self.flows.remove(&flow) {
+            self.held_bytes -= state.counted_bytes();
+        }
     }
 }
 

@@ -77,6 +77,31 @@ fn filters_of_weir_hold_for_connections() {
     assert_eq!(alerts(rules, &packets), BTreeMap::from([(1, 1), (3, 1), (5, 1), (6, 1), (8, 2)]));
 }
 
+/// Connections are forgotten when they need more than the memory: rules see their next packets, and bits are gone.
+#[test]
+fn what_is_kept_of_connections_is_bounded() {
+    let rules = "alert tcp any any -> any any (content:\"first\"; flowbits:set,seen; noalert; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"second\"; flowbits:isset,seen; sid:2;)\n\
+                 alert tcp any any -> any any (content:\"second\"; sid:3;)\n";
+    let mut talks: Vec<Talk> = (0..40).map(|port| Talk::new(8_000 + port)).collect();
+    talks.iter_mut().for_each(|talk| _ = talk.say(true, b"first"));
+    talks.iter_mut().for_each(|talk| _ = talk.say(true, b"second"));
+    let mut packets: Vec<MemoryPacket> = vec![];
+    for at in 0..5 {
+        packets.extend(talks.iter().map(|talk| talk.packets[at].clone()));
+    }
+    let run = |memory: usize| {
+        let detection = Detection::new(Arc::new(program(rules))).with_memory(memory);
+        let forgotten = Arc::clone(detection.counters());
+        let alerts = alerts_of(detection, "", &packets);
+        (alerts, forgotten.flows_forgotten.load(std::sync::atomic::Ordering::Relaxed))
+    };
+    assert_eq!(run(1 << 20), (BTreeMap::from([(2, 40), (3, 40)]), 0));
+    let (alerts, forgotten) = run(8_000);
+    assert!(alerts[&3] == 40 && alerts.get(&2).is_none_or(|count| *count < 40), "{alerts:?}");
+    assert!(forgotten > 40, "{forgotten}");
+}
+
 #[test]
 fn a_wrong_filter_is_that_of_its_rule() {
     let text = "alert tcp any any -> any any (weir.filter:\"tcp.dsport == 80\"; sid:1;)\n\

@@ -9,10 +9,17 @@ use std::process::Command;
 
 pub const TITLE: &str = "Rules";
 
-const TRACES: &[&str] = &["http", "https", "hostile"];
+const TRACES: &[&str] = &["http", "https", "hostile", MERGE];
 
-/// ET Open of March 2017: beside the project, no part of it.
+/// All captures of [`CAPTURES`] in one.
+const MERGE: &str = "merge";
+
+/// ET Open of March 2017 and captures of others: beside the project, no part of it.
 const RULES: &str = "../shared/rules/et-open-2017.tar.gz";
+const CAPTURES: &str = "../shared/traces";
+
+/// Rules about TCP and HTTP, as many as Rubik's paper gives to Snort (NSDI'21, section 7.3).
+const RUBIK_RULES: usize = 2_800;
 
 /// The time and the memory of both programs without packets, and packets for each second of processor time.
 pub fn table(options: &Options, programs: &Programs) -> Result<String> {
@@ -23,77 +30,145 @@ pub fn table(options: &Options, programs: &Programs) -> Result<String> {
     let folder = programs.scratch.join("et");
     std::fs::create_dir_all(&folder).map_err(said(folder.display()))?;
     output(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&folder)).map(drop)?;
-    let rules = folder.join("rules");
-    let (all, none) = (programs.scratch.join("all.rules"), programs.scratch.join("none.rules"));
-    join(&rules, &all)?;
-    std::fs::write(&none, "alert tcp 192.0.2.1 any -> 192.0.2.2 1 (msg:\"nothing\"; sid:1;)\n")
-        .map_err(said(none.display()))?;
+    let sets = sets(&folder.join("rules"), &programs.scratch)?;
     let has_suricata = find("suricata").is_some();
     let mut text = format!(
-        "\n### {TITLE}\n\nET Open of March 2017, 19 556 rules; one thread; processor time with reading and all other work. Start-up: over a capture with \
-         one packet. Suricata 7 with its default configuration{}, `-k none --runmode single`.\n\n\
-         | trace | rules | weir, k packets/s | Suricata, k packets/s | × | weir, MB | Suricata, MB |\n|---|---|--:|--:|--:|--:|--:|\n",
+        "\n### {TITLE}\n\nET Open of March 2017 ({} rules), {RUBIK_RULES} of these about TCP and HTTP, and a rule that never matches; one thread. \
+         Start-up: processor time of a run over one packet. Packets for each second of processor time behind that, reading included. \
+         Suricata 7 with its default configuration{}, `-k none --runmode single`. `merge`: all captures of `../shared/traces`.\n\n\
+         | trace | rules | weir | Suricata | × | weir, MB | Suricata, MB |\n|---|---|--:|--:|--:|--:|--:|\n",
+        sets[2].count,
         if has_suricata { "" } else { " (not installed here)" }
     );
     let first = root().join("examples/bfd.pcap");
-    for (name, file) in
-        std::iter::once(("start-up", first)).chain(TRACES.iter().map(|name| (*name, trace_file(name))))
-    {
-        if !file.exists() {
+    let merged = merge(&programs.weir, &programs.scratch)?;
+    let traces =
+        TRACES.iter().map(|name| (*name, if *name == MERGE { merged.clone() } else { trace_file(name) }));
+    // Processor time of both programs over one packet, with each set.
+    let mut start_up = [[0.0; 2]; 3];
+    let mut peaks = [[0.0; 2]; 3];
+    for (name, file) in std::iter::once(("start-up", first)).chain(traces) {
+        let is_start = name == "start-up";
+        let is_left_out = options.trace.as_ref().is_some_and(|wanted| wanted != name && !is_start);
+        if !file.exists() || is_left_out {
             continue;
         }
         warm(&file)?;
         let packets = packets_of(&programs.weir, &file)?;
-        for (what, rules) in [("one", &none), ("all", &all)] {
+        for (at, set) in sets.iter().enumerate() {
             let commands = [
-                Some(weir(&programs.weir, &file, rules)),
-                has_suricata.then(|| suricata(&file, rules, &programs.scratch)),
+                Some(weir(&programs.weir, &file, &set.file)),
+                has_suricata.then(|| suricata(&file, &set.file, &programs.scratch)),
             ];
             let mut runs: [Vec<Run>; 2] = Default::default();
             for round in 0..options.runs {
                 for (command, runs) in commands.iter().zip(&mut runs) {
                     let Some(command) = command else { continue };
-                    progress(&format!("{TITLE} · {name} · {what} · {}", round + 1));
+                    progress(&format!("{TITLE} · {name} · {} · {}", set.name, round + 1));
                     runs.push(measure(command, &programs.scratch, false)?);
                 }
             }
             progress("");
             let of = |runs: &[Run], value: fn(&Run) -> f64| table::median(runs.iter().map(value));
-            let rate = |runs: &[Run]| match name {
-                "start-up" => format!("{:.2} s", of(runs, |run| run.busy_s)),
-                _ => format!("{:.0}", packets / of(runs, |run| run.busy_s) / 1e3),
+            let busy = runs.each_ref().map(|runs| of(runs, |run| run.busy_s));
+            let peak = runs.each_ref().map(|runs| of(runs, |run| run.peak_bytes as f64) / 1e6);
+            if is_start {
+                (start_up[at], peaks[at]) = (busy, peak);
+            }
+            let rate = |program: usize| packets / (busy[program] - start_up[at][program]).max(1e-3);
+            let shown = |program: usize| match is_start {
+                true => format!("{:.2} s", busy[program]),
+                false => format!("{:.0} k/s", rate(program) / 1e3),
             };
-            let peak = |runs: &[Run]| format!("{:.0}", of(runs, |run| run.peak_bytes as f64) / 1e6);
-            let (other, other_peak, ratio) = match runs[1].is_empty() {
-                true => ("–".into(), "–".into(), "–".into()),
-                false => {
-                    let ratio = of(&runs[1], |run| run.busy_s) / of(&runs[0], |run| run.busy_s);
-                    (rate(&runs[1]), peak(&runs[1]), format!("{ratio:.1}"))
+            let (other, other_peak, ratio) = match has_suricata {
+                false => ("–".into(), "–".into(), "–".into()),
+                true => {
+                    let ratio = if is_start { busy[1] / busy[0] } else { rate(0) / rate(1) };
+                    (shown(1), format!("{:.0}", peak[1]), format!("{ratio:.1}"))
                 }
             };
             let _ = writeln!(
                 text,
-                "| {name} | {what} | {} | {other} | {ratio} | {} | {other_peak} |",
-                rate(&runs[0]),
-                peak(&runs[0])
+                "| {name} | {} | {} | {other} | {ratio} | {:.0} | {other_peak} |",
+                set.name,
+                shown(0),
+                peak[0],
             );
         }
     }
+    let each = |program: usize| (peaks[2][program] - peaks[0][program]) / (sets[2].count as f64 / 10_000.0);
+    let _ = write!(text, "\nMemory for 10 000 rules: {:.0} MB", each(0));
+    let _ = writeln!(
+        text,
+        "{}.",
+        if has_suricata { format!(", Suricata {:.0} MB", each(1)) } else { String::new() }
+    );
     Ok(text)
 }
 
-/// All rules of a folder in one file: Suricata takes no folder.
-fn join(folder: &Path, to: &Path) -> Result {
+/// Rules in a file.
+struct Set {
+    name: &'static str,
+    file: PathBuf,
+    count: usize,
+}
+
+/// One rule that never matches, those of Rubik's paper, and all.
+fn sets(folder: &Path, scratch: &Path) -> Result<[Set; 3]> {
+    let all = rules_in(folder)?;
+    let is_rubik = |rule: &&String| ["alert tcp ", "alert http "].iter().any(|begin| rule.starts_with(begin));
+    let of_rubik: Vec<&String> = all.iter().filter(is_rubik).collect();
+    // From all parts of the list.
+    let some = (0..RUBIK_RULES).map(|at| of_rubik[at * of_rubik.len() / RUBIK_RULES].clone()).collect();
+    let none = vec!["alert tcp 192.0.2.1 any -> 192.0.2.2 1 (msg:\"nothing\"; sid:1;)".to_string()];
+    let write = |name: &'static str, rules: Vec<String>| {
+        let file = scratch.join(format!("{name}.rules"));
+        std::fs::write(&file, rules.join("\n") + "\n").map_err(said(file.display()))?;
+        Ok::<_, String>(Set { name, file, count: rules.len() })
+    };
+    Ok([write("one", none)?, write("2 800", some)?, write("all", all)?])
+}
+
+/// All captures in one, unless the folder with them is missing.
+fn merge(weir: &Path, scratch: &Path) -> Result<PathBuf> {
+    let merged = scratch.join("merge.pcapng");
+    let mut captures = vec![];
+    let mut folders = vec![root().join(CAPTURES)];
+    while let Some(folder) = folders.pop().filter(|folder| folder.is_dir()) {
+        for entry in
+            std::fs::read_dir(&folder).map_err(said(folder.display()))?.filter_map(|entry| entry.ok())
+        {
+            let path = entry.path();
+            let is_capture =
+                path.extension().is_some_and(|end| end == "pcap" || end == "pcapng" || end == "cap");
+            match path.is_dir() {
+                true => folders.push(path),
+                false => captures.extend(is_capture.then_some(path)),
+            }
+        }
+    }
+    captures.sort();
+    if !captures.is_empty() {
+        let mut all = Command::new(weir);
+        captures.iter().for_each(|capture| _ = all.arg("-r").arg(capture));
+        let _ = output(all.args(["packets", "-w"]).arg(&merged));
+    }
+    Ok(merged)
+}
+
+/// All rules of a folder.
+fn rules_in(folder: &Path) -> Result<Vec<String>> {
     let entries = std::fs::read_dir(folder).map_err(said(folder.display()))?;
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.retain(|file| file.extension().is_some_and(|end| end == "rules"));
     files.sort();
     let mut all = vec![];
     for file in files {
-        all.extend(std::fs::read(&file).map_err(said(file.display()))?);
-        all.push(b'\n');
+        let text = std::fs::read(&file).map_err(said(file.display()))?;
+        let text = String::from_utf8_lossy(&text);
+        all.extend(text.lines().filter(|line| line.starts_with("alert ")).map(str::to_string));
     }
-    std::fs::write(to, all).map_err(said(to.display()))
+    Ok(all)
 }
 
 fn packets_of(weir: &Path, file: &Path) -> Result<f64> {

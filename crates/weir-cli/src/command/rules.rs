@@ -114,7 +114,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         let are = if count == 1 { "rule is" } else { "rules are" };
         note!("weir: {count} {are} understood, but not run, such as {gid}:{sid}: {why}");
     }
-    let detection = match (Detection::new(Arc::new(program)), spec.complete) {
+    let detection = Detection::new(Arc::new(program)).with_memory(context.memory_max);
+    let detection = match (detection, spec.complete) {
         (detection, true) => detection.with_complete_connections_only(),
         (detection, false) => detection,
     };

@@ -57,7 +57,8 @@ fn missing_semicolon(option: &OptionText<'_>) -> Option<Diagnostic> {
     let behind = text[end + 1..].trim_start();
     let length = behind.find(|letter: char| !letter.is_ascii_alphanumeric() && !"_.-".contains(letter));
     let (name, rest) = behind.split_at(length.unwrap_or(behind.len()));
-    let is_option = is_known(name) && (rest.is_empty() || rest.starts_with(':'));
+    let has_form = !name.is_empty() && (rest.is_empty() || rest.starts_with(':'));
+    let is_option = has_form && is_known(name);
     is_option.then(|| {
         Diagnostic::error(crate::options::FORM, format!("a `;` is missing before `{name}`"))
             .at(option.part_span(name))
