@@ -3,6 +3,7 @@
 import io
 import json
 import subprocess
+from pathlib import Path
 
 import pyarrow
 import pyarrow.ipc
@@ -11,6 +12,7 @@ from conftest import EXAMPLES, plain
 
 import weir
 
+RULES = Path(EXAMPLES[0]).parent / "rules"
 KINDS = {
     "flows": {},
     "tls": {},
@@ -24,10 +26,12 @@ KINDS = {
     "streams": {"digest": "sha256"},
     "records": {"key": "flow", "features": "iat,len"},
     "aggregate": {"aggregate": "count(), sum(frame.len) by ip.src every 1s"},
+    "rules": {"rules": [str(RULES)]},
 }
 OPTIONS = {
     "streams": ["--digest", "sha256"],
     "records": ["--key", "flow", "--features", "iat,len"],
+    "rules": ["-S", str(RULES)],
 }
 
 

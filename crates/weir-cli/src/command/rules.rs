@@ -138,7 +138,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
             let program = loaded.into_program(|_| Ok(()));
             let count = program.len();
             detection.replace(program).map_err(Failure::new)?;
-            note!("weir: {count} rules run from now on");
+            note!("weir: {count} {} from now on", if count == 1 { "rule runs" } else { "rules run" });
             Ok(())
         }));
     }

@@ -1,8 +1,12 @@
 //! `weir rules`: the rules that the project ships, over its examples.
 
+use super::outputs::{signal, until};
+use super::tcp::Running;
 use super::{example, text, weir};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 fn rules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules")
@@ -139,4 +143,37 @@ fn rules_are_a_question_like_others() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let rows = std::fs::read(&alerts).expect("it was written");
     assert_eq!(counts(&rows).get(&1_000_001), Some(&18));
+}
+
+/// Other rules take over between two requests of a connection, which keeps its bits.
+#[test]
+fn rules_are_read_again_at_a_signal() {
+    const PACKETS_BEFORE: usize = 97;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, alerts) = (folder.path().join("some.rules"), folder.path().join("alerts.json"));
+    let write = |rule: &str| std::fs::write(&file, rule).expect("it is writable");
+    write("alert http any any -> any any (http.method; content:\"GET\"; flowbits:set,known; sid:1;)\n");
+    let [rules, output] = [&file, &alerts].map(|path| path.to_str().expect("text"));
+    let args = ["rules", "-r", "-", "-S", rules, "-o", output];
+    let mut run = Running::start(&args, Stdio::piped());
+    let mut input = run.child.stdin.take().expect("it is piped");
+    let bytes = std::fs::read(example()).expect("the capture");
+    // Behind the header of the file, each record has a header of 16 bytes.
+    let length = |at: usize| u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("four bytes"));
+    let behind = (0..PACKETS_BEFORE).fold(24, |at, _| at + 16 + length(at) as usize);
+    input.write_all(&bytes[..behind]).expect("it reads");
+    let found = || counts(&std::fs::read(&alerts).unwrap_or_default());
+    until("the requests so far have alerts", || found().get(&1).is_some_and(|count| *count >= 3));
+    let before = found();
+    write("alert http any any -> any any (http.method; content:\"GET\"; flowbits:isset,known; sid:2;)\n");
+    signal(&run.child, "HUP");
+    run.wait_for("1 rule runs from now on");
+    input.write_all(&bytes[behind..]).expect("it reads");
+    drop(input);
+    let ended = run.end();
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    let after = found();
+    assert_eq!(after.get(&1), before.get(&1), "the former rule is gone");
+    // tshark: the fifth connection has two requests behind the first 97 packets, and one before.
+    assert_eq!(after.get(&2), Some(&2), "one connection had made a request before: {after:?}");
 }
