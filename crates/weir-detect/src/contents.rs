@@ -39,6 +39,11 @@ impl ContentStore for FirstBytes {
         let digests = self.with_digests.load(Ordering::Relaxed).then(Box::default);
         Box::new(Kept { is_wanted, bytes: vec![], digests })
     }
+
+    /// Rules have digests of their own.
+    fn with_digest(&self) -> bool {
+        false
+    }
 }
 
 impl ContentWriter for Kept {

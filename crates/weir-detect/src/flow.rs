@@ -102,6 +102,8 @@ pub struct Stream {
     pub offset: u64,
     /// The payload of a datagram since the last packet.
     pub has_datagram: bool,
+    /// No further bytes come.
+    pub is_closed: bool,
     /// Rules that have matched, and where: the same bytes do not match again.
     pub alerted: Vec<Alerted>,
     /// Rules whose pattern was found, but not what else they ask for: the rule, and the place in the stream.
@@ -125,6 +127,11 @@ impl Stream {
         self.window.clear();
         self.window.extend_from_slice(bytes);
         (self.new_at, self.has_datagram) = (0, true);
+    }
+
+    /// Forgets the bytes: nothing follows that could belong to them.
+    pub fn release(&mut self) {
+        (self.window, self.waiting, self.new_at) = (vec![], vec![], 0);
     }
 
     /// After the new bytes were inspected: all but the last ones leave.

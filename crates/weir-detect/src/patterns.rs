@@ -1,8 +1,9 @@
 //! Searches the patterns of many rules at once.
 //!
-//! Each pattern of four bytes and more is found by one window of four of its bytes, the rarest one. A table of bits says whether bytes of
-//! the input are such a window: the table fits into the first cache, whatever the number of patterns. Only then the pattern is compared.
-//! The idea is that of DFC (Choi et al., NSDI 2016, section 3), which takes the first bytes of a pattern.
+//! A table of bits says whether four bytes of the input are in a pattern. The table fits into the first cache, whatever the number of patterns.
+//! Only where a bit is set, patterns are compared with the input. The idea is that of DFC (Choi et al., NSDI 2016, section 3), which takes
+//! the first bytes of each pattern. Here a pattern of five bytes and more stands for its rarest five bytes, as two windows of four: one of the two
+//! begins at an even place of the input, so that odd places need no look. Shorter patterns have pairs of bytes in a table of their own.
 
 use rustc_hash::FxHashMap;
 
@@ -35,11 +36,11 @@ struct Pattern {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     pattern: u32,
-    /// Bytes of the pattern before the window.
-    before: u32,
+    /// Bytes of the pattern before the window; -1: the pattern begins with the second byte of the window.
+    before: i32,
 }
 
-/// The windows of patterns of at least four bytes.
+/// The windows of patterns of at least five bytes.
 #[derive(Default)]
 struct Windows {
     /// A bit for each value of a window's hash: 16 KiB.
@@ -49,12 +50,12 @@ struct Windows {
     entries: Vec<Entry>,
 }
 
-/// Shorter patterns, by their first two bytes; that of one byte by all pairs that begin with it.
+/// Shorter patterns, by pairs of bytes.
 #[derive(Default)]
 struct Short {
     /// A bit for each pair.
     filter: Bits<{ 1 << 10 }>,
-    patterns: FxHashMap<u16, Vec<u32>>,
+    entries: FxHashMap<u16, Vec<Entry>>,
 }
 
 /// A table of bits.
@@ -124,7 +125,7 @@ impl Patterns {
     /// one pattern ascend.
     #[inline]
     pub fn search(&self, lower: &[u8], found: impl FnMut(&[u32], usize, usize)) {
-        match self.short.patterns.is_empty() {
+        match self.short.entries.is_empty() {
             true => self.search_in::<false>(lower, found),
             false => self.search_in::<true>(lower, found),
         }
@@ -138,26 +139,26 @@ impl Patterns {
             if hits != 0 {
                 self.look::<SHORT>(hits, eight, lower, at, &mut found);
             }
-            at += 4;
+            at += 6;
         }
         // Behind the last bytes come zeros. No pattern is found there, since each is compared with the input.
-        let mut rest = [0; 12];
+        let mut rest = [0; 14];
         rest[..lower.len() - at].copy_from_slice(&lower[at..]);
-        for part in [0, 4] {
+        for part in [0, 6] {
             let eight = u64::from_le_bytes(rest[part..part + 8].try_into().expect("there are eight"));
             self.look::<SHORT>(self.hits::<SHORT>(eight), eight, lower, at + part, &mut found);
         }
     }
 
-    /// A bit for each of the first four windows of eight bytes that may be one of a pattern.
+    /// A bit for each of the three windows at even places of eight bytes that may be one of a pattern.
     #[inline(always)]
     fn hits<const SHORT: bool>(&self, eight: u64) -> u32 {
         let hit = |n: u32| {
-            let window = (eight >> (8 * n)) as u32;
+            let window = (eight >> (16 * n)) as u32;
             let long = self.windows.filter.get(hash(window));
             (if SHORT { long | self.short.filter.get(window as usize & 0xffff) } else { long }) << n
         };
-        hit(0) | hit(1) | hit(2) | hit(3)
+        hit(0) | hit(1) | hit(2)
     }
 
     /// Compares the patterns behind the windows of eight bytes that may be one of a pattern.
@@ -173,16 +174,14 @@ impl Patterns {
         while hits != 0 {
             let n = hits.trailing_zeros();
             hits &= hits - 1;
-            let (window, at) = ((eight >> (8 * n)) as u32, at + n as usize);
-            if let Some((start, end)) = self.windows.ranges.get(&window) {
-                for entry in &self.windows.entries[*start as usize..*end as usize] {
-                    if let Some(start) = at.checked_sub(entry.before as usize) {
-                        self.compare(entry.pattern, lower, start, found);
-                    }
+            let (window, at) = ((eight >> (16 * n)) as u32, at + 2 * n as usize);
+            let range =
+                self.windows.ranges.get(&window).map_or(0..0, |(start, end)| *start as usize..*end as usize);
+            let pairs = if SHORT { self.short.entries.get(&(window as u16)) } else { None };
+            for entry in self.windows.entries[range].iter().chain(pairs.into_iter().flatten()) {
+                if let Some(start) = at.checked_add_signed(-entry.before as isize) {
+                    self.compare(entry.pattern, lower, start, found);
                 }
-            }
-            if SHORT && let Some(patterns) = self.short.patterns.get(&(window as u16)) {
-                patterns.iter().for_each(|pattern| self.compare(*pattern, lower, at, found));
             }
         }
     }
@@ -207,23 +206,32 @@ fn hash(window: u32) -> usize {
     (window.wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS)) as usize
 }
 
+/// The place of the rarest `N + 1` bytes of a pattern, by the sum of the costs of both windows of `N` bytes.
+fn rarest<const N: usize>(pattern: &[u8], cost: impl Fn(&[u8]) -> u32) -> usize {
+    let places = pattern.windows(N + 1).map(|bytes| cost(&bytes[..N]) + cost(&bytes[1..]));
+    places.enumerate().min_by_key(|(_, cost)| *cost).map_or(0, |(place, _)| place)
+}
+
 impl Windows {
     fn of<'p>(patterns: impl Iterator<Item = &'p [u8]> + Clone) -> Self {
-        let long = (0..).zip(patterns).filter(|(_, pattern)| pattern.len() >= WINDOW);
+        let long = (0..).zip(patterns).filter(|(_, pattern)| pattern.len() > WINDOW);
         // What many patterns have is frequent in traffic, too.
         let mut counts: FxHashMap<u32, u32> = FxHashMap::default();
         for (_, pattern) in long.clone() {
             pattern.windows(WINDOW).for_each(|window| *counts.entry(value(window)).or_default() += 1);
         }
         let mut by_window: FxHashMap<u32, Vec<Entry>> = FxHashMap::default();
-        for (number, pattern) in long {
+        for (pattern, bytes) in long {
             let cost = |window: &[u8]| {
                 let bytes: u32 = window.iter().map(|byte| frequency(*byte)).sum();
                 bytes + 4 * counts[&value(window)].ilog2()
             };
-            let rarest = (0..).zip(pattern.windows(WINDOW)).min_by_key(|(_, window)| cost(window));
-            let (before, window) = rarest.expect("the pattern has a window");
-            by_window.entry(value(window)).or_default().push(Entry { pattern: number, before });
+            let place = rarest::<WINDOW>(bytes, cost);
+            // The later window first: where both are the same bytes, the pattern that begins first is found first.
+            for place in [place + 1, place] {
+                let window = value(&bytes[place..place + WINDOW]);
+                by_window.entry(window).or_default().push(Entry { pattern, before: place as i32 });
+            }
         }
         let mut by_window: Vec<_> = by_window.into_iter().collect();
         by_window.sort_unstable_by_key(|(window, _)| *window);
@@ -241,15 +249,31 @@ impl Windows {
 impl Short {
     fn of<'p>(patterns: impl Iterator<Item = &'p [u8]>) -> Self {
         let mut short = Self::default();
-        for (number, pattern) in (0..).zip(patterns).filter(|(_, pattern)| pattern.len() < WINDOW) {
-            let seconds = match pattern.get(1) {
-                Some(second) => *second..=*second,
-                None => 0..=u8::MAX,
-            };
-            for second in seconds {
-                let pair = u16::from_le_bytes([pattern[0], second]);
+        for (pattern, bytes) in (0..).zip(patterns).filter(|(_, bytes)| bytes.len() <= WINDOW) {
+            let mut add = |pair: [u8; 2], before: i32| {
+                let pair = u16::from_le_bytes(pair);
                 short.filter.set(usize::from(pair));
-                short.patterns.entry(pair).or_default().push(number);
+                short.entries.entry(pair).or_default().push(Entry { pattern, before });
+            };
+            match *bytes {
+                [] => {}
+                [byte] => {
+                    for other in 0..=u8::MAX {
+                        add([byte, other], 0);
+                        add([other, byte], -1);
+                    }
+                }
+                [first, second] => {
+                    add([first, second], 0);
+                    (0..=u8::MAX).for_each(|other| add([other, first], -1));
+                }
+                _ => {
+                    let cost = |pair: &[u8]| pair.iter().map(|byte| frequency(*byte)).sum();
+                    let place = rarest::<2>(bytes, cost);
+                    for place in [place + 1, place] {
+                        add([bytes[place], bytes[place + 1]], place as i32);
+                    }
+                }
             }
         }
         short

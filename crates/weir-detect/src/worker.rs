@@ -8,7 +8,7 @@ use crate::contents::FirstBytes;
 use crate::counters::Counters;
 use crate::expressions::Caches;
 use crate::fields::{Field, Values};
-use crate::flow::{FlowState, Handshake, RULE_BITS, SESSIONS_MAX, Undecided};
+use crate::flow::{FlowState, Handshake, RULE_BITS, SESSIONS_MAX, Stream, Undecided};
 use crate::packet::{Moment, Packet, payload_in};
 use crate::ruleset::{Kind, Prepared, RuleProgram, Transport};
 use crate::state::{Shared, Whom};
@@ -175,6 +175,12 @@ impl FlowTask for Worker {
         }
     }
 
+    fn closed(&mut self, flow: &TaskFlow<'_>, is_orig: bool) {
+        if let Some(state) = self.flows.get_mut(&flow.name()) {
+            state.streams[usize::from(!is_orig)].is_closed = true;
+        }
+    }
+
     fn session(&mut self, flow: &TaskFlow<'_>, session: &TaskSession<'_>) {
         let state = self.flows.entry(flow.name()).or_default();
         if state.sessions.len() == SESSIONS_MAX {
@@ -231,6 +237,9 @@ impl FlowTask for Worker {
         }
         stream.advance();
         state.sessions.clear();
+        if state.streams.iter().all(|stream| stream.is_closed) {
+            state.streams.iter_mut().for_each(Stream::release);
+        }
         self.held_bytes = self.held_bytes.saturating_add_signed(state.grown_bytes());
         if self.held_bytes > self.memory_max {
             let forgotten = std::mem::take(&mut self.flows);

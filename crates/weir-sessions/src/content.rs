@@ -19,6 +19,11 @@ pub const CONTENT_BYTES_MAX: u64 = 1 << 40;
 pub trait ContentStore: Debug + Send + Sync {
     /// Begins a content. Called by the worker that parses the session.
     fn begin(&self) -> Box<dyn ContentWriter>;
+
+    /// Whether [facts](ContentFacts) of contents have their SHA-256.
+    fn with_digest(&self) -> bool {
+        true
+    }
 }
 
 /// Takes the bytes of one content.
@@ -42,7 +47,8 @@ pub trait ContentWriter: Any + Debug + Send {
 pub struct ContentFacts {
     /// Length up to the last byte that was passed on, bytes; missing ones before it count.
     pub size_bytes: u64,
-    /// SHA-256 of the content, if it is complete, and its bytes came in order.
+    /// SHA-256 of the content, if the store [asks](ContentStore::with_digest), the content is complete, and its bytes came in
+    /// order.
     pub sha256: Option<[u8; 32]>,
     /// The content is incomplete: bytes are missing, its coding is wrong or unfinished, or a bound cut it.
     pub is_cut: bool,
@@ -73,7 +79,7 @@ struct State {
 #[derive(Debug)]
 struct Sink {
     writer: Box<dyn ContentWriter>,
-    digest: Sha256,
+    digest: Option<Sha256>,
     /// Offset of the next byte.
     at_bytes: u64,
     /// Offset after the last byte that was taken.
@@ -98,11 +104,12 @@ impl Contents {
     /// Begins a content with this Content-Encoding, which may name several codings. A content in an unknown coding is
     /// passed on as sent. `None`: nobody asks for contents.
     pub fn begin(&self, coding: Option<&[u8]>) -> Option<Content> {
-        let writer = self.0.as_ref()?.begin();
+        let store = self.0.as_ref()?;
+        let writer = store.begin();
         let decoder = BoundedDecoder::of(coding);
         let sink = Sink {
             writer,
-            digest: Sha256::new(),
+            digest: store.with_digest().then(Sha256::new),
             at_bytes: 0,
             size_bytes: 0,
             is_cut: false,
@@ -169,8 +176,8 @@ impl Content {
         sink.is_cut |= !is_whole || !decoder.is_whole();
         decoder.stop();
         sink.writer.end();
-        let digest = std::mem::take(&mut sink.digest);
-        *sha256 = (!sink.is_cut && !sink.is_out_of_order).then(|| digest.finalize().into());
+        let digest = sink.digest.take().filter(|_| !sink.is_cut && !sink.is_out_of_order);
+        *sha256 = digest.map(|digest| digest.finalize().into());
         sink.is_too_long || decoder.is_cut()
     }
 
@@ -201,7 +208,9 @@ impl Sink {
             [] => 0,
             _ => self.writer.write(self.at_bytes, allowed).min(allowed.len()),
         };
-        self.digest.update(&allowed[..taken]);
+        if let Some(digest) = &mut self.digest {
+            digest.update(&allowed[..taken]);
+        }
         if taken > 0 {
             self.at_bytes = self.at_bytes.saturating_add(taken as u64);
             self.size_bytes = self.at_bytes;

@@ -524,6 +524,9 @@ impl StreamSubscriber for Collector {
     }
 
     fn stream_closed(&mut self, order: Order, question: usize, stream: &mut StreamHandle<'_>) {
+        if let Some(task) = Self::task(&mut self.question_workers, question) {
+            return task.closed(stream.flow, !stream.from.is_responder());
+        }
         self.tell(order, question, stream, |handler, stream| handler.closed(stream));
     }
 

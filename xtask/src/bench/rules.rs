@@ -150,8 +150,10 @@ fn merge(weir: &Path, scratch: &Path) -> Result<PathBuf> {
     captures.sort();
     if !captures.is_empty() {
         let mut all = Command::new(weir);
+        all.args(["packets", "-q", "-w"]).arg(&merged);
         captures.iter().for_each(|capture| _ = all.arg("-r").arg(capture));
-        let _ = output(all.args(["packets", "-w"]).arg(&merged));
+        // Some captures are damaged: what could be read is there.
+        let _ = output(&mut all);
     }
     Ok(merged)
 }

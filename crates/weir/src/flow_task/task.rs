@@ -23,6 +23,11 @@ pub trait FlowTask: Send {
     /// Bytes in order of a connection; `is_orig`: the originator sent them. Over UDP the payload of a datagram.
     fn bytes(&mut self, flow: &TaskFlow<'_>, is_orig: bool, chunk: &Chunk<'_>);
 
+    /// A direction has no more bytes than those that were passed on.
+    fn closed(&mut self, flow: &TaskFlow<'_>, is_orig: bool) {
+        let _ = (flow, is_orig);
+    }
+
     /// A session of a connection.
     fn session(&mut self, flow: &TaskFlow<'_>, session: &TaskSession<'_>);
 
@@ -167,6 +172,10 @@ impl FlowWorker {
 
     pub fn bytes(&mut self, view: &FlowView<'_>, is_orig: bool, chunk: &Chunk<'_>) {
         self.task.bytes(&TaskFlow { view }, is_orig, chunk);
+    }
+
+    pub fn closed(&mut self, view: &FlowView<'_>, is_orig: bool) {
+        self.task.closed(&TaskFlow { view }, is_orig);
     }
 
     pub fn session(&mut self, view: &FlowView<'_>, seen: &SeenSession<'_>) {
