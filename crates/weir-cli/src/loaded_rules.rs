@@ -135,16 +135,24 @@ pub fn report(counters: &Counters) {
     if terminal::is_quiet() {
         return;
     }
-    let Counters { bounded, waiting_lost, undecided_lost, state_refused, sessions_refused, flows_forgotten } =
-        counters;
+    let Counters {
+        bounded,
+        waiting_lost,
+        undecided_lost,
+        state_refused,
+        sessions_refused,
+        pieces_lost,
+        flows_forgotten,
+    } = counters;
     for (counter, what) in [
         (bounded, "inspections ended at their bound of steps (rules_bounded)"),
         (waiting_lost, "rules that waited for more of a stream were given up (rules_waiting_lost)"),
         (undecided_lost, "alerts that waited for the protocol were given up (rules_undecided_lost)"),
         (state_refused, "bits and counts of rules were not kept (rules_state_refused)"),
         (sessions_refused, "sessions were not inspected (rules_sessions_refused)"),
+        (pieces_lost, "parts of streams before missing bytes were not inspected (rules_pieces_lost)"),
         (flows_forgotten, "connections were forgotten, for lack of memory (rules_flows_forgotten)"),
-    ] as [(&AtomicU64, &str); 6]
+    ] as [(&AtomicU64, &str); 7]
     {
         let count = counter.load(Ordering::Relaxed);
         if count > 0 {

@@ -85,18 +85,23 @@ impl Candidates {
         let group = &set.packets[seen.transport as usize][side];
         let addresses = packet.ends.map(|(address, _)| address);
         let of_packet = |rule| Candidate { rule, of: Of::Packet };
-        self.list.extend(group.always.rules_of(addresses).map(of_packet));
-        if seen.is_first {
+        if packet.is_there {
+            self.list.extend(group.always.rules_of(addresses).map(of_packet));
+        }
+        if packet.is_there && seen.is_first {
             self.list.extend(group.once.rules_of(addresses).map(of_packet));
         }
         let (stream, window) = (seen.stream, seen.window);
         let new = window.get(stream.new_at..).unwrap_or_default();
         let in_stream = |rule: u32, place: u64| Candidate { rule, of: Of::Stream(place) };
         if !new.is_empty() {
-            self.list.extend(group.always_stream.iter().map(|&rule| in_stream(rule, stream.offset)));
+            let end = stream.offset + window.len() as u64;
+            let may_match = |rule: &&u32| stream.may_match(**rule, end, seen.other_bytes);
+            let always = group.always_stream.iter().filter(may_match);
+            self.list.extend(always.map(|&rule| in_stream(rule, stream.offset)));
             self.list.extend(stream.waiting.iter().map(|&(rule, place)| in_stream(rule, place)));
         }
-        if group.patterns.is_empty() {
+        if group.patterns.is_empty() || new.is_empty() && packet.payload.is_empty() {
             return;
         }
         let Self { lower: bytes, marks, used, list: candidates } = self;

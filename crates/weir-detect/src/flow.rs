@@ -15,6 +15,8 @@ const INSPECTED_BYTES: u64 = 2560;
 const BITS_MAX: usize = 256;
 /// Bytes of a connection's place in the table of a worker.
 const PLACE_BYTES: usize = 32;
+/// Parts of a direction before missing bytes that were not searched yet.
+const PIECES_MAX: usize = 64;
 /// Sessions that are complete and not inspected yet.
 pub const SESSIONS_MAX: usize = 256;
 
@@ -45,13 +47,13 @@ pub struct FlowState {
     pub passed: bool,
     /// A bit for each filter of rules that held at the last packet.
     pub holds: u64,
-    /// Alerts of streams that wait for the protocol.
+    /// Alerts that wait for the protocol, or for a filter.
     pub undecided: Vec<Undecided>,
     /// Bytes that count as the connection's.
     counted_bytes: usize,
 }
 
-/// An alert that waits until the protocol of its connection is known.
+/// An alert that waits until the protocol of its connection is known, or its filter holds.
 #[derive(Debug, Clone, Copy)]
 pub struct Undecided {
     /// The rule.
@@ -104,22 +106,59 @@ pub struct Stream {
     pub has_datagram: bool,
     /// No further bytes come.
     pub is_closed: bool,
+    /// Earlier parts with bytes that were not searched: missing bytes followed.
+    pub pieces: Vec<Piece>,
     /// Rules that have matched, and where: the same bytes do not match again.
     pub alerted: Vec<Alerted>,
     /// Rules whose pattern was found, but not what else they ask for: the rule, and the place in the stream.
     pub waiting: Vec<(u32, u64)>,
 }
 
+/// A part of a stream: see [`Stream`].
+#[derive(Debug)]
+pub struct Piece {
+    window: Vec<u8>,
+    new_at: usize,
+    offset: u64,
+}
+
 impl Stream {
-    /// Takes bytes in order.
-    pub fn take(&mut self, bytes: &[u8], gap_bytes: u64) {
+    /// Takes bytes in order. Returns whether there was room for those before a gap.
+    pub fn take(&mut self, bytes: &[u8], gap_bytes: u64) -> bool {
+        let mut has_room = true;
         if gap_bytes > 0 {
-            self.offset += self.window.len() as u64 + gap_bytes;
+            let next = self.offset + self.window.len() as u64 + gap_bytes;
+            if self.is_unsearched() {
+                has_room = self.pieces.len() < PIECES_MAX;
+                let piece = Piece {
+                    window: std::mem::take(&mut self.window),
+                    new_at: self.new_at,
+                    offset: self.offset,
+                };
+                self.pieces.extend(has_room.then_some(piece));
+            }
+            self.offset = next;
             self.window.clear();
             self.new_at = 0;
             self.waiting.clear();
         }
         self.window.extend_from_slice(bytes);
+        has_room
+    }
+
+    /// Whether there are bytes that were not searched, beside earlier pieces.
+    pub fn is_unsearched(&self) -> bool {
+        self.new_at < self.window.len()
+    }
+
+    /// Goes back to an earlier piece. Returns where the stream was.
+    pub fn go_back(&mut self, piece: Piece) -> Piece {
+        let Piece { window, new_at, offset } = piece;
+        Piece {
+            window: std::mem::replace(&mut self.window, window),
+            new_at: std::mem::replace(&mut self.new_at, new_at),
+            offset: std::mem::replace(&mut self.offset, offset),
+        }
     }
 
     /// Takes a datagram.
@@ -143,6 +182,7 @@ impl Stream {
             self.offset += more as u64;
             let offset = self.offset;
             self.waiting.retain(|(_, place)| *place >= offset);
+            self.window.shrink_to(3 * WINDOW_BYTES);
         }
         self.new_at = self.window.len();
     }
@@ -193,7 +233,9 @@ impl FlowState {
         let lists = 4 * self.bits.capacity() + 8 * self.ints.capacity();
         let of_stream = |stream: &Stream| {
             let lists = size_of::<Alerted>() * stream.alerted.capacity() + 16 * stream.waiting.capacity();
-            stream.window.capacity() + lists
+            let pieces: usize =
+                stream.pieces.iter().map(|piece| piece.window.capacity() + size_of::<Piece>()).sum();
+            stream.window.capacity() + lists + pieces
         };
         let streams: usize = self.streams.iter().map(of_stream).sum();
         let now = size_of::<Self>() + PLACE_BYTES + lists + streams;

@@ -18,6 +18,8 @@ pub struct Packet<'a> {
     pub to_server: bool,
     /// Its payload: of a datagram in fragments, the whole one.
     pub payload: &'a [u8],
+    /// Length of its payload, also where that is not inspected.
+    pub payload_bytes: u64,
     /// There is a packet: otherwise, the connection has ended without one.
     pub is_there: bool,
     /// A bit for each filter of rules that holds for its connection.

@@ -2,7 +2,7 @@
 
 use crate::patterns::{Collected, Patterns};
 use rustc_hash::FxHashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use weir_rules::{Direction, PortSet, Rule};
 
 /// Ports of a set that is worth looking up.
@@ -19,15 +19,18 @@ pub struct ByPorts {
     rest: Vec<u32>,
     by_source: FxHashMap<u16, Vec<u32>>,
     by_destination: FxHashMap<u16, Vec<u32>>,
-    built: Mutex<FxHashMap<Key, Arc<Patterns>>>,
+    built: Mutex<FxHashMap<Key, Built>>,
 }
 
 /// A port of the source and one of the destination, each if rules name it; `None`: all patterns.
 type Key = Option<[Option<u16>; 2]>;
 
+/// A set, once the first worker has built it.
+type Built = Arc<OnceLock<Patterns>>;
+
 /// The sets that a worker has used.
 #[derive(Debug, Default)]
-pub struct UsedSets(FxHashMap<Key, Arc<Patterns>>);
+pub struct UsedSets(FxHashMap<Key, Built>);
 
 /// The ports of a set, if they are few.
 fn few(set: &PortSet) -> Option<Vec<u16>> {
@@ -69,14 +72,17 @@ impl ByPorts {
         if !used.0.contains_key(&key) && used.0.len() >= SETS_MAX {
             key = None;
         }
-        used.0.entry(key).or_insert_with(|| self.built(key))
+        let built = used.0.entry(key).or_insert_with(|| self.place_of(&mut key));
+        built.get_or_init(|| self.build(key))
     }
 
-    /// A set that another worker has built, or a new one.
-    fn built(&self, key: Key) -> Arc<Patterns> {
+    /// The place of a set, which another worker may have built. Beyond the bound the set of all patterns.
+    fn place_of(&self, key: &mut Key) -> Built {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = if built.contains_key(&key) || built.len() < SETS_MAX { key } else { None };
-        Arc::clone(built.entry(key).or_insert_with(|| Arc::new(self.build(key))))
+        if !built.contains_key(key) && built.len() >= SETS_MAX {
+            *key = None;
+        }
+        Arc::clone(built.entry(*key).or_default())
     }
 
     fn build(&self, key: Key) -> Patterns {

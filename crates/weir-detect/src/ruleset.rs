@@ -63,6 +63,8 @@ pub(crate) struct Prepared {
     pub suppressions: Vec<Suppression>,
     /// The number of its filter.
     pub condition: Option<usize>,
+    /// A pattern in its payload finds the rule.
+    pub has_pattern: bool,
 }
 
 /// What a rule is decided by.
@@ -182,7 +184,8 @@ impl RuleProgram {
             let said = Said::of(&rule, classes);
             let suppressions = tunings.suppressions_of(rule.gid, rule.sid).cloned().collect();
             let condition = set.conditions.iter().position(|known| Some(known) == rule.filter.as_ref());
-            set.rules.push(Prepared { rule, said, kind, keys, names, suppressions, condition });
+            let has_pattern = best_pattern(&rule, |buffer| buffer == BufferId::PAYLOAD).is_some();
+            set.rules.push(Prepared { rule, said, kind, keys, names, suppressions, condition, has_pattern });
         }
         set.expressions = Compiled::new(expressions as usize);
         set.group();
@@ -203,10 +206,6 @@ impl RuleProgram {
             return Err(format!(
                 "the new rules are about `{name}`, which this run does not parse: start it again"
             ));
-        }
-        let new_filter = self.conditions.iter().find(|filter| !before.conditions.contains(filter));
-        if let Some(filter) = new_filter {
-            return Err(format!("the filter `{filter}` is new: start the run again"));
         }
         for prepared in &mut self.rules {
             let filter = prepared.rule.filter.as_ref();
@@ -367,7 +366,9 @@ impl RuleProgram {
                 .any(|test| test.field.starts_with("filemd5") || test.field.starts_with("filesha"));
             match prepared.kind {
                 Kind::Session => {
-                    self.with_datagrams |= rule.inspections.iter().any(|one| one.buffer == BufferId::PAYLOAD);
+                    let has_payload = rule.inspections.iter().any(|one| one.buffer == BufferId::PAYLOAD);
+                    self.with_datagrams |= has_payload;
+                    self.with_streams |= has_payload;
                     let best = best_pattern(rule, |buffer| !buffer.info().protocol.is_empty());
                     let sides =
                         [true, false].map(|side| rule.flow.to_server.is_none_or(|wanted| wanted == side));

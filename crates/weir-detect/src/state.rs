@@ -48,10 +48,18 @@ pub struct Shared(Mutex<Tables>);
 struct Tables {
     /// Bits with the time at which they are forgotten, nanoseconds.
     bits: FxHashMap<(u32, Whom), i64>,
-    counts: FxHashMap<(u32, u8, Whom), Count>,
+    counts: FxHashMap<(RuleName, u8, Whom), Count>,
+    /// No entry of a full table is over before this time.
+    bits_full_until: i64,
+    counts_full_until: i64,
 }
 
+/// Group and signature ID.
+pub type RuleName = (u32, u32);
+
 const SECOND: i64 = 1_000_000_000;
+/// How long a count with back-off stays without matches, seconds.
+const BACKOFF_SECONDS: i64 = 3600;
 /// How long a bit without a time stays, seconds.
 const BIT_SECONDS: u32 = 30;
 
@@ -67,7 +75,7 @@ impl Shared {
 
     /// Changes a bit. Returns whether there was room.
     pub fn change_bit(&self, op: BitsOp, (bit, whom): (u32, Whom), seconds: Option<u32>, now: i64) -> bool {
-        let bits = &mut self.lock().bits;
+        let Tables { bits, bits_full_until: full_until, .. } = &mut *self.lock();
         let is_set = bits.get(&(bit, whom)).is_some_and(|until| *until > now);
         match op {
             BitsOp::Unset => {
@@ -77,10 +85,8 @@ impl Shared {
                 bits.remove(&(bit, whom));
             }
             BitsOp::Set | BitsOp::Toggle => {
-                if bits.len() >= ENTRIES_MAX {
-                    bits.retain(|_, until| *until > now);
-                }
-                if bits.len() >= ENTRIES_MAX {
+                let is_new = !bits.contains_key(&(bit, whom));
+                if is_new && !make_room(bits, full_until, now, |until| *until) {
                     return false;
                 }
                 let seconds = i64::from(seconds.unwrap_or(BIT_SECONDS));
@@ -92,13 +98,18 @@ impl Shared {
     }
 
     /// Counts a match of a rule at the time `now`. Returns whether the match alerts; `None` if there was no room.
-    pub fn count(&self, rule: u32, number: u8, threshold: &Threshold, whom: Whom, now: i64) -> Option<bool> {
-        let counts = &mut self.lock().counts;
-        if counts.len() >= ENTRIES_MAX && !counts.contains_key(&(rule, number, whom)) {
-            counts.retain(|_, count| count.until > now);
-            if counts.len() >= ENTRIES_MAX {
-                return None;
-            }
+    pub fn count(
+        &self,
+        rule: RuleName,
+        number: u8,
+        threshold: &Threshold,
+        whom: Whom,
+        now: i64,
+    ) -> Option<bool> {
+        let Tables { counts, counts_full_until: full_until, .. } = &mut *self.lock();
+        let is_known = counts.contains_key(&(rule, number, whom));
+        if !is_known && !make_room(counts, full_until, now, |count| count.until) {
+            return None;
         }
         let interval = i64::from(threshold.seconds) * SECOND;
         let max = u64::from(threshold.count);
@@ -121,7 +132,7 @@ impl Shared {
             ThresholdKind::Both => count.count == max,
             ThresholdKind::Detection => count.count > max,
             ThresholdKind::Backoff => {
-                count.until = i64::MAX;
+                count.until = now.saturating_add(BACKOFF_SECONDS * SECOND);
                 let next = if count.next == 0 { max } else { count.next };
                 let is_next = count.count == next;
                 count.next =
@@ -130,4 +141,23 @@ impl Shared {
             }
         })
     }
+}
+
+/// Whether a table has room for another entry, if need be without those that are over. A full table is looked through again only when
+/// one of its entries is over.
+fn make_room<K, V>(
+    table: &mut FxHashMap<K, V>,
+    full_until: &mut i64,
+    now: i64,
+    until: impl Fn(&V) -> i64,
+) -> bool {
+    if table.len() < ENTRIES_MAX {
+        return true;
+    }
+    if now < *full_until {
+        return false;
+    }
+    table.retain(|_, value| until(value) > now);
+    *full_until = table.values().map(until).min().unwrap_or(i64::MIN);
+    table.len() < ENTRIES_MAX
 }

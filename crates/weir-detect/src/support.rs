@@ -3,10 +3,12 @@
 use crate::app;
 use crate::buffers;
 use crate::expressions::HAS_BACKTRACKING;
+use crate::fields::behind;
 use crate::packet::is_header;
+use crate::ruleset::is_of_flow;
 use crate::session_tests;
 use weir::sessions::SessionRegistry;
-use weir_rules::{BufferId, Rule, RuleProtocol, Test};
+use weir_rules::{BufferId, PacketField, PacketTest, Rule, RuleProtocol, Test, Transform};
 
 /// Why a rule cannot be run. `None`: the rule runs. `check_filter` says why a filter is wrong.
 pub fn unsupported(rule: &Rule, check_filter: impl Fn(&str) -> Result<(), String>) -> Option<String> {
@@ -24,6 +26,24 @@ pub fn unsupported(rule: &Rule, check_filter: impl Fn(&str) -> Result<(), String
     {
         return Some(format!("the protocol `{name}` is not parsed"));
     }
+    if let RuleProtocol::Session(name) = rule.protocol
+        && name != "http2"
+        && !registry.protocols().iter().any(|known| app::is(app::name_of(known.name), name))
+    {
+        return Some(format!("connections with the protocol `{name}` are not told apart"));
+    }
+    if let Some(test) = rule.app_protocols.iter().find(|test| &*test.protocol == "failed") {
+        return Some(format!("`app-layer-protocol:{}` is not known", test.protocol));
+    }
+    for test in &rule.packet {
+        if let PacketTest::Number(field, _) = test
+            && !is_of_flow(*field)
+            && *field != PacketField::PayloadSize
+            && behind(*field).is_empty()
+        {
+            return Some(format!("the field {field:?} of packets is not provided"));
+        }
+    }
     for test in &rule.session {
         let is_parsed = !app::protocols_of(app::protocol_of_field(test.field), registry).is_empty();
         if !is_parsed || !session_tests::is_known(test.field) {
@@ -37,8 +57,13 @@ pub fn unsupported(rule: &Rule, check_filter: impl Fn(&str) -> Result<(), String
             return Some(format!("the buffer `{name}` is not provided"));
         }
         let mut tests = inspection.tests.iter();
-        if !HAS_BACKTRACKING && tests.any(|test| matches!(test, Test::Pcre(pcre) if pcre.needs_backtracking))
-        {
+        let mut transforms = inspection.transforms.iter();
+        let needs_backtracking = tests
+            .any(|test| matches!(test, Test::Pcre(pcre) if pcre.needs_backtracking))
+            || transforms.any(
+                |transform| matches!(transform, Transform::PcreCapture(pcre) if pcre.needs_backtracking),
+            );
+        if !HAS_BACKTRACKING && needs_backtracking {
             return Some(
                 "the expression has look-around or back-references, which need the feature `pcre2`"
                     .to_string(),

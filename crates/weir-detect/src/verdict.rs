@@ -51,6 +51,8 @@ pub struct Scene<'a, 't> {
     pub now: i64,
     /// Age of the connection, seconds.
     pub age_s: u64,
+    /// Nothing but bytes was missing for a match.
+    pub lacks_bytes: bool,
 }
 
 impl<'t> Scene<'_, 't> {
@@ -61,12 +63,14 @@ impl<'t> Scene<'_, 't> {
             && self.fits_flow(rule)
             && self.fits_ends(rule)
             && rule.events.is_empty()
-            && prepared.condition.is_none_or(|condition| self.packet.holds >> condition & 1 != 0)
             && rule.packet.iter().all(|test| self.fits_packet(test))
             && self.fits_app(rule)
             && self.fits_state(prepared)
             && !(in_stream && prepared.kind == Kind::Stream { or_packet: true } && !self.from_begin)
-            && self.fits_bytes(prepared, in_stream)
+            && {
+                self.lacks_bytes = !self.fits_bytes(prepared, in_stream);
+                !self.lacks_bytes
+            }
             && self.fits_session(rule)
     }
 
@@ -89,8 +93,10 @@ impl<'t> Scene<'_, 't> {
             RuleProtocol::PacketHeader => true,
             RuleProtocol::Session(name) => match (&self.session, kind) {
                 (Some((session, _)), _) => app::is(session.app, name),
-                // Decided later: the protocol may not be known yet.
-                (None, Kind::Stream { .. }) => true,
+                // Decided later, if the protocol is not known yet.
+                (None, Kind::Stream { .. }) => {
+                    self.flow.and_then(|flow| flow.app).is_none_or(|app| app::is(app, name))
+                }
                 (None, _) => match self.flow.and_then(|flow| flow.app) {
                     Some(app) => app::is(app, name),
                     None => !rule.inspections.is_empty(),
@@ -129,7 +135,7 @@ impl<'t> Scene<'_, 't> {
                 .is_some_and(|values| values.into_iter().flatten().any(|value| number.holds(value)));
         }
         if let PacketTest::Number(PacketField::PayloadSize, number) = test {
-            return self.packet.is_there && number.holds(self.packet.payload.len() as u64);
+            return self.packet.is_there && number.holds(self.packet.payload_bytes);
         }
         self.packet.is_there && self.packet.holds(test) == Some(true)
     }
@@ -160,7 +166,7 @@ impl<'t> Scene<'_, 't> {
             };
             match (app, &*test.protocol) {
                 // Nothing is known before the first bytes.
-                (None, "unknown" | "failed") => !test.negated,
+                (None, "unknown") => !test.negated,
                 (None, _) => false,
                 (Some(app), wanted) => app::is(app, wanted) != test.negated,
             }

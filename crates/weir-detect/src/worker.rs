@@ -13,7 +13,8 @@ use crate::packet::{Moment, Packet, payload_in};
 use crate::ruleset::{Kind, Prepared, RuleProgram, Transport};
 use crate::state::{Shared, Whom};
 use crate::verdict::{Made, Scene, is_once};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,6 +94,15 @@ impl Detection {
         Self { memory_max: bytes, ..self }
     }
 
+    /// Says why a filter of a new rule cannot be evaluated by this run.
+    ///
+    /// # Errors
+    /// None of the first rules has this filter.
+    pub fn check_filter(&self, filter: &str) -> Result<(), String> {
+        let is_known = self.current.get().conditions.iter().any(|known| known == filter);
+        if is_known { Ok(()) } else { Err("this run does not have the filter: start it again".to_string()) }
+    }
+
     /// What the bounds have cut off so far.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
@@ -170,7 +180,8 @@ impl FlowTask for Worker {
         let stream = &mut state.streams[usize::from(!is_orig)];
         match flow.layer() {
             "tcp" if state.is_encrypted => {}
-            "tcp" => stream.take(chunk.bytes, chunk.gap_bytes),
+            "tcp" if stream.take(chunk.bytes, chunk.gap_bytes) => {}
+            "tcp" => Counters::add(&self.counters.pieces_lost),
             _ => stream.take_datagram(chunk.bytes),
         }
     }
@@ -207,26 +218,30 @@ impl FlowTask for Worker {
         let [orig, resp] = packet.flow.endpoints().map(|(address, port)| (address, port as u16));
         let ends = if packet.from_responder { [resp, orig] } else { [orig, resp] };
         // The stream of datagrams has the whole of those that came in fragments.
+        let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
+        state.holds = packet.holds;
+        self.catch_up(&packet.flow, transport, side, &mut state, moment, rows);
         let window = std::mem::take(&mut state.streams[side].window);
         state.streams[side].new_end = window.len() as u64;
+        let all = payload_in(&values, packet.frame);
         let payload = match state.streams[side].has_datagram {
             true => &window[..],
             // The packet that completes a handshake is inspected.
             false if state.is_encrypted && state.sessions.is_empty() => &[],
-            false => payload_in(&values, packet.frame),
+            false => all,
         };
-        state.bytes[side] += payload.len() as u64;
-        state.holds = packet.holds;
+        let payload_bytes = payload.len().max(all.len()) as u64;
+        state.bytes[side] += payload_bytes;
         let seen = Packet {
             values,
             frame: packet.frame,
             ends,
             to_server: !packet.from_responder,
             payload,
+            payload_bytes,
             is_there: true,
             holds: packet.holds,
         };
-        let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
         if !state.passed {
             self.inspect(Some(&packet.flow), transport, &seen, &mut state, &window, moment, rows);
         }
@@ -237,7 +252,9 @@ impl FlowTask for Worker {
         }
         stream.advance();
         state.sessions.clear();
-        if state.streams.iter().all(|stream| stream.is_closed) {
+        if state.is_encrypted
+            || state.streams.iter().all(|stream| stream.is_closed && !stream.is_unsearched())
+        {
             state.streams.iter_mut().for_each(Stream::release);
         }
         self.held_bytes = self.held_bytes.saturating_add_signed(state.grown_bytes());
@@ -257,8 +274,8 @@ impl FlowTask for Worker {
         let addresses = values.addresses().unwrap_or([nobody; 2]);
         let ends = addresses.map(|address| (address, 0));
         let payload = &[][..];
-        let (frame, holds) = (&packet.frame, packet.holds);
-        let seen = Packet { values, frame, ends, to_server: true, payload, is_there: true, holds };
+        let (frame, holds, to_server, is_there) = (&packet.frame, packet.holds, true, true);
+        let seen = Packet { values, frame, ends, to_server, payload, payload_bytes: 0, is_there, holds };
         let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
         self.inspect(None, Transport::Other, &seen, &mut FlowState::default(), &[], moment, rows);
     }
@@ -267,17 +284,21 @@ impl FlowTask for Worker {
         let set = Arc::clone(&self.set);
         let Some(mut state) = self.flows.remove(&flow.name()) else { return };
         self.held_bytes -= state.counted_bytes();
+        let (moment, transport) =
+            (Moment { time: flow.last_time(), number: None }, Transport::of_layer(flow.layer()));
+        for side in [1, 0] {
+            self.catch_up(flow, transport, side, &mut state, moment, rows);
+        }
         if state.sessions.is_empty() || state.passed {
             return;
         }
         let ends = flow.endpoints().map(|(address, port)| (address, port as u16));
         let values = Values::none(&set.fields);
-        let (frame, payload, holds) = (&[], &[], state.holds);
-        let seen = Packet { values, frame, ends, to_server: true, payload, is_there: false, holds };
-        let moment = Moment { time: flow.last_time(), number: None };
-        let transport = Transport::of_layer(flow.layer());
         // The streams end here; rules may still look at their last bytes.
         let window = std::mem::take(&mut state.streams[0].window);
+        let payload = if transport == Transport::Tcp { &[][..] } else { &window[..] };
+        let (frame, holds, to_server, is_there) = (&[], state.holds, true, false);
+        let seen = Packet { values, frame, ends, to_server, payload, payload_bytes: 0, is_there, holds };
         self.inspect(Some(flow), transport, &seen, &mut state, &window, moment, rows);
     }
 
@@ -314,6 +335,56 @@ impl Worker {
         }
     }
 
+    /// Inspects bytes that no packet of their direction is inspected with: those before missing bytes, and of the other direction than
+    /// `side` those that the packet put in order.
+    fn catch_up(
+        &mut self,
+        flow: &TaskFlow<'_>,
+        transport: Transport,
+        side: usize,
+        state: &mut FlowState,
+        moment: Moment,
+        rows: &mut TaskRows<'_>,
+    ) {
+        if transport != Transport::Tcp || state.passed {
+            return;
+        }
+        for of in [1 - side, side] {
+            for piece in std::mem::take(&mut state.streams[of].pieces) {
+                let now = state.streams[of].go_back(piece);
+                self.inspect_stream(flow, of, state, moment, rows);
+                state.streams[of].go_back(now);
+            }
+        }
+        if state.streams[1 - side].is_unsearched() {
+            self.inspect_stream(flow, 1 - side, state, moment, rows);
+            state.streams[1 - side].advance();
+        }
+    }
+
+    /// Inspects the new bytes of a direction, without a packet.
+    fn inspect_stream(
+        &mut self,
+        flow: &TaskFlow<'_>,
+        side: usize,
+        state: &mut FlowState,
+        moment: Moment,
+        rows: &mut TaskRows<'_>,
+    ) {
+        let set = Arc::clone(&self.set);
+        let [orig, resp] = flow.endpoints().map(|(address, port)| (address, port as u16));
+        let ends = if side == 0 { [orig, resp] } else { [resp, orig] };
+        let (frame, payload, holds) = (&[], &[], state.holds);
+        let (values, to_server, is_there) = (Values::none(&set.fields), side == 0, false);
+        let seen = Packet { values, frame, ends, to_server, payload, payload_bytes: 0, is_there, holds };
+        let window = std::mem::take(&mut state.streams[side].window);
+        state.streams[side].new_end = window.len() as u64;
+        let sessions = std::mem::take(&mut state.sessions);
+        self.inspect(Some(flow), Transport::Tcp, &seen, state, &window, moment, rows);
+        state.streams[side].window = window;
+        state.sessions = sessions;
+    }
+
     /// Inspects a packet with what it completed, or the end of a connection. `window`: the bytes of the packet's direction.
     #[allow(clippy::too_many_arguments)]
     fn inspect(
@@ -340,8 +411,8 @@ impl Worker {
         self.candidates.list.clear();
         let side = usize::from(!packet.to_server);
         let is_unseen = state.handshake == Handshake::Unseen;
-        if packet.is_there {
-            let is_tcp = transport == Transport::Tcp && !is_unseen;
+        let is_tcp = transport == Transport::Tcp && !is_unseen;
+        if packet.is_there || is_tcp && sessions.is_empty() {
             let seen = Seen {
                 transport,
                 is_unseen,
@@ -358,12 +429,15 @@ impl Worker {
         let mut candidates = std::mem::take(&mut self.candidates.list);
         candidates.sort_unstable();
         candidates.dedup();
-        let flow_name =
-            flow.map_or(0, |flow| u64::from(flow.name().id.0) << 16 | flow.name().table.index() as u64);
+        let flow_name = flow.map_or(0, name_of);
         let now = moment.time.0;
         let age_s =
             flow.map_or(0, |flow| now.saturating_sub(flow.first_time().0).max(0) as u64 / 1_000_000_000);
-        self.settle_undecided(&set, flow, packet, state, rows);
+        self.settle_undecided(&set, flow, packet, state, flow_name, rows);
+        if state.passed {
+            self.candidates.list = candidates;
+            return;
+        }
         let mut last: Option<u32> = None;
         let mut steps_left = STEPS_OF_PACKET_MAX;
         for candidate in &candidates {
@@ -383,7 +457,7 @@ impl Worker {
             let is_here = oriented.to_server == packet.to_server;
             let in_stream = matches!(candidate.of, Of::Stream(_));
             let other = &state.streams[usize::from(!oriented.to_server)];
-            let matches = {
+            let (matches, lacks_bytes) = {
                 let session = match candidate.of {
                     Of::Session(number, _) => {
                         let number = usize::from(number);
@@ -411,11 +485,14 @@ impl Worker {
                     counters: &self.counters,
                     now,
                     age_s,
+                    lacks_bytes: false,
                 };
-                scene.matches(prepared, in_stream)
+                (scene.matches(prepared, in_stream), scene.lacks_bytes)
             };
             if !matches {
                 if let Of::Stream(place) = candidate.of
+                    && lacks_bytes
+                    && prepared.has_pattern
                     && prepared.rule.inspections.iter().any(|inspection| inspection.tests.len() > 1)
                     && !state.streams[side].wait(candidate.rule, place)
                 {
@@ -423,28 +500,19 @@ impl Worker {
                 }
                 continue;
             }
-            if !in_stream
-                && !is_session
-                && state.app.is_none()
-                && matches!(prepared.rule.protocol, RuleProtocol::Session(_))
-            {
-                self.postpone(state, candidate.rule, oriented.to_server, moment);
-                last = Some(candidate.rule);
-                continue;
-            }
             if in_stream {
                 let other_bytes = state.bytes[usize::from(oriented.to_server)];
                 state.streams[side].note_alert(candidate.rule, other_bytes);
                 state.streams[side].waiting.retain(|(rule, _)| *rule != candidate.rule);
-                if let RuleProtocol::Session(name) = prepared.rule.protocol
-                    && !state.app.is_some_and(|app| app::is(app, name))
-                {
-                    if state.app.is_none() {
-                        self.postpone(state, candidate.rule, oriented.to_server, moment);
-                    }
-                    last = Some(candidate.rule);
-                    continue;
+            }
+            let is_of_session = matches!(prepared.rule.protocol, RuleProtocol::Session(_));
+            if !is_session && is_of_session && state.app.is_none() || !holds(prepared, oriented.holds) {
+                last = Some(candidate.rule);
+                // A rule that asks for nothing else is looked at again with each packet.
+                if flow.is_some() && !is_once(&prepared.rule) {
+                    self.postpone(state, candidate.rule, oriented.to_server, moment);
                 }
+                continue;
             }
             if is_once(&prepared.rule) && !once(state, candidate.rule, oriented.to_server) {
                 continue;
@@ -462,34 +530,49 @@ impl Worker {
         self.candidates.list = candidates;
     }
 
-    /// An alert of a stream waits until the protocol is known.
+    /// An alert waits until the protocol is known, and the filter of its rule holds.
     fn postpone(&mut self, state: &mut FlowState, rule: u32, to_server: bool, moment: Moment) {
+        let is_there = |waits: &Undecided| waits.rule == rule && waits.to_server == to_server;
         match state.undecided.len() < UNDECIDED_MAX {
+            _ if state.undecided.iter().any(is_there) => {}
             true => state.undecided.push(Undecided { rule, to_server, moment }),
             false => Counters::add(&self.counters.undecided_lost),
         }
     }
 
-    /// The alerts that waited for the protocol, once it is known.
+    /// The alerts that waited for the protocol, or for their filter.
     fn settle_undecided(
         &mut self,
         set: &RuleProgram,
         flow: Option<&TaskFlow<'_>>,
         packet: &Packet<'_>,
         state: &mut FlowState,
+        flow_name: u64,
         rows: &mut TaskRows<'_>,
     ) {
-        let Some(app) = state.app.filter(|_| !state.undecided.is_empty()) else { return };
-        for Undecided { rule, to_server, moment } in std::mem::take(&mut state.undecided) {
-            let RuleProtocol::Session(name) = set.rules[rule as usize].rule.protocol else { continue };
-            if app::is(app, name) {
-                let mut oriented = *packet;
-                if to_server != packet.to_server {
-                    oriented.ends.swap(0, 1);
-                    oriented.to_server = to_server;
+        for undecided in std::mem::take(&mut state.undecided) {
+            let Undecided { rule, to_server, moment } = undecided;
+            let prepared = &set.rules[rule as usize];
+            let fits = match (prepared.rule.protocol, state.app) {
+                (RuleProtocol::Session(name), Some(app)) => Some(app::is(app, name)),
+                (RuleProtocol::Session(_), None) => None,
+                _ => Some(true),
+            };
+            match fits {
+                Some(false) => continue,
+                Some(true) if holds(prepared, packet.holds) => {}
+                _ => {
+                    state.undecided.push(undecided);
+                    continue;
                 }
-                self.act(set, rule, flow, &oriented, state, 0, moment, rows);
             }
+            let mut oriented = *packet;
+            if to_server != packet.to_server {
+                oriented.ends.swap(0, 1);
+                oriented.to_server = to_server;
+            }
+            let is_last = self.act(set, rule, flow, &oriented, state, flow_name, moment, rows);
+            state.passed |= is_last || prepared.rule.without_effect.contains(&"bypass");
         }
     }
 
@@ -518,7 +601,7 @@ impl Worker {
         let mut alerts = !rule.noalert && !is_suppressed;
         for (at, threshold) in (0..).zip(&rule.thresholds) {
             let whom = Whom::of(threshold.track, addresses, flow_name);
-            match self.shared.count(number, at, threshold, whom, now) {
+            match self.shared.count((rule.gid, rule.sid), at, threshold, whom, now) {
                 Some(is_one) => alerts &= is_one,
                 None => Counters::add(&self.counters.state_refused),
             }
@@ -580,4 +663,16 @@ impl Worker {
 fn once(state: &mut FlowState, rule: u32, to_server: bool) -> bool {
     let bit = RULE_BITS | rule << 1 | u32::from(to_server);
     !state.has_bit(bit) && state.change_bit(BitsOp::Set, bit)
+}
+
+/// Whether the filter of a rule holds, if the rule has one.
+fn holds(prepared: &Prepared, holds: u64) -> bool {
+    prepared.condition.is_none_or(|condition| holds >> condition & 1 != 0)
+}
+
+/// A name of a connection that other connections do not have, also later and on other workers.
+fn name_of(flow: &TaskFlow<'_>) -> u64 {
+    let mut hasher = FxHasher::default();
+    (flow.first_time().0, flow.endpoints(), flow.layer()).hash(&mut hasher);
+    hasher.finish()
 }

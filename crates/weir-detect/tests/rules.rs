@@ -77,6 +77,51 @@ fn filters_of_weir_hold_for_connections() {
     assert_eq!(alerts(rules, &packets), BTreeMap::from([(1, 1), (3, 1), (5, 1), (6, 1), (8, 2)]));
 }
 
+/// What a connection is about is known behind the first match: the match alerts then, or does not.
+#[test]
+fn matches_wait_for_what_is_known_later() {
+    let mut talk = Talk::new(80);
+    talk.say(true, b"POST /ok HTTP/1.1\r\nHost: www.example.org\r\nContent-Length: 10\r\n\r\npassword=x");
+    talk.say(false, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let filter = "alert tcp any any -> any any (weir.filter:\"http.host contains 'example'\"; content:\"password=\"; sid:1;)\n\
+                  alert tcp any any -> any any (weir.filter:\"http.host contains 'other'\"; content:\"password=\"; sid:2;)\n";
+    assert_eq!(alerts(filter, talk.end()), BTreeMap::from([(1, 1)]));
+    let pass = "pass http any any -> any any (content:\"POST /ok\"; sid:1;)\n\
+                alert http any any -> any any (http.uri; content:\"/ok\"; sid:2;)\n";
+    assert_eq!(alerts(pass, talk.end()), BTreeMap::new());
+    // Alone: no other rule asks for the payload.
+    let both =
+        "alert http any any -> any any (content:\"password=\"; http.method; content:\"POST\"; sid:1;)\n";
+    assert_eq!(alerts(both, talk.end()), BTreeMap::from([(1, 1)]));
+    let lookup = |flags: [u8; 2]| {
+        let head = [&[0, 7][..], &flags, &[0, 1, 0, 0, 0, 0, 0, 0]].concat();
+        [&head[..], b"\x06google\x03com\0\0\x01\0\x01"].concat()
+    };
+    let packets = [
+        packet(1, true, 17, &udp((4_000, 53), &lookup([1, 0]))),
+        packet(2, false, 17, &udp((53, 4_000), &lookup([0x81, 0x80]))),
+    ];
+    let other = "alert sip any any -> any any (content:\"google\"; sid:1;)\n\
+                 alert dns any any -> any any (content:\"google\"; sid:2;)\n";
+    assert_eq!(alerts(other, &packets), BTreeMap::from([(2, 2)]));
+}
+
+/// Bytes between missing ones are inspected, whoever acknowledges them; also at the end of the capture.
+#[test]
+fn bytes_behind_missing_ones_are_inspected() {
+    let rules = "alert tcp any any -> any any (flow:only_stream; content:\"evil\"; sid:1;)\n";
+    let mut talk = Talk::new(80);
+    let first = talk.next[0];
+    talk.at(true, first + 5, ACK, b"evil");
+    talk.at(true, first + 15, ACK, b"x");
+    let unanswered = talk.packets.clone();
+    talk.next[0] = first + 16;
+    talk.segment(false, ACK, &[]);
+    talk.segment(false, ACK, b"hello");
+    assert_eq!(alerts(rules, &talk.packets), BTreeMap::from([(1, 1)]));
+    assert_eq!(alerts(rules, &unanswered), BTreeMap::from([(1, 1)]));
+}
+
 /// Connections are forgotten when they need more than the memory: rules see their next packets, and bits are gone.
 #[test]
 fn what_is_kept_of_connections_is_bounded() {

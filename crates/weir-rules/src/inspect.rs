@@ -12,6 +12,8 @@ use std::ops::Range;
 
 /// Places that are tried for one rule and buffer.
 pub const STEPS_MAX: u32 = 3000;
+/// Bytes that are searched in one step.
+const BYTES_OF_STEP: usize = 4096;
 
 /// Finds matches of expressions.
 pub trait Expressions {
@@ -154,6 +156,8 @@ impl<'b, E: Expressions> Inspector<'b, E> {
                 Some(bytes) => find(bytes, content).map(|at| from + at),
                 None => None,
             };
+            let searched = found.unwrap_or(window.end).saturating_sub(from);
+            self.steps += (searched / BYTES_OF_STEP) as u32;
             match found {
                 None if content.negated => return self.holds(rest, cursor),
                 None => return false,

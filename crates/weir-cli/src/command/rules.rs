@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use weir::flow_task::FlowQuestions;
 use weir::{Compiler, Item, RunEnd};
-use weir_detect::{COLUMNS, Counters, Detection, unsupported};
+use weir_detect::{COLUMNS, Counters, Detection, RuleProgram, unsupported};
 use weir_rules::Coverage;
 
 /// Arguments of `rules`.
@@ -109,11 +109,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let loaded = Loaded::of(spec)?;
     loaded.say_refusals();
     let program = loaded.into_program(filter_checker(context.compiler));
-    if let [(gid, sid, why), ..] = program.unsupported() {
-        let count = program.unsupported().len();
-        let are = if count == 1 { "rule is" } else { "rules are" };
-        note!("weir: {count} {are} understood, but not run, such as {gid}:{sid}: {why}");
-    }
+    say_unsupported(&program);
     let detection = Detection::new(Arc::new(program)).with_memory(context.memory_max);
     let detection = match (detection, spec.complete) {
         (detection, true) => detection.with_complete_connections_only(),
@@ -134,8 +130,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         let _ = link.0.reload.set(Box::new(move || {
             let loaded = Loaded::of(&spec)?;
             loaded.say_refusals();
-            // Filters that the run does not have are refused.
-            let program = loaded.into_program(|_| Ok(()));
+            let program = loaded.into_program(|filter| detection.check_filter(filter));
+            say_unsupported(&program);
             let count = program.len();
             detection.replace(program).map_err(Failure::new)?;
             note!("weir: {count} {} from now on", if count == 1 { "rule runs" } else { "rules run" });
@@ -145,6 +141,15 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let questions = detection.questions(context.compiler, &spec.filter).map_err(Failure::new)?;
     let rows = Alerts { counters: Arc::clone(detection.counters()) };
     Ok(Resolved::new(questions, "alerts", COLUMNS.to_vec(), rows).with_brief(BRIEF))
+}
+
+/// Says how many rules are not run, and why the first one is not.
+fn say_unsupported(program: &RuleProgram) {
+    if let [(gid, sid, why), ..] = program.unsupported() {
+        let count = program.unsupported().len();
+        let are = if count == 1 { "rule is" } else { "rules are" };
+        note!("weir: {count} {are} understood, but not run, such as {gid}:{sid}: {why}");
+    }
 }
 
 /// Shows how many rules are accepted, and explains those that are not.
