@@ -187,3 +187,19 @@ pub fn behind(field: PacketField) -> &'static [Field] {
         _ => &[],
     }
 }
+
+/// Whether a field is one of the connection.
+pub fn is_of_flow(field: PacketField) -> bool {
+    matches!(
+        field,
+        PacketField::StreamSizeClient
+            | PacketField::StreamSizeServer
+            | PacketField::StreamSizeBoth
+            | PacketField::StreamSizeEither
+            | PacketField::FlowAge
+            | PacketField::FlowPacketsToClient
+            | PacketField::FlowPacketsToServer
+            | PacketField::FlowBytesToClient
+            | PacketField::FlowBytesToServer
+    )
+}

@@ -4,7 +4,7 @@ use crate::addresses::{self, ByAddress};
 use crate::alert::Said;
 use crate::app;
 use crate::expressions::Compiled;
-use crate::fields::{Field, Fields, behind};
+use crate::fields::{Field, Fields, behind, is_of_flow};
 use crate::packet::is_header;
 use crate::patterns::{Collected, Patterns};
 use crate::ports::ByPorts;
@@ -15,7 +15,7 @@ use weir::flow_task::CONDITIONS_MAX;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir_rules::{
     Action, BitsOp, BufferId, Classes, Content, FastPattern, FlowTest, Inspection, IntOp, IntValue,
-    PacketField, PacketTest, Pcre, Rule, RuleProtocol, StateOption, Suppression, Test, Transform, Tunings,
+    PacketTest, Pcre, Rule, RuleProtocol, StateOption, Suppression, Test, Transform, Tunings,
 };
 
 /// Rules that run together.
@@ -513,22 +513,6 @@ pub(crate) fn is_of_addresses(rule: &Rule) -> bool {
     let has_ports = !rule.source.ports.is_any() || !rule.destination.ports.is_any();
     let has_session = matches!(rule.protocol, RuleProtocol::Session(_) | RuleProtocol::PacketHeader);
     is_bare && is_plain && !has_ports && !has_session && rule.filter.is_none()
-}
-
-/// Whether a field is one of the connection.
-pub(crate) fn is_of_flow(field: PacketField) -> bool {
-    matches!(
-        field,
-        PacketField::StreamSizeClient
-            | PacketField::StreamSizeServer
-            | PacketField::StreamSizeBoth
-            | PacketField::StreamSizeEither
-            | PacketField::FlowAge
-            | PacketField::FlowPacketsToClient
-            | PacketField::FlowPacketsToServer
-            | PacketField::FlowBytesToClient
-            | PacketField::FlowBytesToServer
-    )
 }
 
 /// Whether a rule is about packets of this transport.

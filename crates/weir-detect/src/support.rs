@@ -3,9 +3,8 @@
 use crate::app;
 use crate::buffers;
 use crate::expressions::HAS_BACKTRACKING;
-use crate::fields::behind;
+use crate::fields::{behind, is_of_flow};
 use crate::packet::is_header;
-use crate::ruleset::is_of_flow;
 use crate::session_tests;
 use weir::sessions::SessionRegistry;
 use weir_rules::{BufferId, PacketField, PacketTest, Rule, RuleProtocol, Test, Transform};

@@ -11,6 +11,9 @@ pub const TITLE: &str = "Rules";
 
 const TRACES: &[&str] = &["http", "https", "hostile", MERGE];
 
+/// A run over one packet.
+const START_UP: &str = "start-up";
+
 /// All captures of [`CAPTURES`] in one.
 const MERGE: &str = "merge";
 
@@ -44,59 +47,23 @@ pub fn table(options: &Options, programs: &Programs) -> Result<String> {
     let merged = merge(&programs.weir, &programs.scratch)?;
     let traces =
         TRACES.iter().map(|name| (*name, if *name == MERGE { merged.clone() } else { trace_file(name) }));
-    // Processor time of both programs over one packet, with each set.
-    let mut start_up = [[0.0; 2]; 3];
-    let mut peaks = [[0.0; 2]; 3];
-    for (name, file) in std::iter::once(("start-up", first)).chain(traces) {
-        let is_start = name == "start-up";
-        let is_left_out = options.trace.as_ref().is_some_and(|wanted| wanted != name && !is_start);
+    let mut start_up: [Option<Medians>; 3] = [None; 3];
+    for (name, file) in std::iter::once((START_UP, first)).chain(traces) {
+        let is_left_out = options.trace.as_ref().is_some_and(|wanted| wanted != name && name != START_UP);
         if !file.exists() || is_left_out {
             continue;
         }
         warm(&file)?;
         let packets = packets_of(&programs.weir, &file)?;
-        for (at, set) in sets.iter().enumerate() {
-            let commands = [
-                Some(weir(&programs.weir, &file, &set.file)),
-                has_suricata.then(|| suricata(&file, &set.file, &programs.scratch)),
-            ];
-            let mut runs: [Vec<Run>; 2] = Default::default();
-            for round in 0..options.runs {
-                for (command, runs) in commands.iter().zip(&mut runs) {
-                    let Some(command) = command else { continue };
-                    progress(&format!("{TITLE} · {name} · {} · {}", set.name, round + 1));
-                    runs.push(measure(command, &programs.scratch, false)?);
-                }
-            }
-            progress("");
-            let of = |runs: &[Run], value: fn(&Run) -> f64| table::median(runs.iter().map(value));
-            let busy = runs.each_ref().map(|runs| of(runs, |run| run.busy_s));
-            let peak = runs.each_ref().map(|runs| of(runs, |run| run.peak_bytes as f64) / 1e6);
-            if is_start {
-                (start_up[at], peaks[at]) = (busy, peak);
-            }
-            let rate = |program: usize| packets / (busy[program] - start_up[at][program]).max(1e-3);
-            let shown = |program: usize| match is_start {
-                true => format!("{:.2} s", busy[program]),
-                false => format!("{:.0} k/s", rate(program) / 1e3),
-            };
-            let (other, other_peak, ratio) = match has_suricata {
-                false => ("–".into(), "–".into(), "–".into()),
-                true => {
-                    let ratio = if is_start { busy[1] / busy[0] } else { rate(0) / rate(1) };
-                    (shown(1), format!("{:.0}", peak[1]), format!("{ratio:.1}"))
-                }
-            };
-            let _ = writeln!(
-                text,
-                "| {name} | {} | {} | {other} | {ratio} | {:.0} | {other_peak} |",
-                set.name,
-                shown(0),
-                peak[0],
-            );
+        for (set, start_up) in sets.iter().zip(&mut start_up) {
+            let medians = medians(name, &file, set, options, programs)?;
+            let before = start_up.get_or_insert(medians);
+            let before = if name == START_UP { None } else { Some(&*before) };
+            text += &row(name, set.name, &medians, before, packets);
         }
     }
-    let each = |program: usize| (peaks[2][program] - peaks[0][program]) / (sets[2].count as f64 / 10_000.0);
+    let peaks = [0, 2].map(|set| start_up[set].map_or([0.0; 2], |medians| medians.peak_mb));
+    let each = |program: usize| (peaks[1][program] - peaks[0][program]) / (sets[2].count as f64 / 10_000.0);
     let _ = write!(text, "\nMemory for 10 000 rules: {:.0} MB", each(0));
     let _ = writeln!(
         text,
@@ -104,6 +71,57 @@ pub fn table(options: &Options, programs: &Programs) -> Result<String> {
         if has_suricata { format!(", Suricata {:.0} MB", each(1)) } else { String::new() }
     );
     Ok(text)
+}
+
+/// Weir's and Suricata's; 0 for a program that is missing.
+#[derive(Debug, Clone, Copy)]
+struct Medians {
+    busy_s: [f64; 2],
+    peak_mb: [f64; 2],
+}
+
+/// Runs both programs over a capture, in turns.
+fn medians(trace: &str, file: &Path, set: &Set, options: &Options, programs: &Programs) -> Result<Medians> {
+    let suricata = find("suricata").map(|_| suricata(file, &set.file, &programs.scratch));
+    let commands = [Some(weir(&programs.weir, file, &set.file)), suricata];
+    let mut runs: [Vec<Run>; 2] = Default::default();
+    for round in 0..options.runs {
+        for (command, runs) in commands.iter().zip(&mut runs) {
+            let Some(command) = command else { continue };
+            progress(&format!("{TITLE} · {trace} · {} · {}", set.name, round + 1));
+            runs.push(measure(command, &programs.scratch, false)?);
+        }
+    }
+    progress("");
+    let of = |runs: &Vec<Run>, value: fn(&Run) -> f64| match runs.is_empty() {
+        true => 0.0,
+        false => table::median(runs.iter().map(value)),
+    };
+    Ok(Medians {
+        busy_s: runs.each_ref().map(|runs| of(runs, |run| run.busy_s)),
+        peak_mb: runs.each_ref().map(|runs| of(runs, |run| run.peak_bytes as f64 / 1e6)),
+    })
+}
+
+/// A row: processor time of the start-up, or packets for each second of processor time behind the start-up (`before`).
+fn row(trace: &str, set: &str, medians: &Medians, before: Option<&Medians>, packets: f64) -> String {
+    let rate = |program: usize, before: &Medians| {
+        packets / (medians.busy_s[program] - before.busy_s[program]).max(1e-3)
+    };
+    let shown = |program: usize| match before {
+        None => format!("{:.2} s", medians.busy_s[program]),
+        Some(before) => format!("{:.0} k/s", rate(program, before) / 1e3),
+    };
+    let [ours, theirs] = medians.busy_s;
+    let (other, other_peak, ratio) = match theirs > 0.0 {
+        false => ("–".into(), "–".into(), "–".into()),
+        true => {
+            let ratio = before.map_or(theirs / ours, |before| rate(0, before) / rate(1, before));
+            (shown(1), format!("{:.0}", medians.peak_mb[1]), format!("{ratio:.1}"))
+        }
+    };
+    let peak = medians.peak_mb[0];
+    format!("| {trace} | {set} | {} | {other} | {ratio} | {peak:.0} | {other_peak} |\n", shown(0))
 }
 
 /// Rules in a file.
