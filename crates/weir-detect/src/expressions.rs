@@ -11,6 +11,8 @@ use weir_rules::{Expressions, Pcre};
 const NFA_BYTES_MAX: usize = 4 << 20;
 /// Memory of the automaton that is built while an expression is used, bytes.
 const CACHE_BYTES_MAX: usize = 256 << 10;
+/// Automata that a worker keeps. Before one more, all are dropped, and built anew where they are used again.
+const CACHES_MAX: usize = 256;
 
 /// The compiled expressions of a set, by number.
 #[derive(Debug, Default)]
@@ -64,7 +66,25 @@ pub fn compile(pcre: &Pcre) -> Option<Regex> {
 
 /// The memory of a worker for its searches.
 #[derive(Debug, Default)]
-pub struct Caches(Vec<Option<Box<Cache>>>);
+pub struct Caches {
+    /// By number of the expression.
+    of: Vec<Option<Box<Cache>>>,
+    count: usize,
+}
+
+impl Caches {
+    fn of(&mut self, number: usize, regex: &Regex) -> &mut Cache {
+        let is_there = self.of.get(number).is_some_and(Option::is_some);
+        if !is_there && self.count == CACHES_MAX {
+            *self = Self::default();
+        }
+        self.count += usize::from(!is_there);
+        if self.of.len() <= number {
+            self.of.resize_with(number + 1, || None);
+        }
+        self.of[number].get_or_insert_with(|| Box::new(regex.create_cache()))
+    }
+}
 
 /// Finds matches with the expressions of a set.
 pub struct Finder<'a> {
@@ -81,11 +101,7 @@ impl Expressions for Finder<'_> {
             Engine::Linear(regex) => regex,
             Engine::Backtracking(expression) => return expression.find(bytes, from, anchored),
         };
-        let number = pcre.number as usize;
-        if self.caches.0.len() <= number {
-            self.caches.0.resize_with(number + 1, || None);
-        }
-        let cache = self.caches.0[number].get_or_insert_with(|| Box::new(regex.create_cache()));
+        let cache = self.caches.of(pcre.number as usize, regex);
         let anchored = if anchored { Anchored::Yes } else { Anchored::No };
         let input = Input::new(bytes).range(from..).anchored(anchored);
         regex.search_with(cache, &input).map(|found| found.range())
@@ -147,5 +163,20 @@ mod backtracking {
         pub fn find(&self, _: &[u8], _: usize, _: bool) -> Option<Range<usize>> {
             match *self {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn automata_are_bounded() {
+        let (mut caches, regex) = (Caches::default(), Regex::new("a[bc]+").expect("it is right"));
+        for number in 0..CACHES_MAX + 2 {
+            caches.of(number, &regex);
+            caches.of(number, &regex);
+        }
+        assert_eq!((caches.count, caches.of.iter().flatten().count()), (2, 2));
     }
 }
