@@ -38,7 +38,7 @@ pub fn table(options: &Options, programs: &Programs) -> Result<String> {
     let mut text = format!(
         "\n### {TITLE}\n\nET Open of March 2017 ({} rules), {RUBIK_RULES} of these about TCP and HTTP, and a rule that never matches; one thread. \
          Start-up: processor time of a run over one packet. Packets for each second of processor time behind that, reading included. \
-         Suricata 7 with its default configuration{}, `-k none --runmode single`. `merge`: all captures of `../shared/traces`.\n\n\
+         Suricata 7 with its default configuration{}, `-k none --runmode single`. `merge`: the Ethernet packets of all captures in `../shared/traces`.\n\n\
          | trace | rules | weir | Suricata | × | weir, MB | Suricata, MB |\n|---|---|--:|--:|--:|--:|--:|\n",
         sets[2].count,
         if has_suricata { "" } else { " (not installed here)" }
@@ -147,9 +147,9 @@ fn sets(folder: &Path, scratch: &Path) -> Result<[Set; 3]> {
     Ok([write("one", none)?, write("2 800", some)?, write("all", all)?])
 }
 
-/// All captures in one, unless the folder with them is missing.
+/// The packets of Ethernet of all captures in one file, which both programs read, unless the folder with them is missing.
 fn merge(weir: &Path, scratch: &Path) -> Result<PathBuf> {
-    let merged = scratch.join("merge.pcapng");
+    let merged = scratch.join("merge.pcap");
     let mut captures = vec![];
     let mut folders = vec![root().join(CAPTURES)];
     while let Some(folder) = folders.pop().filter(|folder| folder.is_dir()) {
@@ -171,7 +171,7 @@ fn merge(weir: &Path, scratch: &Path) -> Result<PathBuf> {
         all.args(["packets", "-q", "-w"]).arg(&merged);
         captures.iter().for_each(|capture| _ = all.arg("-r").arg(capture));
         // Some captures are damaged: what could be read is there.
-        let _ = output(&mut all);
+        let _ = output(all.arg("eth"));
     }
     Ok(merged)
 }
