@@ -46,7 +46,7 @@ impl Marks {
 /// A packet, and what is known of its connection and its stream.
 pub struct Seen<'a> {
     pub transport: Transport,
-    /// The capture lacks the begin of the connection, and only complete ones are inspected.
+    /// The capture has no begin of this connection, and streams are inspected of whole connections only (`--complete`).
     pub is_unseen: bool,
     /// The packet is the first one of its direction.
     pub is_first: bool,
@@ -156,9 +156,7 @@ impl Candidates {
         made: &mut Made<'t>,
     ) {
         for (name, group) in &set.sessions {
-            let is_about = app::is(transaction.app, name);
-            let is_file = *name == "file" && !transaction.files.is_empty();
-            if !is_about && !is_file {
+            if !app::is(transaction.app, name) {
                 continue;
             }
             for (to_server, group) in [true, false].into_iter().zip(group) {

@@ -15,7 +15,7 @@ const INSPECTED_BYTES: u64 = 2560;
 const BITS_MAX: usize = 256;
 /// Bytes of a connection's place in the table of a worker.
 const PLACE_BYTES: usize = 32;
-/// Parts of a direction before missing bytes that were not searched yet.
+/// Pieces of a direction.
 const PIECES_MAX: usize = 64;
 /// Sessions that are complete and not inspected yet.
 pub const SESSIONS_MAX: usize = 256;
@@ -81,7 +81,7 @@ pub enum Handshake {
     /// Nothing was seen.
     #[default]
     None,
-    /// The capture lacks the begin, and only complete connections are inspected.
+    /// The capture has no begin of this connection, and streams are inspected of whole connections only (`--complete`).
     Unseen,
     /// A SYN.
     Syn,
@@ -106,7 +106,7 @@ pub struct Stream {
     pub has_datagram: bool,
     /// No further bytes come.
     pub is_closed: bool,
-    /// Earlier parts with bytes that were not searched: missing bytes followed.
+    /// Bytes before gaps that still have to be searched.
     pub pieces: Vec<Piece>,
     /// Rules that have matched, and where: the same bytes do not match again.
     pub alerted: Vec<Alerted>,
@@ -114,7 +114,7 @@ pub struct Stream {
     pub waiting: Vec<(u32, u64)>,
 }
 
-/// A part of a stream: see [`Stream`].
+/// Bytes before a gap that still have to be searched, with those before them that a pattern may begin in.
 #[derive(Debug)]
 pub struct Piece {
     window: Vec<u8>,
@@ -151,7 +151,7 @@ impl Stream {
         self.new_at < self.window.len()
     }
 
-    /// Goes back to an earlier piece. Returns where the stream was.
+    /// Puts a piece in the place of the current bytes, which are returned.
     pub fn go_back(&mut self, piece: Piece) -> Piece {
         let Piece { window, new_at, offset } = piece;
         Piece {
@@ -230,7 +230,10 @@ pub const RULE_BITS: u32 = 1 << 31;
 impl FlowState {
     /// Bytes that the connection needs, with its place in a table, since the last call: the difference.
     pub fn grown_bytes(&mut self) -> isize {
-        let lists = 4 * self.bits.capacity() + 8 * self.ints.capacity();
+        let lists = 4 * self.bits.capacity()
+            + 8 * self.ints.capacity()
+            + size_of::<Undecided>() * self.undecided.capacity()
+            + size_of::<(usize, Arc<dyn Session>)>() * self.sessions.capacity();
         let of_stream = |stream: &Stream| {
             let lists = size_of::<Alerted>() * stream.alerted.capacity() + 16 * stream.waiting.capacity();
             let pieces: usize =

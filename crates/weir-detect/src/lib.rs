@@ -36,5 +36,4 @@ pub use alert::COLUMNS;
 pub use contents::FirstBytes;
 pub use counters::Counters;
 pub use ruleset::RuleProgram;
-pub use support::unsupported;
 pub use worker::Detection;

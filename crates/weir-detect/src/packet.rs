@@ -49,6 +49,12 @@ pub fn payload_in<'a>(values: &Values<'_>, frame: &'a [u8]) -> &'a [u8] {
 }
 
 impl<'a> Packet<'a> {
+    /// No packet: what is known of the connection between `ends`, sender first.
+    pub fn none(values: Values<'a>, ends: [(IpAddr, u16); 2], to_server: bool, holds: u64) -> Self {
+        let (frame, payload): (&[u8], &[u8]) = (&[], &[]);
+        Self { values, frame, ends, to_server, payload, payload_bytes: 0, is_there: false, holds }
+    }
+
     /// The bytes of a header.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         let values = &self.values;

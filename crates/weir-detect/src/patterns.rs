@@ -150,7 +150,7 @@ impl Patterns {
         }
     }
 
-    /// A bit for each of the three windows at even places of eight bytes that may be one of a pattern.
+    /// Looks three windows up, at the places 0, 2 and 4 of eight bytes: bit `n` is set if the tables have the window at place `2 n`.
     #[inline(always)]
     fn hits<const SHORT: bool>(&self, eight: u64) -> u32 {
         let hit = |n: u32| {
@@ -161,7 +161,8 @@ impl Patterns {
         hit(0) | hit(1) | hit(2)
     }
 
-    /// Compares the patterns behind the windows of eight bytes that may be one of a pattern.
+    /// Compares patterns with the input, for each bit of `hits`: the patterns that have the window there. `at`: the place of the eight bytes
+    /// in the input.
     #[inline(never)]
     fn look<const SHORT: bool>(
         &self,

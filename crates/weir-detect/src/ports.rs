@@ -7,7 +7,8 @@ use weir_rules::{Direction, PortSet, Rule};
 
 /// Ports of a set that is worth looking up.
 const PORTS_MAX: usize = 64;
-/// Sets of patterns that are built. Packets with other ports are searched for all patterns.
+/// Maximum number of sets for one transport and direction. Once there are so many, packets between other ports are searched for all
+/// patterns.
 const SETS_MAX: usize = 256;
 
 /// Patterns of rules by ports. Those of two ports are put together when the first packet with these ports comes.

@@ -52,7 +52,7 @@ pub struct Scene<'a, 't> {
     pub now: i64,
     /// Age of the connection, seconds.
     pub age_s: u64,
-    /// Nothing but bytes was missing for a match.
+    /// The rule did not match because of the bytes alone: more bytes may change that.
     pub lacks_bytes: bool,
 }
 

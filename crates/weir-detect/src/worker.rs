@@ -217,13 +217,13 @@ impl FlowTask for Worker {
         state.handshake = after(state.handshake, transport, &values, self.complete_only);
         let [orig, resp] = packet.flow.endpoints().map(|(address, port)| (address, port as u16));
         let ends = if packet.from_responder { [resp, orig] } else { [orig, resp] };
-        // The stream of datagrams has the whole of those that came in fragments.
         let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
         state.holds = packet.holds;
         self.catch_up(&packet.flow, transport, side, &mut state, moment, rows);
         let window = std::mem::take(&mut state.streams[side].window);
         state.streams[side].new_end = window.len() as u64;
         let all = payload_in(&values, packet.frame);
+        // The stream of datagrams has the whole of those that came in fragments.
         let payload = match state.streams[side].has_datagram {
             true => &window[..],
             // The packet that completes a handshake is inspected.
@@ -273,9 +273,8 @@ impl FlowTask for Worker {
         let nobody = IpAddr::from(Ipv4Addr::UNSPECIFIED);
         let addresses = values.addresses().unwrap_or([nobody; 2]);
         let ends = addresses.map(|address| (address, 0));
-        let payload = &[][..];
-        let (frame, holds, to_server, is_there) = (&packet.frame, packet.holds, true, true);
-        let seen = Packet { values, frame, ends, to_server, payload, payload_bytes: 0, is_there, holds };
+        let seen =
+            Packet { frame: &packet.frame, is_there: true, ..Packet::none(values, ends, true, packet.holds) };
         let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
         self.inspect(None, Transport::Other, &seen, &mut FlowState::default(), &[], moment, rows);
     }
@@ -284,8 +283,8 @@ impl FlowTask for Worker {
         let set = Arc::clone(&self.set);
         let Some(mut state) = self.flows.remove(&flow.name()) else { return };
         self.held_bytes -= state.counted_bytes();
-        let (moment, transport) =
-            (Moment { time: flow.last_time(), number: None }, Transport::of_layer(flow.layer()));
+        let moment = Moment { time: flow.last_time(), number: None };
+        let transport = Transport::of_layer(flow.layer());
         for side in [1, 0] {
             self.catch_up(flow, transport, side, &mut state, moment, rows);
         }
@@ -297,8 +296,7 @@ impl FlowTask for Worker {
         // The streams end here; rules may still look at their last bytes.
         let window = std::mem::take(&mut state.streams[0].window);
         let payload = if transport == Transport::Tcp { &[][..] } else { &window[..] };
-        let (frame, holds, to_server, is_there) = (&[], state.holds, true, false);
-        let seen = Packet { values, frame, ends, to_server, payload, payload_bytes: 0, is_there, holds };
+        let seen = Packet { payload, ..Packet::none(values, ends, true, state.holds) };
         self.inspect(Some(flow), transport, &seen, &mut state, &window, moment, rows);
     }
 
@@ -335,8 +333,8 @@ impl Worker {
         }
     }
 
-    /// Inspects bytes that no packet of their direction is inspected with: those before missing bytes, and of the other direction than
-    /// `side` those that the packet put in order.
+    /// Inspects bytes that are not inspected together with the packet of direction `side`: of both directions the bytes before a gap,
+    /// and of the other direction the bytes that this packet acknowledged.
     fn catch_up(
         &mut self,
         flow: &TaskFlow<'_>,
@@ -374,9 +372,7 @@ impl Worker {
         let set = Arc::clone(&self.set);
         let [orig, resp] = flow.endpoints().map(|(address, port)| (address, port as u16));
         let ends = if side == 0 { [orig, resp] } else { [resp, orig] };
-        let (frame, payload, holds) = (&[], &[], state.holds);
-        let (values, to_server, is_there) = (Values::none(&set.fields), side == 0, false);
-        let seen = Packet { values, frame, ends, to_server, payload, payload_bytes: 0, is_there, holds };
+        let seen = Packet::none(Values::none(&set.fields), ends, side == 0, state.holds);
         let window = std::mem::take(&mut state.streams[side].window);
         state.streams[side].new_end = window.len() as u64;
         let sessions = std::mem::take(&mut state.sessions);
@@ -429,6 +425,10 @@ impl Worker {
         let mut candidates = std::mem::take(&mut self.candidates.list);
         candidates.sort_unstable();
         candidates.dedup();
+        if candidates.is_empty() && state.undecided.is_empty() {
+            self.candidates.list = candidates;
+            return;
+        }
         let flow_name = flow.map_or(0, name_of);
         let now = moment.time.0;
         let age_s =
@@ -530,7 +530,7 @@ impl Worker {
         self.candidates.list = candidates;
     }
 
-    /// An alert waits until the protocol is known, and the filter of its rule holds.
+    /// Keeps a match until the protocol of the connection is known and the filter of the rule holds. The match is an alert then.
     fn postpone(&mut self, state: &mut FlowState, rule: u32, to_server: bool, moment: Moment) {
         let is_there = |waits: &Undecided| waits.rule == rule && waits.to_server == to_server;
         match state.undecided.len() < UNDECIDED_MAX {
@@ -540,7 +540,7 @@ impl Worker {
         }
     }
 
-    /// The alerts that waited for the protocol, or for their filter.
+    /// Writes the alerts of matches that were [kept](Self::postpone), once the protocol is known and the filter holds.
     fn settle_undecided(
         &mut self,
         set: &RuleProgram,

@@ -147,6 +147,11 @@ impl<'b, E: Expressions> Inspector<'b, E> {
         clamp(first)..clamp(end)
     }
 
+    /// A search through this many bytes takes steps, too.
+    fn count_bytes(&mut self, bytes: usize) {
+        self.steps = self.steps.saturating_add((bytes / BYTES_OF_STEP) as u32);
+    }
+
     fn content(&mut self, content: &Content, rest: &[Test], cursor: usize) -> bool {
         let window = self.window(content, cursor);
         let mut from = window.start;
@@ -156,8 +161,7 @@ impl<'b, E: Expressions> Inspector<'b, E> {
                 Some(bytes) => find(bytes, content).map(|at| from + at),
                 None => None,
             };
-            let searched = found.unwrap_or(window.end).saturating_sub(from);
-            self.steps += (searched / BYTES_OF_STEP) as u32;
+            self.count_bytes(found.unwrap_or(window.end).saturating_sub(from));
             match found {
                 None if content.negated => return self.holds(rest, cursor),
                 None => return false,
@@ -184,6 +188,8 @@ impl<'b, E: Expressions> Inspector<'b, E> {
             let start = if pcre.relative { cursor.min(self.bytes.len()) } else { 0 };
             let bytes = &self.bytes[start..];
             let found = self.expressions.find(pcre, bytes, from - start, pcre.anchored);
+            let end = found.as_ref().map_or(bytes.len(), |found| found.end);
+            self.count_bytes(end.saturating_sub(from - start));
             match found {
                 None if pcre.negated => return self.holds(rest, cursor),
                 None => return false,

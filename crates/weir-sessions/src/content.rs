@@ -20,7 +20,7 @@ pub trait ContentStore: Debug + Send + Sync {
     /// Begins a content. Called by the worker that parses the session.
     fn begin(&self) -> Box<dyn ContentWriter>;
 
-    /// Whether [facts](ContentFacts) of contents have their SHA-256.
+    /// Whether the SHA-256 of each content is computed, for [`ContentFacts::sha256`].
     fn with_digest(&self) -> bool {
         true
     }

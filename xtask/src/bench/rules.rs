@@ -103,7 +103,8 @@ fn medians(trace: &str, file: &Path, set: &Set, options: &Options, programs: &Pr
     })
 }
 
-/// A row: processor time of the start-up, or packets for each second of processor time behind the start-up (`before`).
+/// A row of the table. Without `before`, the row is the start-up, and shows its processor time. Otherwise `before` is the start-up with the
+/// same rules: the row shows packets for each further second of processor time.
 fn row(trace: &str, set: &str, medians: &Medians, before: Option<&Medians>, packets: f64) -> String {
     let rate = |program: usize, before: &Medians| {
         packets / (medians.busy_s[program] - before.busy_s[program]).max(1e-3)

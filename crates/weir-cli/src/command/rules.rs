@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use weir::flow_task::FlowQuestions;
 use weir::{Compiler, Item, RunEnd};
-use weir_detect::{COLUMNS, Counters, Detection, RuleProgram, unsupported};
+use weir_detect::{COLUMNS, Counters, Detection, RuleProgram};
 use weir_rules::Coverage;
 
 /// Arguments of `rules`.
@@ -157,15 +157,14 @@ fn show_coverage(loaded: Loaded, compiler: &Compiler) -> Result<ExitCode, Failur
     for refused in &loaded.set.refusals {
         say!("{}", refused.render(terminal::stderr_color()));
     }
-    let mut reasons: BTreeMap<String, (u64, u32, u32)> = BTreeMap::new();
-    let check_filter = filter_checker(compiler);
-    let why = |rule| unsupported(rule, &check_filter);
-    let not_run = loaded.set.rules.iter().filter_map(|listed| Some((&listed.rule, why(&listed.rule)?)));
-    for (rule, why) in not_run {
-        reasons.entry(why).or_insert((0, rule.gid, rule.sid)).0 += 1;
+    let (coverage, is_whole) = (Coverage::of(&loaded.set).to_string(), loaded.set.refusals.is_empty());
+    let program = loaded.into_program(filter_checker(compiler));
+    let mut reasons: BTreeMap<&str, (u64, u32, u32)> = BTreeMap::new();
+    for (gid, sid, why) in program.unsupported() {
+        reasons.entry(why).or_insert((0, *gid, *sid)).0 += 1;
     }
     let mut out = io::stdout().lock();
-    write!(out, "{}", Coverage::of(&loaded.set))?;
+    write!(out, "{coverage}")?;
     let mut reasons: Vec<_> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, (count, ..))| std::cmp::Reverse(*count));
     if !reasons.is_empty() {
@@ -174,8 +173,6 @@ fn show_coverage(loaded: Loaded, compiler: &Compiler) -> Result<ExitCode, Failur
     for (why, (count, gid, sid)) in reasons {
         writeln!(out, "{count:9}  {why}; for example {gid}:{sid}")?;
     }
-    let is_whole = loaded.set.refusals.is_empty();
-    let program = loaded.into_program(check_filter);
     writeln!(out, "\nlooked at for each packet, because no pattern finds them")?;
     for (transport, count) in program.without_pattern() {
         writeln!(out, "{count:9}  {transport}")?;
