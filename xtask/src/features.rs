@@ -29,7 +29,7 @@ const CARGO: &[&[&str]] = &[
         "--test",
         "scripts",
         "--test",
-        "backtracking",
+        "alerts",
     ],
 ];
 

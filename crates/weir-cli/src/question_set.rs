@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use weir::io::{Findings, Options, Partitions};
 use weir::packet::Column;
 use weir::{Compiler, Log, Need, Question, Subscription, Want};
-use weir_detect::FirstBytes;
+use weir_detect::{Detection, FirstBytes};
 
 /// The code of an unknown field in a filter.
 const UNKNOWN_FIELD: &str = "W0106";
@@ -157,9 +157,13 @@ impl QuestionSet {
     pub fn share(&mut self, specs: &[QuestionSpec]) -> Result<(), Failure> {
         self.keepers = specs.iter().filter(|spec| self.keeps(spec)).count();
         let stated = specs.iter().find_map(|spec| Some((spec, spec.extract.clone()?)));
+        let records_rules = self.input.recording.as_ref().is_some_and(|params| !params.rules.is_empty());
+        let has_rules = records_rules || specs.iter().any(|spec| !spec.rules.is_empty());
+        if has_rules {
+            Detection::inspect_early(&mut self.compiler);
+        }
         let Some((spec, directory)) = stated else {
-            let records_rules = self.input.recording.as_ref().is_some_and(|params| !params.rules.is_empty());
-            if records_rules || specs.iter().any(|spec| !spec.rules.is_empty()) {
+            if has_rules {
                 let store = Arc::new(FirstBytes::default());
                 self.compiler.pass_contents_to(Arc::clone(&store) as _);
                 self.file_contents = Some(store);

@@ -1,12 +1,16 @@
-//! Rules as triggers of a recorder: the connection of an alert is dumped, from its first packet on.
+//! Rules as triggers of a recorder: the connection of an alert is dumped, from its first packet on; with `tag:host`, what its host sends and
+//! receives from the alert on.
 
 use crate::dump_queue::DumpParams;
 use crate::loaded_rules::report;
 use crate::thresholds::Around;
 use crate::triggers::PendingAsker;
+use std::net::IpAddr;
+use std::time::Duration;
 use weir::packet::{Batch, Cell, Timestamp};
 use weir::{Item, Next, RunEnd, TakeItems};
 use weir_detect::{COLUMNS, Detection};
+use weir_rules::{TagUnit, Track};
 
 /// Receives alerts, and asks for dumps.
 pub struct RuleTriggers {
@@ -22,14 +26,15 @@ pub struct RuleTriggers {
 
 impl TakeItems for RuleTriggers {
     fn take(&mut self, _: usize, item: Item<'_>) -> Next {
-        let Self { around, dumps, left_out, .. } = self;
+        let Self { detection, around, dumps, left_out } = self;
         let (Item::Rows(rows), Some(dumps)) = (item, dumps.get()) else { return Next::Go };
         for row in rows.range.clone() {
-            let Some(alert) = Alert::of(rows.batch, row) else {
+            let Some(alert) = Alert::of(rows.batch, row, detection) else {
                 *left_out += 1;
                 continue;
             };
-            dumps.begin(&alert.name.clone(), Some(around.after), || DumpParams {
+            let after = alert.after.unwrap_or(around.after);
+            dumps.begin(&alert.name.clone(), Some(after), || DumpParams {
                 from: alert.start,
                 reason: format!("weir: the rule {} matches: {}", alert.sid, alert.message),
                 name: alert.name.clone(),
@@ -54,29 +59,45 @@ struct Alert {
     start: Timestamp,
     sid: u64,
     message: String,
+    /// How long packets are dumped after the alert, if the rule says so.
+    after: Option<Duration>,
 }
 
 impl Alert {
     /// The alert of a row. `None`: its packet has no connection.
-    fn of(batch: &Batch, row: usize) -> Option<Self> {
+    fn of(batch: &Batch, row: usize, detection: &Detection) -> Option<Self> {
         let cell = |name: &str| {
             let at = COLUMNS.iter().position(|column| column.name == name);
             at.map_or(Cell::Absent, |at| batch.cell(row, at))
         };
         let address = |name: &str| if let Cell::Address(address) = cell(name) { Some(address) } else { None };
         let number = |name: &str| if let Cell::Unsigned(number) = cell(name) { Some(number) } else { None };
+        let (gid, sid) = (number("gid")?, number("sid")?);
+        let message = if let Cell::Text(text) = cell("msg") { text.to_string() } else { String::new() };
+        let tag = detection.tag_of(gid as u32, sid as u32);
+        let seconds = tag.filter(|tag| tag.unit == TagUnit::Seconds).map(|tag| tag.count);
+        let after = seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        if let (Some(host), Cell::Time(start)) = (tag.and_then(|tag| tag.host), cell("ts")) {
+            let host = address(if host == Track::Destination { "dst" } else { "src" })?;
+            let filter = format!("{} == {host}", field_of(host));
+            return Some(Self { name: format!("host {host}"), filter, start, sid, message, after });
+        }
         let (Cell::Time(start), Cell::Text(proto)) = (cell("start"), cell("proto")) else { return None };
         let (orig, resp) = (address("id.orig_h")?, address("id.resp_h")?);
         let (orig_p, resp_p) = (number("id.orig_p")?, number("id.resp_p")?);
-        let field = if orig.is_ipv4() { "ip.addr" } else { "ipv6.addr" };
+        let field = field_of(orig);
         let mut filter = format!("{field} == {orig} and {field} == {resp}");
         if matches!(proto, "tcp" | "udp" | "sctp") {
             filter.push_str(&format!(" and {proto}.port == {orig_p} and {proto}.port == {resp_p}"));
         } else {
             filter.push_str(&format!(" and {}", if orig.is_ipv4() { "icmp" } else { "icmpv6" }));
         }
-        let message = if let Cell::Text(text) = cell("msg") { text.to_string() } else { String::new() };
         let name = format!("{proto} {orig} {orig_p} {resp} {resp_p}");
-        Some(Self { name, filter, start, sid: number("sid")?, message })
+        Some(Self { name, filter, start, sid, message, after })
     }
+}
+
+/// The field of addresses like this one.
+fn field_of(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { "ip.addr" } else { "ipv6.addr" }
 }

@@ -1,5 +1,6 @@
 //! Alerts as rows.
 
+use crate::app;
 use crate::flow::FlowState;
 use crate::packet::{Moment, Packet};
 use weir::flow_task::TaskFlow;
@@ -24,7 +25,7 @@ pub const COLUMNS: &[Column] = &[
     Column::new("msg", ValueType::Text, "Message of the rule"),
     Column::new("class", ValueType::Text, "Class of the rule"),
     Column::new("severity", ValueType::Unsigned, "Priority of the rule; 1 is the most severe"),
-    Column::new("action", ValueType::Text, "Action of the rule; Weir only reports"),
+    Column::new("action", ValueType::Text, "Action of the rule, or of its rate filter; Weir only reports"),
     Column::new("src", ValueType::Address, "Sender of the packet that completed the match"),
     Column::new("src_p", ValueType::Unsigned, "Sender's port"),
     Column::new("dst", ValueType::Address, "Receiver of that packet"),
@@ -65,7 +66,7 @@ impl Said {
 /// Writes the row of an alert.
 pub fn write(
     rows: &mut TaskRows<'_>,
-    (rule, said): (&Rule, &Said),
+    (rule, said, action): (&Rule, &Said, Action),
     flow: Option<(&TaskFlow<'_>, &FlowState)>,
     packet: &Packet<'_>,
     moment: Moment,
@@ -82,7 +83,7 @@ pub fn write(
                 row.push(port(number));
             }
             row.push(Cell::Text(&flow.proto()));
-            row.push(text(state.app));
+            row.push(text(state.app.filter(|app| *app != app::FAILED)));
         }
         None => {
             row.push(Cell::Absent);
@@ -101,7 +102,7 @@ pub fn write(
     row.push(Cell::Text(&rule.message));
     row.push(text(said.class.as_deref()));
     row.push(Cell::Unsigned(said.severity));
-    row.push(Cell::Text(action_name(rule.action)));
+    row.push(Cell::Text(action_name(action)));
     for (address, number) in packet.ends {
         row.push(Cell::Address(address));
         row.push(port(number.into()));

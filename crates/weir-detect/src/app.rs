@@ -21,8 +21,14 @@ const NAMES: &[(&str, &[&str])] = &[
     ("file", &["http", "smtp", "smb"]),
 ];
 
+/// The protocol in rules of a connection that has none of the protocols that rules are about.
+pub const FAILED: &str = "failed";
+
 /// The protocols of Weir behind a name in rules; empty if there is none.
 pub fn protocols_of(name: &str, registry: &SessionRegistry) -> ProtocolSet {
+    if name == FAILED {
+        return (0..registry.protocols().len()).collect();
+    }
     let of = NAMES.iter().find(|(known, _)| *known == name).map(|(_, of)| *of);
     let mut set = ProtocolSet::EMPTY;
     for name in of.unwrap_or(&[name]) {

@@ -2,11 +2,12 @@
 
 use crate::contents;
 use crate::http;
+use crate::ongoing::number_of;
 use std::borrow::Cow;
 use weir::packet::Value;
 use weir::sessions::dns::DnsTransaction;
 use weir::sessions::files::{self, File};
-use weir::sessions::http::HttpExchange;
+use weir::sessions::http::{HttpExchange, Reached};
 use weir::sessions::tls::TlsHandshake;
 use weir::sessions::{Session, SessionRegistry};
 
@@ -19,6 +20,8 @@ pub struct Transaction<'t> {
     pub session: &'t dyn Session,
     /// The protocol's name in rules.
     pub app: &'static str,
+    /// Why the session is inspected before its end.
+    pub early: Option<Reached>,
     /// Its files.
     pub files: Vec<Box<dyn Session>>,
 }
@@ -89,7 +92,24 @@ impl<'t> Transaction<'t> {
     pub fn of(protocol: usize, session: &'t dyn Session, app: &'static str, with_files: bool) -> Self {
         let name = SessionRegistry::builtin().protocols().get(protocol).map_or("", |known| known.name);
         let parts = files::LOG.of.iter().find(|(of, _)| *of == name && with_files);
-        Self { protocol, session, app, files: parts.map_or_else(Vec::new, |(_, parts)| parts(session)) }
+        let early = number_of(session).and_then(|(_, early)| early);
+        Self {
+            protocol,
+            session,
+            app,
+            early,
+            files: parts.map_or_else(Vec::new, |(_, parts)| parts(session)),
+        }
+    }
+
+    /// Whether sessions of this protocol are inspected before their end, too.
+    pub fn may_go_on(&self) -> bool {
+        number_of(self.session).is_some()
+    }
+
+    /// Whether its files go on.
+    pub fn has_open_files(&self) -> bool {
+        matches!(self.early, Some(Reached::RequestBody | Reached::ResponseBody))
     }
 
     /// The buffers of this name that the client (`to_server`) or the server sent.

@@ -3,9 +3,10 @@
 use crate::app;
 use crate::buffers::Transaction;
 use crate::flow::Stream;
+use crate::ongoing::Wanted;
 use crate::packet::Packet;
 use crate::ports::UsedSets;
-use crate::ruleset::{Found, RuleProgram, SessionGroup, Transport};
+use crate::ruleset::{Found, RuleProgram, SessionGroup, Transport, is_of_both};
 use crate::verdict::{Made, make};
 
 /// The rules that are looked at for a packet, and the memory of the search.
@@ -152,17 +153,27 @@ impl Candidates {
         &mut self,
         set: &RuleProgram,
         number: u16,
-        transaction: &Transaction<'t>,
+        (transaction, wanted): (&Transaction<'t>, [Wanted; 2]),
         made: &mut Made<'t>,
     ) {
         for (name, group) in &set.sessions {
             if !app::is(transaction.app, name) {
                 continue;
             }
-            for (to_server, group) in [true, false].into_iter().zip(group) {
+            for ((to_server, group), wanted) in [true, false].into_iter().zip(group).zip(wanted) {
+                if wanted == Wanted::Nothing || wanted == Wanted::OfBothSides && !group.with_both {
+                    continue;
+                }
+                let first = self.list.len();
                 let of = Of::Session(number, to_server);
                 self.list.extend(group.always.iter().map(|&rule| Candidate { rule, of }));
                 self.search_buffers(set, group, transaction, (to_server, of), made);
+                if wanted == Wanted::OfBothSides {
+                    let of_both = |rule: u32| is_of_both(&set.rules[rule as usize].rule);
+                    let kept: Vec<Candidate> =
+                        self.list.drain(first..).filter(|one| of_both(one.rule)).collect();
+                    self.list.extend(kept);
+                }
             }
         }
     }

@@ -28,6 +28,8 @@ fields! {
     IpFlags "ip.flags"
     FragmentOffset "ip.fragment_offset"
     Ihl "ip.ihl"
+    IsCut "ip.is_cut"
+    IsCut6 "ipv6.is_cut"
     Protocol "ip.protocol"
     HopLimit "ipv6.hop_limit"
     TrafficClass "ipv6.tclass"

@@ -1,5 +1,7 @@
 //! What is kept of a connection.
 
+use crate::app;
+use crate::ongoing::OngoingSessions;
 use crate::packet::Moment;
 use std::sync::Arc;
 use weir::sessions::Session;
@@ -27,10 +29,14 @@ pub struct FlowState {
     pub streams: [Stream; 2],
     /// Names of bits that are set.
     bits: Vec<u32>,
+    /// Rules that match once for each direction and have matched: doubled, with a bit for the direction.
+    once: Vec<u32>,
     /// Integers by name.
     ints: Vec<(u32, u32)>,
     /// Sessions since the last packet.
     pub sessions: Vec<(usize, Arc<dyn Session>)>,
+    /// Sessions that go on.
+    pub ongoing: OngoingSessions,
     /// The session protocol.
     pub app: Option<&'static str>,
     /// The session protocol before it was changed (STARTTLS).
@@ -104,6 +110,8 @@ pub struct Stream {
     pub offset: u64,
     /// The payload of a datagram since the last packet.
     pub has_datagram: bool,
+    /// Bytes are missing before those that came since the last packet.
+    pub had_gap: bool,
     /// No further bytes come.
     pub is_closed: bool,
     /// Bytes before gaps that still have to be searched.
@@ -127,6 +135,7 @@ impl Stream {
     pub fn take(&mut self, bytes: &[u8], gap_bytes: u64) -> bool {
         let mut has_room = true;
         if gap_bytes > 0 {
+            self.had_gap = true;
             let next = self.offset + self.window.len() as u64 + gap_bytes;
             if self.is_unsearched() {
                 has_room = self.pieces.len() < PIECES_MAX;
@@ -224,16 +233,14 @@ impl Stream {
     }
 }
 
-/// Bits from this one on are numbers of rules.
-pub const RULE_BITS: u32 = 1 << 31;
-
 impl FlowState {
     /// Bytes that the connection needs, with its place in a table, since the last call: the difference.
     pub fn grown_bytes(&mut self) -> isize {
-        let lists = 4 * self.bits.capacity()
+        let lists = 4 * (self.bits.capacity() + self.once.capacity())
             + 8 * self.ints.capacity()
             + size_of::<Undecided>() * self.undecided.capacity()
-            + size_of::<(usize, Arc<dyn Session>)>() * self.sessions.capacity();
+            + size_of::<(usize, Arc<dyn Session>)>() * self.sessions.capacity()
+            + self.ongoing.held_bytes();
         let of_stream = |stream: &Stream| {
             let lists = size_of::<Alerted>() * stream.alerted.capacity() + 16 * stream.waiting.capacity();
             let pieces: usize =
@@ -252,12 +259,33 @@ impl FlowState {
 
     /// Forgets what is known by numbers of rules: the rules are other ones from now on.
     pub fn forget_rules(&mut self) {
-        self.bits.retain(|bit| *bit < RULE_BITS);
+        self.once.clear();
         self.undecided.clear();
+        self.ongoing.forget_rules();
         for stream in &mut self.streams {
             stream.waiting.clear();
             stream.alerted.clear();
         }
+    }
+
+    /// The session protocol that the connection has from now on.
+    pub fn set_app(&mut self, app: &'static str) {
+        if self.app != Some(app) {
+            let before = self.app.filter(|before| *before != app::FAILED);
+            (self.app_before, self.app) = (before.or(self.app_before), Some(app));
+        }
+    }
+
+    /// Takes note that a rule has matched in a direction. Returns whether it is the first time; `None`: there is no room for further rules.
+    pub fn once(&mut self, rule: u32, to_server: bool) -> Option<bool> {
+        let mark = rule << 1 | u32::from(to_server);
+        if self.once.contains(&mark) {
+            return Some(false);
+        }
+        (self.once.len() < BITS_MAX).then(|| {
+            self.once.push(mark);
+            true
+        })
     }
 
     /// Whether a bit is set.

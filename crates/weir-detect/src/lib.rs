@@ -6,7 +6,7 @@
 //! the packet completed. An alert is a row with the [`COLUMNS`].
 //!
 //! Read in this order: `ruleset` (what is prepared), `worker` (a packet's way), `candidates`, `ports` and `patterns` (which rules are looked at), `verdict` (whether
-//! a rule matches), `buffers` (what a session's buffers hold), `state` (bits, counters and thresholds), `alert` (the row).
+//! a rule matches), `buffers` (what a session's buffers hold), `ongoing` (sessions that go on), `state` (bits, counters and thresholds), `alert` (the row).
 
 #![forbid(unsafe_code)]
 
@@ -17,10 +17,12 @@ mod buffers;
 mod candidates;
 mod contents;
 mod counters;
+mod events;
 mod expressions;
 mod fields;
 mod flow;
 mod http;
+mod ongoing;
 mod packet;
 mod patterns;
 mod ports;

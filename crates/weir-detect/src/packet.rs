@@ -24,6 +24,8 @@ pub struct Packet<'a> {
     pub is_there: bool,
     /// A bit for each filter of rules that holds for its connection.
     pub holds: u64,
+    /// A bit for each event that happened on it.
+    pub happened: u64,
 }
 
 /// When and in which packet a match was completed.
@@ -52,7 +54,17 @@ impl<'a> Packet<'a> {
     /// No packet: what is known of the connection between `ends`, sender first.
     pub fn none(values: Values<'a>, ends: [(IpAddr, u16); 2], to_server: bool, holds: u64) -> Self {
         let (frame, payload): (&[u8], &[u8]) = (&[], &[]);
-        Self { values, frame, ends, to_server, payload, payload_bytes: 0, is_there: false, holds }
+        Self {
+            values,
+            frame,
+            ends,
+            to_server,
+            payload,
+            payload_bytes: 0,
+            is_there: false,
+            holds,
+            happened: 0,
+        }
     }
 
     /// The bytes of a header.

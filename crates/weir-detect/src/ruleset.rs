@@ -3,19 +3,23 @@
 use crate::addresses::{self, ByAddress};
 use crate::alert::Said;
 use crate::app;
+use crate::events;
 use crate::expressions::Compiled;
 use crate::fields::{Field, Fields, behind, is_of_flow};
 use crate::packet::is_header;
 use crate::patterns::{Collected, Patterns};
 use crate::ports::ByPorts;
 use crate::support::unsupported;
+use regex_automata::meta::Regex;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use weir::flow_task::CONDITIONS_MAX;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir_rules::{
-    Action, BitsOp, BufferId, Classes, Content, FastPattern, FlowTest, Inspection, IntOp, IntValue,
-    PacketTest, Pcre, Rule, RuleProtocol, StateOption, Suppression, Test, Transform, Tunings,
+    Action, BitsOp, BufferId, Classes, Content, Direction, EventKind, FastPattern, FlowTest, Inspection,
+    IntOp, IntValue, PacketTest, Pcre, RateFilter, Rule, RuleProtocol, StateOption, Suppression, Tag, Test,
+    Transform, Tunings,
 };
 
 /// Rules that run together.
@@ -42,8 +46,12 @@ pub struct RuleProgram {
     pub(crate) fields: Fields,
     /// Rules that cannot be run: group, signature ID, and why.
     pub(crate) unsupported: Vec<(u32, u32, String)>,
+    /// The events of the stack that rules ask for, each once.
+    pub(crate) events: Vec<&'static str>,
     /// The filters of rules (`weir.filter`), each once.
     pub(crate) conditions: Vec<String>,
+    /// What follows alerts, by group and signature ID.
+    pub(crate) tags: FxHashMap<(u32, u32), Tag>,
     /// Protocols that the run provides beside those that rules need.
     provided: ProtocolSet,
     names: FxHashMap<String, u32>,
@@ -61,10 +69,14 @@ pub(crate) struct Prepared {
     pub names: Vec<Vec<u32>>,
     /// Whose alerts are suppressed.
     pub suppressions: Vec<Suppression>,
+    /// Other actions while its alerts are frequent.
+    pub rates: Vec<RateFilter>,
     /// The number of its filter.
     pub condition: Option<usize>,
     /// A pattern in its payload finds the rule.
     pub has_pattern: bool,
+    /// Where its events come from.
+    pub events: Vec<events::Source>,
 }
 
 /// What a rule is decided by.
@@ -79,10 +91,12 @@ pub(crate) enum Kind {
 }
 
 /// A buffer with its transforms.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Key {
     pub buffer: BufferId,
     pub transforms: Vec<Transform>,
+    /// For each transform its expression, if the transform has one.
+    pub expressions: Vec<OnceLock<Option<Regex>>>,
 }
 
 /// What carries a packet.
@@ -151,6 +165,8 @@ pub(crate) struct SessionGroup {
     pub buffers: Vec<(u16, Patterns)>,
     /// Looked at for each session.
     pub always: Vec<u32>,
+    /// Some rules look at both sides of a session.
+    pub with_both: bool,
 }
 
 impl RuleProgram {
@@ -182,10 +198,24 @@ impl RuleProgram {
             let keys = rule.inspections.iter().map(|inspection| set.key(inspection)).collect();
             let names = rule.state.iter().map(|option| set.names_of(option)).collect();
             let said = Said::of(&rule, classes);
+            set.tags.extend(rule.tag.map(|tag| ((rule.gid, rule.sid), tag)));
             let suppressions = tunings.suppressions_of(rule.gid, rule.sid).cloned().collect();
+            let rates = tunings.rate_filters_of(rule.gid, rule.sid).copied().collect();
             let condition = set.conditions.iter().position(|known| Some(known) == rule.filter.as_ref());
             let has_pattern = best_pattern(&rule, |buffer| buffer == BufferId::PAYLOAD).is_some();
-            set.rules.push(Prepared { rule, said, kind, keys, names, suppressions, condition, has_pattern });
+            let events = set.events_of(&rule);
+            set.rules.push(Prepared {
+                rule,
+                said,
+                kind,
+                keys,
+                names,
+                suppressions,
+                rates,
+                condition,
+                has_pattern,
+                events,
+            });
         }
         set.expressions = Compiled::new(expressions as usize);
         set.group();
@@ -214,7 +244,9 @@ impl RuleProgram {
         self.conditions = before.conditions.clone();
         let is_more = |new: bool, old: bool| new && !old;
         let new_field = self.fields.names().iter().any(|name| !before.fields.names().contains(name));
+        let new_event = self.events.iter().any(|name| !before.events.contains(name));
         if new_field
+            || new_event
             || is_more(self.with_streams, before.with_streams)
             || is_more(self.with_loose, before.with_loose)
             || is_more(self.with_files, before.with_files)
@@ -223,6 +255,7 @@ impl RuleProgram {
             return Err("the new rules look at more than this run provides: start it again".to_string());
         }
         self.fields = before.fields.clone();
+        self.events = before.events.clone();
         self.provided = before.protocols(registry);
         (self.with_streams, self.with_loose) = (before.with_streams, before.with_loose);
         (self.with_files, self.with_digests) = (before.with_files, before.with_digests);
@@ -299,12 +332,18 @@ impl RuleProgram {
         if self.with_loose {
             wanted.extend([Src4, Dst4, Src6, Dst6, Protocol, NextHeader]);
         }
-        for rule in self.rules.iter().map(|prepared| &prepared.rule) {
+        for prepared in &self.rules {
+            let rule = &prepared.rule;
             for test in &rule.packet {
                 match test {
                     PacketTest::Number(field, _) => wanted.extend(behind(*field)),
                     PacketTest::IpOption(_) => wanted.extend([HeaderAt, Ihl]),
                     PacketTest::TcpFlags { .. } | PacketTest::FragmentBits { .. } | PacketTest::SameIp => {}
+                }
+            }
+            for event in &prepared.events {
+                if let events::Source::Packet(fields, _) = event {
+                    wanted.extend(*fields);
                 }
             }
             let has_header = rule.inspections.iter().any(|inspection| is_header(inspection.buffer));
@@ -316,12 +355,26 @@ impl RuleProgram {
     }
 
     fn key(&mut self, inspection: &Inspection) -> u16 {
-        let key = Key { buffer: inspection.buffer, transforms: inspection.transforms.clone() };
-        let known = self.keys.iter().position(|known| *known == key);
+        let Inspection { buffer, transforms, .. } = inspection;
+        let known = self.keys.iter().position(|key| key.buffer == *buffer && key.transforms == *transforms);
         known.unwrap_or_else(|| {
-            self.keys.push(key);
+            let expressions = transforms.iter().map(|_| OnceLock::new()).collect();
+            self.keys.push(Key { buffer: *buffer, transforms: transforms.clone(), expressions });
             self.keys.len() - 1
         }) as u16
+    }
+
+    fn events_of(&mut self, rule: &Rule) -> Vec<events::Source> {
+        let sources = rule.events.iter().filter_map(|(kind, name)| events::source(*kind, name));
+        let sources: Vec<events::Source> = sources.collect();
+        for source in &sources {
+            match source {
+                events::Source::Stack(name) if !self.events.contains(name) => self.events.push(name),
+                events::Source::Gap => self.with_streams = true,
+                _ => {}
+            }
+        }
+        sources
     }
 
     fn name(&mut self, name: &str) -> u32 {
@@ -376,7 +429,7 @@ impl RuleProgram {
                     for (name, side) in names.flat_map(|name| (0..2).map(move |side| (name, side))) {
                         let group = &mut self.sessions.entry(name).or_default()[side];
                         match best {
-                            _ if !sides[side] => {}
+                            _ if !sides[side] => continue,
                             Some((at, pattern)) => {
                                 buffers
                                     .entry((name, side, prepared.keys[at]))
@@ -385,6 +438,7 @@ impl RuleProgram {
                             }
                             None => group.always.push(number),
                         }
+                        group.with_both |= is_of_both(rule);
                     }
                 }
                 Kind::Packet | Kind::Stream { .. } => {
@@ -431,6 +485,11 @@ impl RuleProgram {
             }
         }
     }
+}
+
+/// Whether a rule looks at both sides of a session together (`=>`).
+pub(crate) fn is_of_both(rule: &Rule) -> bool {
+    rule.direction == Direction::Transaction
 }
 
 /// Rules that end inspection come first.
@@ -480,7 +539,10 @@ fn is_of_file(buffer: BufferId) -> bool {
 
 fn kind_of(rule: &Rule) -> Kind {
     let has_buffers = rule.inspections.iter().any(|inspection| !inspection.buffer.info().protocol.is_empty());
-    if has_buffers || !rule.session.is_empty() {
+    let is_of_session = |(kind, name): &(EventKind, String)| {
+        matches!(events::source(*kind, name), Some(events::Source::Session(..)))
+    };
+    if has_buffers || !rule.session.is_empty() || rule.events.iter().any(is_of_session) {
         return Kind::Session;
     }
     let payload: Vec<&Test> = rule
@@ -508,7 +570,10 @@ fn kind_of(rule: &Rule) -> Kind {
 
 /// Whether a rule asks only for addresses: the first packet of a direction decides.
 pub(crate) fn is_of_addresses(rule: &Rule) -> bool {
-    let is_bare = rule.packet.is_empty() && rule.inspections.is_empty() && rule.session.is_empty();
+    let is_bare = rule.packet.is_empty()
+        && rule.inspections.is_empty()
+        && rule.session.is_empty()
+        && rule.events.is_empty();
     let is_plain = rule.flow == FlowTest::default() && rule.app_protocols.is_empty();
     let has_ports = !rule.source.ports.is_any() || !rule.destination.ports.is_any();
     let has_session = matches!(rule.protocol, RuleProtocol::Session(_) | RuleProtocol::PacketHeader);
@@ -542,7 +607,12 @@ fn session_names(rule: &Rule) -> Vec<&'static str> {
     }
     let of_buffers = rule.inspections.iter().map(|inspection| inspection.buffer.info().protocol);
     let of_tests = rule.session.iter().map(|test| app::protocol_of_field(test.field));
-    let mut names: Vec<&'static str> = of_buffers.chain(of_tests).filter(|name| !name.is_empty()).collect();
+    let of_events = rule.events.iter().filter_map(|(kind, name)| match events::source(*kind, name)? {
+        events::Source::Session(protocol, _) => Some(protocol),
+        _ => None,
+    });
+    let mut names: Vec<&'static str> =
+        of_buffers.chain(of_tests).chain(of_events).filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
     // A buffer of files together with one of a protocol: sessions of this protocol decide.

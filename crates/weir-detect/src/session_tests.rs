@@ -10,6 +10,10 @@ use weir_rules::{NumberTest, SessionTest, SessionValue};
 
 /// Whether a test on a session holds. `None`: the session has no such value.
 pub fn holds(session: &Transaction<'_>, test: &SessionTest, to_server: bool) -> Option<bool> {
+    const OF_WHOLE_FILES: &[&str] = &["filesize", "filemd5", "filesha1", "filesha256"];
+    if session.has_open_files() && OF_WHOLE_FILES.contains(&test.field) {
+        return None;
+    }
     match &test.test {
         SessionValue::Numbers(numbers) => {
             let values = numbers_of(session, test, to_server)?;

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_rules::{BitsOp, Threshold, ThresholdKind, Track};
+use weir_rules::{BitsOp, RateFilter, Threshold, ThresholdKind, Track};
 
 /// Entries of each table. One more entry drops those that are over, and is refused if there are none.
 const ENTRIES_MAX: usize = 1 << 18;
@@ -38,6 +38,8 @@ struct Count {
     until: i64,
     /// The next count that alerts, with back-off.
     next: u64,
+    /// With a rate filter: its action holds up to this time.
+    frequent_until: Option<i64>,
 }
 
 /// State of hosts and rules.
@@ -97,6 +99,40 @@ impl Shared {
         true
     }
 
+    /// Counts an alert of a rule at the time `now` for a rate filter. Returns whether the filter's action holds; `None` if there was no
+    /// room.
+    pub fn is_frequent(
+        &self,
+        rule: RuleName,
+        number: u8,
+        filter: &RateFilter,
+        whom: Whom,
+        now: i64,
+    ) -> Option<bool> {
+        let Tables { counts, counts_full_until: full_until, .. } = &mut *self.lock();
+        let key = (rule, number.saturating_add(RATES), whom);
+        if !counts.contains_key(&key) && !make_room(counts, full_until, now, |count| count.until) {
+            return None;
+        }
+        let nanoseconds = |seconds: u32| i64::from(seconds) * SECOND;
+        let count = counts.entry(key).or_default();
+        if let Some(until) = count.frequent_until {
+            if now > until {
+                count.frequent_until = None;
+            }
+            return Some(now <= until);
+        }
+        if count.count == 0 || now.saturating_sub(count.begin) > nanoseconds(filter.seconds) {
+            (count.begin, count.count) = (now, 0);
+        }
+        count.count += 1;
+        let is_frequent = count.count > u64::from(filter.count);
+        let until = now.saturating_add(nanoseconds(filter.timeout_s));
+        count.frequent_until = is_frequent.then_some(until);
+        count.until = until.max(count.begin.saturating_add(nanoseconds(filter.seconds) + 1));
+        Some(is_frequent)
+    }
+
     /// Counts a match of a rule at the time `now`. Returns whether the match alerts; `None` if there was no room.
     pub fn count(
         &self,
@@ -116,7 +152,7 @@ impl Shared {
         let count = counts.entry((rule, number, whom)).or_default();
         let is_new = count.until == 0 || now.saturating_sub(count.begin) > interval;
         if is_new && threshold.kind != ThresholdKind::Backoff {
-            *count = Count { begin: now, count: 0, until: now.saturating_add(interval + 1), next: 0 };
+            *count = Count { begin: now, until: now.saturating_add(interval + 1), ..Count::default() };
         }
         count.until = count.until.max(1);
         count.count += 1;
@@ -142,6 +178,9 @@ impl Shared {
         })
     }
 }
+
+/// Numbers of rate filters of a rule begin here; those of thresholds are lower ones.
+const RATES: u8 = 128;
 
 /// Whether a table has room for another entry, if need be without those that are over. A full table is looked through again only when
 /// one of its entries is over.

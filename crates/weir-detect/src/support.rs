@@ -2,17 +2,19 @@
 
 use crate::app;
 use crate::buffers;
+use crate::events;
 use crate::expressions::HAS_BACKTRACKING;
 use crate::fields::{behind, is_of_flow};
 use crate::packet::is_header;
 use crate::session_tests;
 use weir::sessions::SessionRegistry;
-use weir_rules::{BufferId, PacketField, PacketTest, Rule, RuleProtocol, Test, Transform};
+use weir_rules::{BufferId, EventKind, PacketField, PacketTest, Rule, RuleProtocol, Test, Transform};
 
 /// Why a rule cannot be run. `None`: the rule runs. `check_filter` says why a filter is wrong.
 pub fn unsupported(rule: &Rule, check_filter: impl Fn(&str) -> Result<(), String>) -> Option<String> {
     let registry = SessionRegistry::builtin();
-    if let Some((_, event)) = rule.events.first() {
+    let is_unknown = |(kind, event): &&(EventKind, String)| events::source(*kind, event).is_none();
+    if let Some((_, event)) = rule.events.iter().find(is_unknown) {
         return Some(format!("the event `{event}` is not reported"));
     }
     if let Some(filter) = &rule.filter
@@ -30,9 +32,6 @@ pub fn unsupported(rule: &Rule, check_filter: impl Fn(&str) -> Result<(), String
         && !registry.protocols().iter().any(|known| app::is(app::name_of(known.name), name))
     {
         return Some(format!("connections with the protocol `{name}` are not told apart"));
-    }
-    if let Some(test) = rule.app_protocols.iter().find(|test| &*test.protocol == "failed") {
-        return Some(format!("`app-layer-protocol:{}` is not known", test.protocol));
     }
     for test in &rule.packet {
         if let PacketTest::Number(field, _) = test

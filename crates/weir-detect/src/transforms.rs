@@ -1,26 +1,29 @@
 //! What becomes of a buffer before it is inspected.
 
 use crate::expressions;
+use crate::ruleset::Key;
 use md5::Md5;
+use regex_automata::meta::Regex;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::io::Read;
+use std::sync::OnceLock;
 use weir_rules::{OtherLetters, Transform, base64};
 
 /// Bytes that a compressed buffer may become.
 const UNPACKED_BYTES_MAX: u64 = 64 << 10;
 
-/// The buffer behind these transforms.
-pub fn apply<'b>(mut bytes: Cow<'b, [u8]>, transforms: &[Transform]) -> Cow<'b, [u8]> {
-    for transform in transforms {
-        bytes = one(&bytes, transform).map_or(bytes, Cow::Owned);
+/// The buffer behind the transforms of a key.
+pub fn apply<'b>(mut bytes: Cow<'b, [u8]>, key: &Key) -> Cow<'b, [u8]> {
+    for (transform, expression) in key.transforms.iter().zip(&key.expressions) {
+        bytes = one(&bytes, transform, expression).map_or(bytes, Cow::Owned);
     }
     bytes
 }
 
 /// The bytes behind a transform; `None`: they stay as they are.
-fn one(bytes: &[u8], transform: &Transform) -> Option<Vec<u8>> {
+fn one(bytes: &[u8], transform: &Transform, expression: &OnceLock<Option<Regex>>) -> Option<Vec<u8>> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
     Some(match transform {
         Transform::Lowercase | Transform::HeaderLowercase => bytes.to_ascii_lowercase(),
@@ -52,7 +55,7 @@ fn one(bytes: &[u8], transform: &Transform) -> Option<Vec<u8>> {
             base64(rest, if *is_strict { OtherLetters::Refuse } else { OtherLetters::LeaveOut })?
         }
         Transform::PcreCapture(pcre) => {
-            let regex = expressions::compile(pcre)?;
+            let regex = expression.get_or_init(|| expressions::compile(pcre)).as_ref()?;
             let mut captures = regex.create_captures();
             regex.captures(bytes, &mut captures);
             bytes[captures.get_group(1)?.range()].to_vec()

@@ -3,6 +3,7 @@
 use crate::app;
 use crate::buffers::Transaction;
 use crate::counters::Counters;
+use crate::events;
 use crate::expressions::{Caches, Finder};
 use crate::fields::is_of_flow;
 use crate::flow::FlowState;
@@ -63,7 +64,7 @@ impl<'t> Scene<'_, 't> {
         self.fits_protocol(rule, prepared.kind)
             && self.fits_flow(rule)
             && self.fits_ends(rule)
-            && rule.events.is_empty()
+            && self.fits_events(prepared)
             && rule.packet.iter().all(|test| self.fits_packet(test))
             && self.fits_app(rule)
             && self.fits_state(prepared)
@@ -158,6 +159,14 @@ impl<'t> Scene<'_, 't> {
         })
     }
 
+    fn fits_events(&self, prepared: &Prepared) -> bool {
+        prepared.events.iter().all(|source| {
+            let packet = (&self.packet.values, self.packet.happened);
+            let session = self.session.as_ref().map(|(session, _)| *session);
+            events::holds(*source, &self.set.events, packet, session, self.packet.to_server)
+        })
+    }
+
     fn fits_app(&self, rule: &Rule) -> bool {
         rule.app_protocols.iter().all(|test| {
             let flow = self.flow;
@@ -237,7 +246,7 @@ impl<'t> Scene<'_, 't> {
             } else if is_header(buffer) {
                 match self.packet.header(buffer.info().name) {
                     Some(bytes) => {
-                        let bytes = transforms::apply(bytes.into(), &inspection.transforms);
+                        let bytes = transforms::apply(bytes.into(), &self.set.keys[usize::from(*key)]);
                         self.inspect(rule, &bytes, &inspection.tests, &mut decoded)
                     }
                     None => false,
@@ -318,7 +327,7 @@ pub fn make<'t>(session: &Transaction<'t>, key: &Key, to_server: bool) -> Vec<Co
         return vec![];
     }
     let buffers = session.buffers(info.name, to_server);
-    buffers.into_iter().map(|bytes| transforms::apply(bytes, &key.transforms)).collect()
+    buffers.into_iter().map(|bytes| transforms::apply(bytes, key)).collect()
 }
 
 fn compare(value: u32, sign: &str, other: u32) -> bool {
@@ -334,7 +343,10 @@ fn compare(value: u32, sign: &str, other: u32) -> bool {
 
 /// Whether a rule matches at most once for each direction of a connection: it asks only for addresses, for a protocol, or for a filter.
 pub fn is_once(rule: &Rule) -> bool {
-    let is_bare = rule.packet.is_empty() && rule.inspections.is_empty() && rule.session.is_empty();
+    let is_bare = rule.packet.is_empty()
+        && rule.inspections.is_empty()
+        && rule.session.is_empty()
+        && rule.events.is_empty();
     let has_session = matches!(rule.protocol, RuleProtocol::Session(_)) || !rule.app_protocols.is_empty();
     is_of_addresses(rule) || is_bare && (has_session || rule.filter.is_some())
 }

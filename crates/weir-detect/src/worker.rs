@@ -4,11 +4,13 @@ use crate::alert::{self, COLUMNS};
 use crate::app;
 use crate::buffers::Transaction;
 use crate::candidates::{Candidates, Of, Seen};
-use crate::contents::FirstBytes;
+use crate::contents::{FILE_BYTES_MAX, FirstBytes};
 use crate::counters::Counters;
+use crate::events::GAP;
 use crate::expressions::Caches;
 use crate::fields::{Field, Values};
-use crate::flow::{FlowState, Handshake, RULE_BITS, SESSIONS_MAX, Stream, Undecided};
+use crate::flow::{FlowState, Handshake, SESSIONS_MAX, Stream, Undecided};
+use crate::ongoing::{Ongoing, replaces};
 use crate::packet::{Moment, Packet, payload_in};
 use crate::ruleset::{Kind, Prepared, RuleProgram, Transport};
 use crate::state::{Shared, Whom};
@@ -22,7 +24,7 @@ use weir::flow_task::{FlowPacket, FlowQuestions, FlowRef, FlowTask, LoosePacket,
 use weir::packet_task::TaskRows;
 use weir::stream::Chunk;
 use weir::{Compiler, Question};
-use weir_rules::{Action, BitsOp, IntOp, RuleProtocol, StateOption};
+use weir_rules::{Action, BitsOp, IntOp, RateAction, RuleProtocol, StateOption, Tag};
 
 /// Alerts of streams that wait for the protocol of their connection.
 const UNDECIDED_MAX: usize = 16;
@@ -108,6 +110,16 @@ impl Detection {
         &self.counters
     }
 
+    /// Lets sessions be inspected as they grow: of programs that are compiled afterwards.
+    pub fn inspect_early(compiler: &mut Compiler) {
+        compiler.yield_early_sessions(FILE_BYTES_MAX as u64);
+    }
+
+    /// The `tag` of a rule with this group and signature ID.
+    pub fn tag_of(&self, gid: u32, sid: u32) -> Option<Tag> {
+        self.current.get().tags.get(&(gid, sid)).copied()
+    }
+
     /// Says what the rules need of files. The compiler's [store](Compiler::pass_contents_to) is this one.
     pub fn ask_for_files(&self, store: &FirstBytes) {
         let set = self.current.get();
@@ -133,6 +145,7 @@ impl Detection {
         questions.stream_bytes_max = if set.with_streams { STREAM_BYTES_MAX } else { 0 };
         questions.loose_packets = set.with_loose;
         questions.conditions = set.conditions.clone();
+        questions.events = set.events.clone();
         let names: Arc<[&'static str]> =
             compiler.sessions().protocols().iter().map(|protocol| app::name_of(protocol.name)).collect();
         let this = self.clone();
@@ -194,16 +207,27 @@ impl FlowTask for Worker {
 
     fn session(&mut self, flow: &TaskFlow<'_>, session: &TaskSession<'_>) {
         let state = self.flows.entry(flow.name()).or_default();
+        state.sessions.retain(|(_, before)| !replaces(&**session.session, &**before));
         if state.sessions.len() == SESSIONS_MAX {
             return Counters::add(&self.counters.sessions_refused);
         }
         let name = self.names.get(session.protocol).copied();
-        let app = name.map(|name| app::of_session(name, &**session.session));
-        if state.app != app {
-            (state.app_before, state.app) = (state.app.or(state.app_before), app);
+        if let Some(name) = name {
+            state.set_app(app::of_session(name, &**session.session));
         }
         state.is_encrypted |= app::begins_encryption(&**session.session);
         state.sessions.push((session.protocol, Arc::clone(session.session)));
+    }
+
+    fn recognised(&mut self, flow: &TaskFlow<'_>, protocol: Option<usize>) {
+        let name = protocol.and_then(|number| self.names.get(number).copied());
+        let state = self.flows.entry(flow.name()).or_default();
+        match name {
+            // The first exchange says which version.
+            Some("http") => {}
+            Some(app) => state.set_app(app),
+            None => _ = state.app.get_or_insert(app::FAILED),
+        }
     }
 
     fn packet(&mut self, packet: &FlowPacket<'_>, rows: &mut TaskRows<'_>) {
@@ -220,6 +244,7 @@ impl FlowTask for Worker {
         let moment = Moment { time: packet.meta.time, number: Some(packet.meta.number) };
         state.holds = packet.holds;
         self.catch_up(&packet.flow, transport, side, &mut state, moment, rows);
+        let had_gap = std::mem::take(&mut state.streams[side].had_gap);
         let window = std::mem::take(&mut state.streams[side].window);
         state.streams[side].new_end = window.len() as u64;
         let all = payload_in(&values, packet.frame);
@@ -241,6 +266,7 @@ impl FlowTask for Worker {
             payload_bytes,
             is_there: true,
             holds: packet.holds,
+            happened: packet.happened | if had_gap { GAP } else { 0 },
         };
         if !state.passed {
             self.inspect(Some(&packet.flow), transport, &seen, &mut state, &window, moment, rows);
@@ -404,6 +430,8 @@ impl Worker {
             })
             .collect();
         let mut made: Vec<Made<'_>> = transactions.iter().map(|_| Made::default()).collect();
+        let mut ongoing: Vec<Ongoing> =
+            transactions.iter().map(|one| state.ongoing.take(one.session)).collect();
         self.candidates.list.clear();
         let side = usize::from(!packet.to_server);
         let is_unseen = state.handshake == Handshake::Unseen;
@@ -420,12 +448,14 @@ impl Worker {
             self.candidates.find_in_packet(&set, &seen, packet);
         }
         for (number, transaction) in transactions.iter().enumerate().filter(|_| !is_unseen) {
-            self.candidates.find_in_session(&set, number as u16, transaction, &mut made[number]);
+            let wanted = ongoing[number].wanted(transaction);
+            self.candidates.find_in_session(&set, number as u16, (transaction, wanted), &mut made[number]);
         }
         let mut candidates = std::mem::take(&mut self.candidates.list);
         candidates.sort_unstable();
         candidates.dedup();
         if candidates.is_empty() && state.undecided.is_empty() {
+            keep_ongoing(state, &transactions, ongoing);
             self.candidates.list = candidates;
             return;
         }
@@ -500,6 +530,12 @@ impl Worker {
                 }
                 continue;
             }
+            if let Of::Session(number, to_server) = candidate.of
+                && transactions[usize::from(number)].may_go_on()
+                && !ongoing[usize::from(number)].is_first(candidate.rule, to_server)
+            {
+                continue;
+            }
             if in_stream {
                 let other_bytes = state.bytes[usize::from(oriented.to_server)];
                 state.streams[side].note_alert(candidate.rule, other_bytes);
@@ -514,8 +550,15 @@ impl Worker {
                 }
                 continue;
             }
-            if is_once(&prepared.rule) && !once(state, candidate.rule, oriented.to_server) {
-                continue;
+            if is_once(&prepared.rule) {
+                match state.once(candidate.rule, oriented.to_server) {
+                    Some(true) => {}
+                    Some(false) => continue,
+                    None => {
+                        Counters::add(&self.counters.state_refused);
+                        continue;
+                    }
+                }
             }
             last = Some(candidate.rule);
             if prepared.rule.without_effect.contains(&"bypass") {
@@ -527,6 +570,7 @@ impl Worker {
                 break;
             }
         }
+        keep_ongoing(state, &transactions, ongoing);
         self.candidates.list = candidates;
     }
 
@@ -606,8 +650,31 @@ impl Worker {
                 None => Counters::add(&self.counters.state_refused),
             }
         }
+        let mut action = rule.action;
+        for (at, filter) in (0..).zip(&prepared.rates) {
+            if !alerts {
+                break;
+            }
+            let whom = Whom::of(filter.track, addresses, flow_name);
+            match self.shared.is_frequent((rule.gid, rule.sid), at, filter, whom, now) {
+                Some(true) => match filter.action {
+                    RateAction::Pass => alerts = false,
+                    RateAction::Alert => action = Action::Alert,
+                    RateAction::Drop => action = Action::Drop,
+                    RateAction::Reject => action = Action::Reject,
+                },
+                Some(false) => {}
+                None => Counters::add(&self.counters.state_refused),
+            }
+        }
         if alerts {
-            alert::write(rows, (rule, &prepared.said), flow.map(|flow| (flow, &*state)), packet, moment);
+            alert::write(
+                rows,
+                (rule, &prepared.said, action),
+                flow.map(|flow| (flow, &*state)),
+                packet,
+                moment,
+            );
         }
         false
     }
@@ -659,10 +726,14 @@ impl Worker {
     }
 }
 
-/// Takes note that a rule matched in a direction of a connection; whether it is the first time.
-fn once(state: &mut FlowState, rule: u32, to_server: bool) -> bool {
-    let bit = RULE_BITS | rule << 1 | u32::from(to_server);
-    !state.has_bit(bit) && state.change_bit(BitsOp::Set, bit)
+/// Keeps what is known of sessions that go on.
+fn keep_ongoing(state: &mut FlowState, transactions: &[Transaction<'_>], ongoing: Vec<Ongoing>) {
+    for (transaction, mut ongoing) in transactions.iter().zip(ongoing) {
+        if transaction.early.is_some() {
+            ongoing.inspected(transaction);
+            state.ongoing.keep(ongoing);
+        }
+    }
 }
 
 /// Whether the filter of a rule holds, if the rule has one.

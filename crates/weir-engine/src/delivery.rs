@@ -290,6 +290,30 @@ impl<S: Subscriber> Delivery<S> {
         verdict
     }
 
+    /// Delivers a session that goes on to the questions that track its connection. No filter depends on the session.
+    pub fn early_session(
+        &mut self,
+        flow: &FlowView<'_>,
+        known: &FlowVerdict,
+        protocol: usize,
+        session: Arc<dyn Session>,
+    ) {
+        for question in &self.matcher.tracking(Terms::of(&known.terms)) {
+            let Want::Tracked(protocols) = self.matcher.plan.questions[question].want else { continue };
+            if protocols.contains(protocol) {
+                let seen = SeenSession { protocol, session: &session, packet: None };
+                self.subscriber.tracked_session(self.order, question, flow, &seen);
+            }
+        }
+    }
+
+    /// Reports the protocol of a connection to the questions that track it; `None`: no wanted one.
+    pub fn recognised(&mut self, flow: &FlowView<'_>, known: &FlowVerdict, protocol: Option<usize>) {
+        for question in &self.matcher.tracking(Terms::of(&known.terms)) {
+            self.subscriber.recognised(question, flow, protocol);
+        }
+    }
+
     /// Delivers a session to those questions of these remainders that have not received it. Returns the remainders of
     /// verdicts that the session fulfils, and all questions that have received it.
     pub fn session_by(

@@ -246,7 +246,7 @@ fn deliver_to_sessions<S: Subscriber>(
     let is_fresh = matches!(sessions, FlowSessions::Fresh(..));
     let forced = if is_fresh { plan.forced(flow.table, ports) } else { None };
     let carrier = Carrier { plan, probed: &flow.layout.probed, ports, forced, is_datagram };
-    let before_bytes = sessions.held_bytes();
+    let (before, before_bytes) = (sessions.recognised(), sessions.held_bytes());
     sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);
     let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
     sessions.take(&carrier, &piece, &mut yielded, counters);
@@ -260,11 +260,16 @@ fn deliver_to_sessions<S: Subscriber>(
             overload.resize_sessions(held_bytes, 0);
         }
     }
+    let (recognised, is_over) = (sessions.recognised(), sessions.is_over());
     if held_bytes > 0 {
         flow.note_holder();
     }
     delivery.stages.end(Stage::Sessions, 1, began);
     after_sessions(flow, data, delivery, effects, yielded);
+    if recognised != before || is_over && recognised.is_empty() {
+        let known = known_of(flow, data);
+        delivery.recognised(&view(flow, data, recognised), &known, recognised.last());
+    }
 }
 
 /// Finishes the sessions of a flow that is over.
@@ -306,8 +311,12 @@ fn after_sessions<S: Subscriber>(
     let plan = flow.plan;
     let mut some = false;
     for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted.contains(*protocol)) {
-        some = true;
         let view = view(flow, data, recognised);
+        if session.is_early() {
+            delivery.early_session(&view, &known, protocol, session.into());
+            continue;
+        }
+        some = true;
         known.verdict.met |= &delivery.session(effects, &view, &known, protocol, session.into());
         known.verdict.had_session = true;
     }

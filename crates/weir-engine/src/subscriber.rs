@@ -261,7 +261,8 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, flow);
     }
 
-    /// A session of a tracked connection, whether the question's filter matches it or not.
+    /// A session of a tracked connection, whether the question's filter matches it or not; also one that
+    /// [goes on](Session::is_early).
     fn tracked_session(
         &mut self,
         order: Order,
@@ -270,6 +271,11 @@ pub trait Subscriber: StreamSubscriber + Send {
         session: &SeenSession<'_>,
     ) {
         let _ = (order, question, flow, session);
+    }
+
+    /// The session protocol that a tracked connection has from now on, by number; `None`: none of the wanted ones.
+    fn recognised(&mut self, question: usize, flow: &FlowView<'_>, protocol: Option<usize>) {
+        let _ = (question, flow, protocol);
     }
 
     /// A tracked connection ended without a match; the subscriber discards its data.

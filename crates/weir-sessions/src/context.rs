@@ -30,6 +30,23 @@ impl Configuration {
 pub struct Context<'a> {
     configuration: &'a Configuration,
     contents: &'a Contents,
+    early: Early,
+}
+
+/// Whether sessions are yielded before they end, too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Early(pub(crate) Option<u64>);
+
+impl Early {
+    /// Whether somebody asks for early sessions.
+    pub fn is_wanted(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether a body that grows from one number of bytes to another one reaches the length at which it is inspected.
+    pub fn is_reached(self, before: u64, after: u64) -> bool {
+        self.0.is_some_and(|bytes| before < bytes && bytes <= after)
+    }
 }
 
 /// All settings have their defaults, and nobody asks for the contents of files.
@@ -37,13 +54,13 @@ impl Default for Context<'_> {
     fn default() -> Self {
         static NOTHING_SET: Configuration = Configuration(BTreeMap::new());
         static NOBODY_ASKS: Contents = Contents(None);
-        Self { configuration: &NOTHING_SET, contents: &NOBODY_ASKS }
+        Self { configuration: &NOTHING_SET, contents: &NOBODY_ASKS, early: Early(None) }
     }
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn of(configuration: &'a Configuration, contents: &'a Contents) -> Self {
-        Self { configuration, contents }
+    pub(crate) fn of(configuration: &'a Configuration, contents: &'a Contents, early: Early) -> Self {
+        Self { configuration, contents, early }
     }
 
     /// The value of a setting.
@@ -54,5 +71,10 @@ impl<'a> Context<'a> {
     /// What the parser is asked to do with the contents of files.
     pub fn contents(&self) -> &'a Contents {
         self.contents
+    }
+
+    /// Whether the parser yields [early](crate::Session::is_early) sessions, too.
+    pub fn early(&self) -> Early {
+        self.early
     }
 }

@@ -61,7 +61,7 @@ pub mod x509;
 
 pub use byte_set::ByteSet;
 pub use content::{CONTENT_BYTES_MAX, Content, ContentFacts, ContentStore, ContentWriter, Contents};
-pub use context::{Context, Setting};
+pub use context::{Context, Early, Setting};
 pub use pairing::Exchange;
 pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
 pub use registry::{PROTOCOLS_MAX, ProtocolSet, RegisterError, SessionRegistry, UnknownSetting};

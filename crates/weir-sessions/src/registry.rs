@@ -2,8 +2,8 @@
 
 use crate::context::Configuration;
 use crate::{
-    ContentStore, Contents, Context, Field, PART_LOGS, PROTOCOLS, PartLog, ProbeDecision, SessionParser,
-    SessionProtocol, Setting, WITHIN, Within,
+    ContentStore, Contents, Context, Early, Field, PART_LOGS, PROTOCOLS, PartLog, ProbeDecision,
+    SessionParser, SessionProtocol, Setting, WITHIN, Within,
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -26,6 +26,7 @@ pub struct SessionRegistry {
     within: &'static [Within],
     configuration: Configuration,
     contents: Contents,
+    early: Early,
     /// Compiled at the first use.
     probes: OnceLock<Arc<ProbeDecision>>,
 }
@@ -39,6 +40,7 @@ impl Default for SessionRegistry {
             within: WITHIN,
             configuration: Configuration::default(),
             contents: Contents::default(),
+            early: Early::default(),
             probes: OnceLock::new(),
         }
     }
@@ -116,6 +118,12 @@ impl SessionRegistry {
         self.contents = Contents(Some(store));
     }
 
+    /// Parsers that are opened from now on yield [early](crate::Session::is_early) sessions, too: when the client has sent its part,
+    /// and when a body has `body_bytes` bytes.
+    pub fn yield_early(&mut self, body_bytes: u64) {
+        self.early = Early(Some(body_bytes));
+    }
+
     /// Opens a parser of protocol `number` for a new connection. With `carries_only`, no question wants the sessions of
     /// this protocol, but only those of a protocol that it hands over to.
     ///
@@ -124,7 +132,7 @@ impl SessionRegistry {
     pub fn open(&self, number: usize, carries_only: bool) -> Box<dyn SessionParser> {
         let protocol = self.protocols[number];
         let open = protocol.carrier.filter(|_| carries_only).unwrap_or(protocol.open);
-        open(&Context::of(&self.configuration, &self.contents))
+        open(&Context::of(&self.configuration, &self.contents, self.early))
     }
 
     /// All protocols by number, which is the order of probing.

@@ -184,6 +184,12 @@ pub trait Session: Any + Send + Sync + std::fmt::Debug {
     /// The time of the session's begin: `ts` in its row. `None` means the connection's begin.
     fn time(&self) -> Option<Timestamp>;
 
+    /// The session goes on: a later one has all of it. Parsers yield such sessions only if their [context](crate::Context::early)
+    /// asks for them.
+    fn is_early(&self) -> bool {
+        false
+    }
+
     /// For subscribers that downcast the session to its type.
     fn as_any(&self) -> &dyn Any;
 }

@@ -287,6 +287,12 @@ impl Compiler {
         Arc::make_mut(&mut self.sessions).pass_contents_to(store);
     }
 
+    /// The parsers of programs that are compiled afterwards pass sessions on before they end, too, to
+    /// [tasks about connections](crate::flow_task): see [`SessionRegistry::yield_early`].
+    pub fn yield_early_sessions(&mut self, body_bytes: u64) {
+        Arc::make_mut(&mut self.sessions).yield_early(body_bytes);
+    }
+
     /// The known session protocols.
     pub fn sessions(&self) -> &Arc<SessionRegistry> {
         &self.sessions

@@ -427,9 +427,16 @@ impl Subscriber for Collector {
         session: &SeenSession<'_>,
     ) {
         match self.question_workers.get_mut(question) {
+            Some(QuestionWorker::Track(_)) if session.session.is_early() => {}
             Some(QuestionWorker::Track(store)) => store.session(flow.flow_ref(), &**session.session),
             Some(QuestionWorker::Flows(task)) => task.session(flow, session),
             _ => {}
+        }
+    }
+
+    fn recognised(&mut self, question: usize, flow: &FlowView<'_>, protocol: Option<usize>) {
+        if let Some(QuestionWorker::Flows(task)) = self.question_workers.get_mut(question) {
+            task.recognised(flow, protocol);
         }
     }
 
@@ -498,7 +505,15 @@ impl Subscriber for Collector {
     fn event(&mut self, order: Order, question: usize, event: &EventView<'_>) {
         let presenter = Arc::clone(&self.presenter);
         let rows = &presenter.events[question];
-        if rows.is_wanted(event) && !self.is_counted(question) {
+        if !rows.is_wanted(event) {
+            return;
+        }
+        if let Some(QuestionWorker::Behind(behind)) = self.question_workers.get(question) {
+            let behind = *behind;
+            if let Some(task) = Self::task(&mut self.question_workers, question) {
+                task.event(behind, event);
+            }
+        } else if !self.is_counted(question) {
             let mut row = self.yielded.add_row(RowPlace::of(order, question), rows.columns.len());
             rows.write(self.program.graph(), event, &mut row);
         }

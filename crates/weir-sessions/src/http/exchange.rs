@@ -163,12 +163,39 @@ pub struct HttpExchange {
     pub stream_id: Option<u32>,
     /// Error code of the RST_STREAM that ended the stream, in HTTP/2 (RFC 9113 §7).
     pub reset_code: Option<u32>,
+    /// Why an exchange that goes on is yielded.
+    pub early: Option<Reached>,
+}
+
+/// How far an exchange is that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reached {
+    /// The first bytes of the request's body.
+    RequestBody,
+    /// The end of the request.
+    Request,
+    /// The first bytes of the response's body.
+    ResponseBody,
 }
 
 impl HttpExchange {
     /// A new exchange.
     pub(super) fn new(depth: u32, client: Direction) -> Self {
-        Self { depth, client, request: None, response: None, info: None, stream_id: None, reset_code: None }
+        Self {
+            depth,
+            client,
+            request: None,
+            response: None,
+            info: None,
+            stream_id: None,
+            reset_code: None,
+            early: None,
+        }
+    }
+
+    /// The exchange so far.
+    pub(super) fn so_far(&self, reached: Reached) -> Self {
+        Self { early: Some(reached), ..self.clone() }
     }
 
     /// Ends the contents of both messages; whether each message has ended. Returns the number of contents that a bound
@@ -275,6 +302,10 @@ impl Session for HttpExchange {
 
     fn time(&self) -> Option<Timestamp> {
         self.request.as_ref().or(self.response.as_ref()).map(|message| message.time)
+    }
+
+    fn is_early(&self) -> bool {
+        self.early.is_some()
     }
 
     fn as_any(&self) -> &dyn Any {

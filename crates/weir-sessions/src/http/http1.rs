@@ -6,7 +6,7 @@ use super::head::Head;
 use super::open_exchanges::OpenExchanges;
 use super::stream::{Flaw, Framing, Piece, Stream, Unchunked};
 use super::view::View;
-use crate::{Contents, CutOff, Data, Direction, Progress, Session};
+use crate::{Contents, CutOff, Data, Direction, Early, Progress, Session};
 use weir_packet::Timestamp;
 
 /// Maximum number of bytes skipped in search of a message; then the connection is given up.
@@ -26,6 +26,7 @@ pub(super) struct Http1 {
     /// An interim response that states a body. If one follows, the response is final after all.
     interim: Option<HttpMessage>,
     contents: Contents,
+    early: Early,
     /// The decoded view, if somebody asks for it.
     view: Option<Box<View>>,
     /// An apparent request was the start of the HTTP/2 preface.
@@ -47,8 +48,9 @@ enum Next {
 }
 
 impl Http1 {
-    pub(super) fn new(contents: &Contents) -> Self {
-        Self { contents: contents.clone(), ..Self::default() }
+    pub(super) fn new(contents: &Contents, early: Early) -> Self {
+        let exchanges = OpenExchanges::new(early.is_wanted());
+        Self { contents: contents.clone(), early, exchanges, ..Self::default() }
     }
 
     /// A parser with a decoded view.
@@ -193,7 +195,11 @@ impl Http1 {
             }
             Piece::Body(bytes) => {
                 if let Some(message) = self.exchanges.open_message(is_request) {
+                    let before = message.body_bytes;
                     message.take_body(bytes, time, &self.contents);
+                    if self.early.is_reached(before, message.body_bytes) {
+                        self.exchanges.yield_early(is_request, sessions);
+                    }
                 }
             }
             Piece::Unchunked(bytes) => {

@@ -1,7 +1,8 @@
 //! HTTP: HTTP/1.0 and 1.1 (RFC 9112), and unencrypted HTTP/2 (RFC 9113).
 //!
 //! One [`HttpExchange`] per request and response, for all versions, yielded once both have ended. Bodies are counted;
-//! only their first bytes are kept, and all are passed on if the run asks for contents ([`crate::Contents`]). Bottom up:
+//! only their first bytes are kept, and all are passed on if the run asks for contents ([`crate::Contents`]). On demand,
+//! exchanges are yielded [early](crate::Session::is_early), too. Bottom up:
 //!
 //! | file | what it does |
 //! |---|---|
@@ -40,7 +41,7 @@ mod view;
 pub(crate) use files::files;
 pub(crate) use media::sniff;
 
-pub use exchange::{BODY_START_BYTES_MAX, HttpExchange, HttpMessage};
+pub use exchange::{BODY_START_BYTES_MAX, HttpExchange, HttpMessage, Reached};
 pub use head::{HEAD_BYTES_MAX, HEAD_LINES_MAX, Head};
 pub use http1::LOST_BYTES_MAX;
 pub use http2::{STREAMS_BYTES_MAX, STREAMS_MAX};
@@ -64,7 +65,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     doc: "HTTP requests with their responses: HTTP/1.0 and 1.1 (RFC 9112), HTTP/2 in clear text (RFC 9113)",
     probe: probe::probe,
     may_begin,
-    open: |context| Box::new(HttpParser::new(context.contents())),
+    open: |context| Box::new(HttpParser::new(context)),
     carrier: Some(|_| Box::new(TunnelWatch::default())),
     settings: &[],
     brief: &["ts", "orig", "resp", "method", "status_code", "host", "uri", "response_body_len"],

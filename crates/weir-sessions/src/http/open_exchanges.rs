@@ -1,14 +1,14 @@
 //! [`OpenExchanges`]: matches HTTP/1 requests and responses. A response answers the oldest unanswered request (RFC 9112
 //! §9.3).
 //!
-//! Exchanges are yielded in order, each once its request and its final response have ended. At most [`UNANSWERED_MAX`]
+//! Exchanges are yielded in order, each once its request and its final response have ended; on demand, at the end of the request, too. At most [`UNANSWERED_MAX`]
 //! exchanges are open; beyond that, the oldest is yielded as it is.
 //!
 //! `crate::pairing` does not fit: it pairs complete messages. Here a response may begin, or even end, before its
 //! request has ended, both messages grow while they are open, and an exchange with both messages still waits for
 //! earlier ones.
 
-use super::exchange::{HttpExchange, HttpMessage};
+use super::exchange::{HttpExchange, HttpMessage, Reached};
 use super::stream::Flaw;
 use crate::values::readable;
 use crate::{CutOff, Direction, Session};
@@ -40,10 +40,16 @@ pub(super) struct OpenExchanges {
     open: VecDeque<OpenExchange>,
     depth: u32,
     has_responses: bool,
+    /// An exchange is yielded at the end of its request, too.
+    with_early: bool,
     pub(super) cut_off: CutOff,
 }
 
 impl OpenExchanges {
+    pub(super) fn new(with_early: bool) -> Self {
+        Self { with_early, ..Self::default() }
+    }
+
     /// Begins a request sent by `client`.
     pub(super) fn begin_request(
         &mut self,
@@ -114,8 +120,12 @@ impl OpenExchanges {
             message.mar(flaw);
         }
         self.cut_off.parts += self.open_message(is_request).map_or(0, |message| message.end_body(true));
+        let with_early = self.with_early;
         if let Some(open) = self.open_at(is_request) {
             *(if is_request { &mut open.request } else { &mut open.response }) = Part::Over;
+            if with_early && is_request && open.response == Part::Awaited {
+                sessions.push(Box::new(open.exchange.so_far(Reached::Request)));
+            }
         }
         while self
             .open
@@ -124,6 +134,13 @@ impl OpenExchanges {
         {
             self.yield_first(sessions);
         }
+    }
+
+    /// Yields the exchange whose message in this direction has reached the first bytes of its body that are inspected.
+    pub(super) fn yield_early(&mut self, is_request: bool, sessions: &mut Vec<Box<dyn Session>>) {
+        let reached = if is_request { Reached::RequestBody } else { Reached::ResponseBody };
+        let exchange = self.open_at(is_request).map(|open| open.exchange.so_far(reached));
+        sessions.extend(exchange.map(|exchange| Box::new(exchange) as Box<dyn Session>));
     }
 
     /// Yields all exchanges as they are.

@@ -6,7 +6,7 @@
 use super::http1::{Http1, PREFACE_HEAD_BYTES};
 use super::http2::Http2;
 use super::http2::frame::PREFACE;
-use crate::{Contents, CutOff, Data, Direction, Progress, Session, SessionParser};
+use crate::{Contents, Context, CutOff, Data, Direction, Early, Progress, Session, SessionParser};
 use weir_packet::Timestamp;
 
 /// Parses the exchanges of one connection in HTTP/1 or HTTP/2.
@@ -14,6 +14,7 @@ use weir_packet::Timestamp;
 pub struct HttpParser {
     which: Which,
     contents: Contents,
+    early: Early,
 }
 
 #[derive(Debug)]
@@ -101,9 +102,9 @@ impl SessionParser for HttpParser {
 }
 
 impl HttpParser {
-    /// A parser that passes bodies on.
-    pub(super) fn new(contents: &Contents) -> Self {
-        Self { contents: contents.clone(), ..Self::default() }
+    /// A parser in this context.
+    pub(super) fn new(context: &Context<'_>) -> Self {
+        Self { contents: context.contents().clone(), early: context.early(), ..Self::default() }
     }
 
     /// Decides the version if possible. Returns `true` if `data` is still to be parsed, `false` if it was buffered.
@@ -141,7 +142,7 @@ impl HttpParser {
     }
 
     fn become_one(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        let mut parser = Box::new(Http1::new(&self.contents));
+        let mut parser = Box::new(Http1::new(&self.contents, self.early));
         if let Some(data) = self.kept() {
             parser.parse(&data, sessions);
         }
@@ -149,7 +150,7 @@ impl HttpParser {
     }
 
     fn become_two(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        let mut parser = Box::new(Http2::new(&self.contents));
+        let mut parser = Box::new(Http2::new(&self.contents, self.early));
         if let Some(data) = self.kept() {
             parser.parse(&data, sessions);
         }
@@ -164,7 +165,7 @@ impl HttpParser {
         rest_bytes: usize,
         sessions: &mut Vec<Box<dyn Session>>,
     ) -> Progress {
-        let mut parser = Box::new(Http2::new(&self.contents));
+        let mut parser = Box::new(Http2::new(&self.contents, self.early));
         let preface = &PREFACE[..PREFACE_HEAD_BYTES];
         parser.parse(&Data { bytes: preface, ..*data }, sessions);
         let rest = &data.bytes[data.bytes.len() - rest_bytes..];

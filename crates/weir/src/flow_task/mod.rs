@@ -10,7 +10,7 @@
 mod question;
 mod task;
 
-pub use question::{CONDITIONS_MAX, FlowQuestions};
+pub use question::{CONDITIONS_MAX, EVENTS_MAX, FlowQuestions};
 pub(crate) use task::FlowWorker;
 pub use task::{FlowPacket, FlowTask, LoosePacket, TaskFlow, TaskSession};
 pub use weir_engine::FlowRef;

@@ -2,6 +2,7 @@
 
 use super::task::{Conditions, FlowTask, FlowWorker};
 use crate::compile::{Ask, Compiler};
+use crate::events::EventRows;
 use crate::item::Shape;
 use crate::names::{Names, part_of};
 use crate::question::Question;
@@ -28,6 +29,9 @@ const LOOSE: &str = "not (tcp or udp or icmp or icmpv6 or sctp)";
 /// Conditions of a task.
 pub const CONDITIONS_MAX: usize = 64;
 
+/// Events of a task.
+pub const EVENTS_MAX: usize = 32;
+
 /// What a task asks for.
 #[derive(Debug, Clone)]
 pub struct FlowQuestions {
@@ -41,6 +45,8 @@ pub struct FlowQuestions {
     pub loose_packets: bool,
     /// Filters that the task hears of for each packet, at most [`CONDITIONS_MAX`].
     pub conditions: Vec<String>,
+    /// Events of the stack that the task hears of, at most [`EVENTS_MAX`].
+    pub events: Vec<&'static str>,
     parts: Arc<[Part]>,
 }
 
@@ -73,6 +79,7 @@ impl FlowQuestions {
             stream_bytes_max: u64::MAX,
             loose_packets: true,
             conditions: vec![],
+            events: vec![],
             parts: parts.into(),
         })
     }
@@ -89,7 +96,7 @@ impl FlowQuestions {
     /// the first question.
     ///
     /// # Errors
-    /// If the fields are more than a program has room for, or the conditions are too many.
+    /// If the fields are more than a program has room for, the conditions or the events are too many, or the stack has no such event.
     pub fn questions(
         self,
         compiler: &Compiler,
@@ -99,8 +106,12 @@ impl FlowQuestions {
         if self.conditions.len() > CONDITIONS_MAX {
             return Err(format!("{} conditions; a task has at most {CONDITIONS_MAX}", self.conditions.len()));
         }
+        if self.events.len() > EVENTS_MAX {
+            return Err(format!("{} events; a task has at most {EVENTS_MAX}", self.events.len()));
+        }
         let values = value_list(self.parts.iter())?;
-        let first_condition = 1 + usize::from(self.stream_bytes_max > 0);
+        let first_event = 1 + usize::from(self.stream_bytes_max > 0);
+        let first_condition = first_event + self.events.len();
         let of_connections = first_condition..first_condition + self.conditions.len();
         // Of a packet without a connection, nothing is known later.
         let is_of_packets = |condition: &String| Self::check(compiler, condition).is_ok();
@@ -110,6 +121,7 @@ impl FlowQuestions {
         let conditions = Conditions {
             of_packets: (of_connections.end..).zip(of_packets.iter().copied()).collect(),
             of_connections,
+            of_events: first_event..first_condition,
         };
         let parts = Arc::clone(&self.parts);
         let worker: MakeQuestionWorker = Arc::new(move || {
@@ -122,6 +134,7 @@ impl FlowQuestions {
                 words,
                 conditions: conditions.clone(),
                 held: 0,
+                happened: (0, 0),
             }))
         });
         let ask = |filter: String, need: Need, want: Want| Ask { filter, need, want };
@@ -140,6 +153,13 @@ impl FlowQuestions {
                 ask(self.filter.clone(), Need::default(), Want::Streams(params)),
                 Shape::default(),
             ));
+        }
+        // Events come before their packet.
+        for event in &self.events {
+            let asked = EventRows::of(compiler.stack(), &[event.to_string()]);
+            let asked = asked.map_err(|name| format!("the stack has no event `{name}`"))?.asked;
+            let need = Need { events: asked, ..Need::default() };
+            behind(Question::new(ask(self.filter.clone(), need, Want::Events), Shape::default()));
         }
         // A condition is asked for before the packet is passed on.
         for condition in &self.conditions {

@@ -14,7 +14,7 @@ use weir_compile::PacketValue;
 use weir_engine::FlowRef;
 use weir_engine::flow::FlowView;
 use weir_engine::stream::Chunk;
-use weir_engine::subscriber::{SeenPacket, SeenSession, TrackedPacket};
+use weir_engine::subscriber::{EventView, SeenPacket, SeenSession, TrackedPacket};
 use weir_packet::{PacketMeta, Timestamp};
 use weir_sessions::Session;
 
@@ -28,8 +28,14 @@ pub trait FlowTask: Send {
         let _ = (flow, is_orig);
     }
 
-    /// A session of a connection.
+    /// A session of a connection. If the compiler was [told so](crate::Compiler::yield_early_sessions), sessions are passed on
+    /// before they end, too ([`Session::is_early`]).
     fn session(&mut self, flow: &TaskFlow<'_>, session: &TaskSession<'_>);
+
+    /// The session protocol that a connection has from now on: its number in the registry. `None`: none of those that the run parses.
+    fn recognised(&mut self, flow: &TaskFlow<'_>, protocol: Option<usize>) {
+        let _ = (flow, protocol);
+    }
 
     /// A packet of a connection. Its bytes and its sessions were passed on before.
     fn packet(&mut self, packet: &FlowPacket<'_>, rows: &mut TaskRows<'_>);
@@ -126,6 +132,8 @@ pub struct FlowPacket<'a> {
     pub known: u64,
     /// A bit for each [condition](super::FlowQuestions::conditions) that holds for the connection, as far as is known.
     pub holds: u64,
+    /// A bit for each [event](super::FlowQuestions::events) that happened on the packet.
+    pub happened: u64,
 }
 
 /// A packet without a connection.
@@ -150,6 +158,8 @@ pub(crate) struct Conditions {
     pub of_connections: Range<usize>,
     /// The questions about packets without a connection: the place behind the first one, and the condition.
     pub of_packets: Vec<(usize, usize)>,
+    /// The questions about events: places behind the first one.
+    pub of_events: Range<usize>,
 }
 
 /// A task, and the places of its values in the records of a program.
@@ -162,6 +172,8 @@ pub(crate) struct FlowWorker {
     pub conditions: Conditions,
     /// The conditions that hold for the packet without a connection that comes next.
     pub held: u64,
+    /// The number of a packet, and the events that happened on it.
+    pub happened: (u64, u64),
 }
 
 impl FlowWorker {
@@ -176,6 +188,10 @@ impl FlowWorker {
 
     pub fn closed(&mut self, view: &FlowView<'_>, is_orig: bool) {
         self.task.closed(&TaskFlow { view }, is_orig);
+    }
+
+    pub fn recognised(&mut self, view: &FlowView<'_>, protocol: Option<usize>) {
+        self.task.recognised(&TaskFlow { view }, protocol);
     }
 
     pub fn session(&mut self, view: &FlowView<'_>, seen: &SeenSession<'_>) {
@@ -201,9 +217,21 @@ impl FlowWorker {
             frame: packet.frame,
             words: &self.words,
             known,
+            happened: if self.happened.0 == packet.packet.number { self.happened.1 } else { 0 },
             holds: holds.fold(0, |holds, (condition, _)| holds | 1 << condition),
         };
         self.task.packet(&seen, &mut TaskRows::of(place, yields, self.columns));
+    }
+
+    /// An event on a packet, of the question this many places behind the first one.
+    pub fn event(&mut self, behind: usize, event: &EventView<'_>) {
+        let (Some(packet), true) = (event.packet, self.conditions.of_events.contains(&behind)) else {
+            return;
+        };
+        if self.happened.0 != packet {
+            self.happened = (packet, 0);
+        }
+        self.happened.1 |= 1 << (behind - self.conditions.of_events.start);
     }
 
     /// A packet without a connection, of the question this many places behind the first one.

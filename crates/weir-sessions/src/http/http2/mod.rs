@@ -14,9 +14,9 @@ pub(super) mod frame;
 mod hpack;
 mod huffman;
 
-use super::exchange::{HttpExchange, HttpMessage};
+use super::exchange::{HttpExchange, HttpMessage, Reached};
 use super::stream::Flaw;
-use crate::{Contents, CutOff, Data, Direction, Progress, Session};
+use crate::{Contents, CutOff, Data, Direction, Early, Progress, Session};
 use block::{Block, Kind};
 use frame::{CONTINUATION, Content, DATA, Frames, HEADERS, PUSH_PROMISE, RST_STREAM};
 use std::collections::BTreeMap;
@@ -85,6 +85,7 @@ pub(super) struct Http2 {
     has_first_request: bool,
     is_over: bool,
     contents: Contents,
+    early: Early,
     cut_off: CutOff,
 }
 
@@ -102,14 +103,15 @@ impl Default for Http2 {
             has_first_request: false,
             is_over: false,
             contents: Contents::default(),
+            early: Early::default(),
             cut_off: CutOff::default(),
         }
     }
 }
 
 impl Http2 {
-    pub(super) fn new(contents: &Contents) -> Self {
-        Self { contents: contents.clone(), ..Self::default() }
+    pub(super) fn new(contents: &Contents, early: Early) -> Self {
+        Self { contents: contents.clone(), early, ..Self::default() }
     }
 
     pub(super) fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
@@ -196,9 +198,15 @@ impl Http2 {
         side.frame_bytes = bytes.len() + if content.is_first { FRAME_HEADER_BYTES } else { side.frame_bytes };
         match frame.kind {
             DATA => {
-                let contents = self.contents.clone();
+                let (contents, early) = (self.contents.clone(), self.early);
                 if let Some(message) = self.message(frame.stream_id, from) {
+                    let before = message.body_bytes;
                     message.take_body(bytes, time, &contents);
+                    if early.is_reached(before, message.body_bytes) {
+                        let is_request = Some(from) == self.client;
+                        let reached = if is_request { Reached::RequestBody } else { Reached::ResponseBody };
+                        self.yield_early(frame.stream_id, reached, sessions);
+                    }
                     self.weigh(frame.stream_id);
                 }
                 self.earn(from, content.is_last);
@@ -332,7 +340,15 @@ impl Http2 {
             && let Some(open) = self.remove(id)
         {
             self.deliver(open, sessions);
+        } else if is_client && self.early.is_wanted() {
+            self.yield_early(id, Reached::Request, sessions);
         }
+    }
+
+    /// Yields an exchange that goes on.
+    fn yield_early(&self, id: u32, reached: Reached, sessions: &mut Vec<Box<dyn Session>>) {
+        let exchange = self.streams.get(&id).map(|open| open.exchange.so_far(reached));
+        sessions.extend(exchange.map(|exchange| Box::new(exchange) as Box<dyn Session>));
     }
 
     /// Yields an exchange, unless the connection has yielded too much for its bytes. Returns whether the exchange was

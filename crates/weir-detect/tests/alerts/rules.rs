@@ -1,59 +1,14 @@
 //! Rules over packets that the tests make: what matches, and what does not, however the bytes are divided.
 
+use crate::support::{CLIENT, SERVER, Talk, alerts, alerts_of, count, packet, program, rules, run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use weir::Compiler;
 use weir::io::{MemoryPacket, MemorySource};
-use weir::packet::{Cell, Timestamp};
-use weir::{Compiler, Engine, Item, Next, Options, TakeItems};
-use weir_detect::{COLUMNS, Detection, FirstBytes, RuleProgram};
-use weir_rules::{Classes, Rule, Tunings, Variables, parse};
-use weir_testing::frames::{ACK, FIN, SYN, ethernet, ipv4, tcp, udp};
-
-/// The rules of a text, which must all be understood and run.
-fn program(text: &str) -> RuleProgram {
-    let rules: Vec<Rule> = parse(text, 0, &Variables::default())
-        .into_iter()
-        .map(|parsed| parsed.rule.unwrap_or_else(|refusal| panic!("{text}: {refusal:?}")))
-        .collect();
-    let program = RuleProgram::of(rules, &Classes::default(), &Tunings::default(), |filter| {
-        Compiler::default().check_filter(filter, false).map_err(|wrong| wrong.render(false))
-    });
-    assert_eq!(program.unsupported(), [], "{text}");
-    program
-}
-
-/// The number of alerts of each rule.
-fn alerts(text: &str, packets: &[MemoryPacket]) -> BTreeMap<u64, u64> {
-    alerts_of(Detection::new(Arc::new(program(text))), "", packets)
-}
-
-fn alerts_of(detection: Detection, filter: &str, packets: &[MemoryPacket]) -> BTreeMap<u64, u64> {
-    struct Take<'t>(&'t mut BTreeMap<u64, u64>);
-    impl TakeItems for Take<'_> {
-        fn take(&mut self, _: usize, item: Item<'_>) -> Next {
-            let Item::Rows(rows) = item else { return Next::Go };
-            let sid = COLUMNS.iter().position(|column| column.name == "sid").expect("a column");
-            for row in rows.iter() {
-                let Cell::Unsigned(sid) = row.cell(sid) else { panic!("a number") };
-                *self.0.entry(sid).or_default() += 1;
-            }
-            Next::Go
-        }
-    }
-    let mut found = BTreeMap::new();
-    let mut compiler = Compiler::default();
-    let store = Arc::new(FirstBytes::default());
-    detection.ask_for_files(&store);
-    compiler.pass_contents_to(store);
-    let questions = detection.questions(&compiler, filter).expect("the fields are there");
-    let mut engine = Engine::with(compiler, Options::default());
-    engine.subscribe_questions(questions, Take(&mut found)).expect("the filter is right");
-    let outcome =
-        engine.run(&mut MemorySource::new().then_packets(packets.to_vec()), 1).expect("it compiles");
-    assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
-    drop(engine);
-    found
-}
+use weir::packet::Timestamp;
+use weir_detect::{Detection, RuleProgram};
+use weir_rules::{Classes, Tunings};
+use weir_testing::frames::{ACK, ethernet, ipv4, udp};
 
 /// A rule's filter holds for the connection of a packet, as far as is known; of packets without a connection, for the packet.
 #[test]
@@ -151,75 +106,12 @@ fn what_is_kept_of_connections_is_bounded() {
 fn a_wrong_filter_is_that_of_its_rule() {
     let text = "alert tcp any any -> any any (weir.filter:\"tcp.dsport == 80\"; sid:1;)\n\
                 alert tcp any any -> any any (content:\"a\"; sid:2;)\n";
-    let rules =
-        parse(text, 0, &Variables::default()).into_iter().map(|parsed| parsed.rule.expect("understood"));
     let check = |filter: &str| {
         Compiler::default().check_filter(filter, false).map_err(|wrong| wrong.list[0].message.clone())
     };
-    let program = RuleProgram::of(rules.collect(), &Classes::default(), &Tunings::default(), check);
+    let program = RuleProgram::of(rules(text), &Classes::default(), &Tunings::default(), check);
     let [(1, 1, why)] = program.unsupported() else { panic!("{:?}", program.unsupported()) };
     assert!(why.starts_with("its filter `tcp.dsport == 80` is wrong: "), "{why}");
-}
-
-const CLIENT: [u8; 4] = [10, 0, 0, 1];
-const SERVER: [u8; 4] = [192, 0, 2, 1];
-
-/// A packet of one of two ends, at a time in milliseconds.
-fn packet(time_ms: i64, from_client: bool, protocol: u8, payload: &[u8]) -> MemoryPacket {
-    let ends = if from_client { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
-    let bytes = ethernet(0x0800, &ipv4(ends, protocol, time_ms as u16, 0, &[], payload));
-    MemoryPacket { time: Timestamp(time_ms * 1_000_000), ..MemoryPacket::ethernet(bytes) }
-}
-
-/// A connection of TCP.
-struct Talk {
-    ports: (u16, u16),
-    next: [u32; 2],
-    packets: Vec<MemoryPacket>,
-}
-
-impl Talk {
-    /// With its handshake.
-    fn new(port: u16) -> Self {
-        let mut talk = Self { ports: (40_000, port), next: [1_000, 9_000], packets: vec![] };
-        talk.segment(true, SYN, &[]);
-        talk.next[0] += 1;
-        talk.segment(false, SYN | ACK, &[]);
-        talk.next[1] += 1;
-        talk.segment(true, ACK, &[]);
-        talk
-    }
-
-    fn at(&mut self, from_client: bool, seq: u32, flags: u8, payload: &[u8]) {
-        let ports = if from_client { self.ports } else { (self.ports.1, self.ports.0) };
-        let segment = tcp(ports, seq, self.next[usize::from(from_client)], flags, &[], payload);
-        let time = 1_000 + self.packets.len() as i64;
-        self.packets.push(packet(time, from_client, 6, &segment));
-    }
-
-    fn segment(&mut self, from_client: bool, flags: u8, payload: &[u8]) {
-        let side = usize::from(!from_client);
-        self.at(from_client, self.next[side], flags, payload);
-        self.next[side] += payload.len() as u32;
-    }
-
-    fn say(&mut self, from_client: bool, bytes: &[u8]) -> &mut Self {
-        self.segment(from_client, ACK, bytes);
-        self
-    }
-
-    fn end(&mut self) -> &[MemoryPacket] {
-        for from_client in [true, false] {
-            self.segment(from_client, ACK | FIN, &[]);
-            self.next[usize::from(!from_client)] += 1;
-        }
-        self.segment(true, ACK, &[]);
-        &self.packets
-    }
-}
-
-fn count(found: &BTreeMap<u64, u64>, sid: u64) -> u64 {
-    found.get(&sid).copied().unwrap_or(0)
 }
 
 #[test]
@@ -400,34 +292,19 @@ fn rules_are_replaced_while_they_run() {
     let next = "alert udp any any -> any 9 (content:\"other\"; flowbits:isset,elsewhere; sid:4;)\n\
                 alert udp any any -> any 9 (content:\"two\"; flowbits:isset,seen; sid:3;)\n";
     let detection = Detection::new(Arc::new(program(first)));
-    struct Replace<'t>(&'t Detection, &'t str, &'t mut Vec<u64>);
-    impl TakeItems for Replace<'_> {
-        fn take(&mut self, _: usize, item: Item<'_>) -> Next {
-            let Item::Rows(rows) = item else { return Next::Go };
-            let sid = COLUMNS.iter().position(|column| column.name == "sid").expect("a column");
-            for row in rows.iter() {
-                let Cell::Unsigned(sid) = row.cell(sid) else { panic!("a number") };
-                self.2.push(sid);
-                if sid == 1 {
-                    self.0.replace(program(self.1)).expect("they need no more");
-                }
-            }
-            Next::Go
-        }
-    }
     let say = |time, word: &[u8]| packet(time, true, 17, &udp((5_000, 9), word));
     let mut found = vec![];
-    let compiler = Compiler::default();
-    let questions = detection.questions(&compiler, "").expect("the fields are there");
-    let mut engine = Engine::with(compiler, Options::default());
-    engine.subscribe_questions(questions, Replace(&detection, next, &mut found)).expect("no filter");
     // The source is idle in between: rows do not wait.
     let mut source = MemorySource::new()
         .then_packets([say(1, b"one")])
         .then_idle(Timestamp(2_000_000))
         .then_packets([say(3, b"two")]);
-    engine.run(&mut source, 1).expect("it compiles");
-    drop(engine);
+    run(&detection, "", &mut source, |alert| {
+        found.push(alert.sid);
+        if alert.sid == 1 {
+            detection.replace(program(next)).expect("they need no more");
+        }
+    });
     assert_eq!(found, [1, 3]);
     let larger = program("alert http any any -> any any (http.uri; content:\"x\"; sid:5;)");
     assert!(detection.replace(larger).is_err_and(|why| why.contains("`http`")));

@@ -1,13 +1,12 @@
 //! The alert tests of Suricata's verification suite, where `../shared/rules` is there: of the tests whose rules all run, nearly all agree by
 //! signature ID and count.
 
+use crate::support::run;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir::io::CaptureReader;
-use weir::packet::Cell;
-use weir::{Compiler, Engine, Item, Next, Options, TakeItems};
-use weir_detect::{COLUMNS, Detection, FirstBytes, RuleProgram};
+use weir_detect::{Detection, RuleProgram};
 use weir_rules::{Classes, Rule, Tunings, Variables, parse};
 
 /// Of the tests that run, so many agree, in percent. Tests with a configuration of their own, which is not here, do not count.
@@ -37,19 +36,6 @@ fn tests_in(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 fn alerts(rules: Vec<Rule>, capture: &Path, complete_only: bool) -> Option<BTreeMap<u64, u64>> {
-    struct Take<'t>(&'t mut BTreeMap<u64, u64>);
-    impl TakeItems for Take<'_> {
-        fn take(&mut self, _: usize, item: Item<'_>) -> Next {
-            let Item::Rows(rows) = item else { return Next::Go };
-            let sid = COLUMNS.iter().position(|column| column.name == "sid").expect("a column");
-            for row in rows.iter() {
-                if let Cell::Unsigned(sid) = row.cell(sid) {
-                    *self.0.entry(sid).or_default() += 1;
-                }
-            }
-            Next::Go
-        }
-    }
     let program = RuleProgram::of(rules, &Classes::default(), &Tunings::default(), |_| Ok(()));
     if !program.unsupported().is_empty() {
         return None;
@@ -57,16 +43,9 @@ fn alerts(rules: Vec<Rule>, capture: &Path, complete_only: bool) -> Option<BTree
     let detection = Detection::new(Arc::new(program));
     let detection = if complete_only { detection.with_complete_connections_only() } else { detection };
     let mut found = BTreeMap::new();
-    let mut compiler = Compiler::default();
-    let store = Arc::new(FirstBytes::default());
-    detection.ask_for_files(&store);
-    compiler.pass_contents_to(store);
-    let questions = detection.questions(&compiler, "").expect("the fields are there");
-    let mut engine = Engine::with(compiler, Options::default());
-    engine.subscribe_questions(questions, Take(&mut found)).expect("no filter");
-    // Damaged captures are read as far as they can be.
-    let _ = engine.run(&mut CaptureReader::open(&[capture]), 1).expect("it compiles");
-    drop(engine);
+    run(&detection, "", &mut CaptureReader::open(&[capture]), |alert| {
+        *found.entry(alert.sid).or_default() += 1
+    });
     Some(found)
 }
 
