@@ -6,6 +6,7 @@
 //! begins at an even place of the input, so that odd places need no look. Shorter patterns have pairs of bytes in a table of their own.
 
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// Bytes of a window.
 const WINDOW: usize = 4;
@@ -22,7 +23,7 @@ pub struct Patterns {
     all: Vec<Pattern>,
     longest: usize,
     windows: Windows,
-    short: Short,
+    pairs: Pairs,
 }
 
 /// A pattern. It begins, and its rules begin, where those of the one before end.
@@ -32,50 +33,70 @@ struct Pattern {
     rules_end: u32,
 }
 
-/// A pattern behind a window.
+/// A pattern behind a window or a pair.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
+    /// The window; of a pair, its two bytes.
+    window: u32,
     pattern: u32,
     /// Bytes of the pattern before the window; -1: the pattern begins with the second byte of the window.
     before: i32,
 }
 
-/// The windows of patterns of at least five bytes.
-#[derive(Default)]
-struct Windows {
-    /// A bit for each value of a window's hash: 16 KiB.
-    filter: Bits<{ 1 << (HASH_BITS - 6) }>,
-    /// The entries of a window, as a range of `entries`.
-    ranges: FxHashMap<u32, (u32, u32)>,
+/// Entries by the number of a bit. A bit that is set has entries, which begin where those of the set bit before end.
+struct Table<const WORDS: usize> {
+    bits: Box<[u64; WORDS]>,
+    /// For each word of bits: the bits that are set in the words before.
+    ranks: Box<[u32; WORDS]>,
+    ends: Vec<u32>,
     entries: Vec<Entry>,
 }
 
-/// Shorter patterns, by pairs of bytes.
-#[derive(Default)]
-struct Short {
-    /// A bit for each pair.
-    filter: Bits<{ 1 << 10 }>,
-    entries: FxHashMap<u16, Vec<Entry>>,
-}
+/// The windows of patterns of at least five bytes, by hash: 16 KiB of bits.
+type Windows = Table<{ 1 << (HASH_BITS - 6) }>;
+/// The pairs of shorter patterns.
+type Pairs = Table<{ 1 << 10 }>;
 
-/// A table of bits.
-struct Bits<const WORDS: usize>(Box<[u64; WORDS]>);
-
-impl<const WORDS: usize> Default for Bits<WORDS> {
+impl<const WORDS: usize> Default for Table<WORDS> {
     fn default() -> Self {
-        Self(Box::new([0; WORDS]))
+        let (bits, ranks) = (Box::new([0; WORDS]), Box::new([0; WORDS]));
+        Self { bits, ranks, ends: vec![], entries: vec![] }
     }
 }
 
-impl<const WORDS: usize> Bits<WORDS> {
-    fn set(&mut self, bit: usize) {
-        self.0[bit / 64 % WORDS] |= 1 << (bit % 64);
+impl<const WORDS: usize> Table<WORDS> {
+    /// The entries of each bit, in their order.
+    fn of(by_bit: BTreeMap<usize, Vec<Entry>>) -> Self {
+        let mut table = Self::default();
+        for (bit, entries) in by_bit {
+            table.bits[bit / 64 % WORDS] |= 1 << (bit % 64);
+            table.entries.extend(entries);
+            table.ends.push(table.entries.len() as u32);
+        }
+        let mut set = 0;
+        for (rank, bits) in table.ranks.iter_mut().zip(table.bits.iter()) {
+            *rank = set;
+            set += bits.count_ones();
+        }
+        table
     }
 
     /// A bit, as a number.
     #[inline(always)]
     fn get(&self, bit: usize) -> u32 {
-        (self.0[bit / 64 % WORDS] >> (bit % 64)) as u32 & 1
+        (self.bits[bit / 64 % WORDS] >> (bit % 64)) as u32 & 1
+    }
+
+    /// The entries of a bit.
+    #[inline(always)]
+    fn entries(&self, bit: usize) -> &[Entry] {
+        let (word, mask) = (bit / 64 % WORDS, 1_u64 << (bit % 64));
+        if self.bits[word] & mask == 0 {
+            return &[];
+        }
+        let number = (self.ranks[word] + (self.bits[word] & (mask - 1)).count_ones()) as usize;
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.entries[start as usize..self.ends[number] as usize]
     }
 }
 
@@ -103,8 +124,8 @@ impl Collected {
             let (bytes_end, rules_end) = (patterns.bytes.len() as u32, patterns.rules.len() as u32);
             patterns.all.push(Pattern { bytes_end, rules_end });
         }
-        patterns.windows = Windows::of(all.iter().map(|(pattern, _)| &pattern[..]));
-        patterns.short = Short::of(all.iter().map(|(pattern, _)| &pattern[..]));
+        patterns.windows = windows_of(all.iter().map(|(pattern, _)| &pattern[..]));
+        patterns.pairs = pairs_of(all.iter().map(|(pattern, _)| &pattern[..]));
         patterns
     }
 }
@@ -125,7 +146,7 @@ impl Patterns {
     /// one pattern ascend.
     #[inline]
     pub fn search(&self, lower: &[u8], found: impl FnMut(&[u32], usize, usize)) {
-        match self.short.entries.is_empty() {
+        match self.pairs.entries.is_empty() {
             true => self.search_in::<false>(lower, found),
             false => self.search_in::<true>(lower, found),
         }
@@ -155,8 +176,8 @@ impl Patterns {
     fn hits<const SHORT: bool>(&self, eight: u64) -> u32 {
         let hit = |n: u32| {
             let window = (eight >> (16 * n)) as u32;
-            let long = self.windows.filter.get(hash(window));
-            (if SHORT { long | self.short.filter.get(window as usize & 0xffff) } else { long }) << n
+            let long = self.windows.get(hash(window));
+            (if SHORT { long | self.pairs.get(window as usize & 0xffff) } else { long }) << n
         };
         hit(0) | hit(1) | hit(2)
     }
@@ -176,10 +197,9 @@ impl Patterns {
             let n = hits.trailing_zeros();
             hits &= hits - 1;
             let (window, at) = ((eight >> (16 * n)) as u32, at + 2 * n as usize);
-            let range =
-                self.windows.ranges.get(&window).map_or(0..0, |(start, end)| *start as usize..*end as usize);
-            let pairs = if SHORT { self.short.entries.get(&(window as u16)) } else { None };
-            for entry in self.windows.entries[range].iter().chain(pairs.into_iter().flatten()) {
+            let windows = self.windows.entries(hash(window)).iter().filter(|entry| entry.window == window);
+            let pairs = if SHORT { self.pairs.entries(window as usize & 0xffff) } else { &[] };
+            for entry in windows.chain(pairs) {
                 if let Some(start) = at.checked_add_signed(-entry.before as isize) {
                     self.compare(entry.pattern, lower, start, found);
                 }
@@ -213,72 +233,61 @@ fn rarest<const N: usize>(pattern: &[u8], cost: impl Fn(&[u8]) -> u32) -> usize 
     places.enumerate().min_by_key(|(_, cost)| *cost).map_or(0, |(place, _)| place)
 }
 
-impl Windows {
-    fn of<'p>(patterns: impl Iterator<Item = &'p [u8]> + Clone) -> Self {
-        let long = (0..).zip(patterns).filter(|(_, pattern)| pattern.len() > WINDOW);
-        // What many patterns have is frequent in traffic, too.
-        let mut counts: FxHashMap<u32, u32> = FxHashMap::default();
-        for (_, pattern) in long.clone() {
-            pattern.windows(WINDOW).for_each(|window| *counts.entry(value(window)).or_default() += 1);
-        }
-        let mut by_window: FxHashMap<u32, Vec<Entry>> = FxHashMap::default();
-        for (pattern, bytes) in long {
-            let cost = |window: &[u8]| {
-                let bytes: u32 = window.iter().map(|byte| frequency(*byte)).sum();
-                bytes + 4 * counts[&value(window)].ilog2()
-            };
-            let place = rarest::<WINDOW>(bytes, cost);
-            // The later window first: where both are the same bytes, the pattern that begins first is found first.
-            for place in [place + 1, place] {
-                let window = value(&bytes[place..place + WINDOW]);
-                by_window.entry(window).or_default().push(Entry { pattern, before: place as i32 });
-            }
-        }
-        let mut by_window: Vec<_> = by_window.into_iter().collect();
-        by_window.sort_unstable_by_key(|(window, _)| *window);
-        let mut windows = Self::default();
-        for (window, of) in by_window {
-            windows.filter.set(hash(window));
-            let start = windows.entries.len() as u32;
-            windows.entries.extend(of);
-            windows.ranges.insert(window, (start, windows.entries.len() as u32));
-        }
-        windows
+/// The windows of patterns of at least five bytes.
+fn windows_of<'p>(patterns: impl Iterator<Item = &'p [u8]> + Clone) -> Windows {
+    let long = (0..).zip(patterns).filter(|(_, pattern)| pattern.len() > WINDOW);
+    // What many patterns have is frequent in traffic, too.
+    let mut counts: FxHashMap<u32, u32> = FxHashMap::default();
+    for (_, pattern) in long.clone() {
+        pattern.windows(WINDOW).for_each(|window| *counts.entry(value(window)).or_default() += 1);
     }
+    let mut by_hash: BTreeMap<usize, Vec<Entry>> = BTreeMap::new();
+    for (pattern, bytes) in long {
+        let cost = |window: &[u8]| {
+            let bytes: u32 = window.iter().map(|byte| frequency(*byte)).sum();
+            bytes + 4 * counts[&value(window)].ilog2()
+        };
+        let place = rarest::<WINDOW>(bytes, cost);
+        // The later window first: where both are the same bytes, the pattern that begins first is found first.
+        for place in [place + 1, place] {
+            let window = value(&bytes[place..place + WINDOW]);
+            by_hash.entry(hash(window)).or_default().push(Entry { window, pattern, before: place as i32 });
+        }
+    }
+    Windows::of(by_hash)
 }
 
-impl Short {
-    fn of<'p>(patterns: impl Iterator<Item = &'p [u8]>) -> Self {
-        let mut short = Self::default();
-        for (pattern, bytes) in (0..).zip(patterns).filter(|(_, bytes)| bytes.len() <= WINDOW) {
-            let mut add = |pair: [u8; 2], before: i32| {
-                let pair = u16::from_le_bytes(pair);
-                short.filter.set(usize::from(pair));
-                short.entries.entry(pair).or_default().push(Entry { pattern, before });
-            };
-            match *bytes {
-                [] => {}
-                [byte] => {
-                    for other in 0..=u8::MAX {
-                        add([byte, other], 0);
-                        add([other, byte], -1);
-                    }
+/// The pairs of patterns of up to four bytes.
+fn pairs_of<'p>(patterns: impl Iterator<Item = &'p [u8]>) -> Pairs {
+    let mut by_pair: BTreeMap<usize, Vec<Entry>> = BTreeMap::new();
+    for (pattern, bytes) in (0..).zip(patterns).filter(|(_, bytes)| bytes.len() <= WINDOW) {
+        let mut add = |pair: [u8; 2], before: i32| {
+            let pair = u16::from_le_bytes(pair);
+            let entry = Entry { window: pair.into(), pattern, before };
+            by_pair.entry(usize::from(pair)).or_default().push(entry);
+        };
+        match *bytes {
+            [] => {}
+            [byte] => {
+                for other in 0..=u8::MAX {
+                    add([byte, other], 0);
+                    add([other, byte], -1);
                 }
-                [first, second] => {
-                    add([first, second], 0);
-                    (0..=u8::MAX).for_each(|other| add([other, first], -1));
-                }
-                _ => {
-                    let cost = |pair: &[u8]| pair.iter().map(|byte| frequency(*byte)).sum();
-                    let place = rarest::<2>(bytes, cost);
-                    for place in [place + 1, place] {
-                        add([bytes[place], bytes[place + 1]], place as i32);
-                    }
+            }
+            [first, second] => {
+                add([first, second], 0);
+                (0..=u8::MAX).for_each(|other| add([other, first], -1));
+            }
+            _ => {
+                let cost = |pair: &[u8]| pair.iter().map(|byte| frequency(*byte)).sum();
+                let place = rarest::<2>(bytes, cost);
+                for place in [place + 1, place] {
+                    add([bytes[place], bytes[place + 1]], place as i32);
                 }
             }
         }
-        short
     }
+    Pairs::of(by_pair)
 }
 
 fn value(window: &[u8]) -> u32 {

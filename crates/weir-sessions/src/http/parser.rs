@@ -222,6 +222,49 @@ mod tests {
         }
     }
 
+    /// Both versions: the request alone, a long body, the whole; however the bytes are divided.
+    #[test]
+    fn exchanges_are_yielded_early_on_demand() {
+        use super::super::Reached;
+        let mut registry = crate::SessionRegistry::default();
+        registry.yield_early(3);
+        let number = registry.number_of("http").expect("it is known");
+        let one: [&[u8]; 2] =
+            [b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"];
+        let settings = b"\0\0\0\x04\0\0\0\0\0";
+        let get = [&PREFACE[..], settings, b"\0\0\x09\x01\x05\0\0\0\x03\x82\x86\x04\x02/b\x01\x01h"].concat();
+        // A status of 200 (RFC 7541, appendix A), then data that end the stream.
+        let ok = [&settings[..], b"\0\0\x01\x01\x04\0\0\0\x03\x88\0\0\x05\0\x01\0\0\0\x03hello"].concat();
+        for sent in [one, [&get, &ok]] {
+            for piece_bytes in [1, 4, 1_000] {
+                let (mut parser, mut sessions) = (registry.open(number, false), vec![]);
+                for (from, bytes) in Direction::BOTH.into_iter().zip(sent) {
+                    for bytes in bytes.chunks(piece_bytes) {
+                        parser.parse(
+                            &Data { from, time: Timestamp(0), bytes, is_datagram: false },
+                            &mut sessions,
+                        );
+                    }
+                }
+                parser.finish(&mut sessions);
+                let exchanges = sessions
+                    .iter()
+                    .map(|one| one.as_any().downcast_ref::<HttpExchange>().expect("an exchange"));
+                let seen: Vec<_> = exchanges
+                    .map(|one| {
+                        (one.early, one.depth, one.response.as_ref().map(|response| response.body_bytes >= 3))
+                    })
+                    .collect();
+                let expected = [
+                    (Some(Reached::Request), 1, None),
+                    (Some(Reached::ResponseBody), 1, Some(true)),
+                    (None, 1, Some(true)),
+                ];
+                assert_eq!(seen, expected, "pieces of {piece_bytes}");
+            }
+        }
+    }
+
     #[test]
     fn users_name_themselves_to_servers_and_proxies() {
         for (header, user) in [
