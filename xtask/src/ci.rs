@@ -15,7 +15,20 @@ const STEPS: &[(&str, Step)] = &[
     ("fmt", Step::Cargo(&["fmt", "--all", "--check"])),
     ("tidy", Step::Chore(crate::tidy::run, &[])),
     ("api", Step::Chore(crate::api::run, &["--check"])),
-    ("clippy", Step::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    (
+        "clippy",
+        Step::Cargo(&[
+            "clippy",
+            "--quiet",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            crate::features::FEATURES,
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    ),
     ("build", Step::Cargo(&["build", "--quiet", "--workspace"])),
     ("test", Step::Cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"])),
     // Packages come from PyPI; without them the step says so.

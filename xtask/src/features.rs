@@ -10,28 +10,9 @@ const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy
 /// gRPC, and the messages of OTLP.
 const MODULES: [&str; 2] = ["grpcio", "opentelemetry-proto"];
 
-/// The features compile librdkafka, a client of gRPC, LuaJIT and PCRE2. Their code is checked, and their tests run.
-const FEATURES: &str = "weir-cli/kafka,weir-cli/otlp,weir-cli/lua,weir-cli/pcre2";
-const CARGO: &[&[&str]] = &[
-    &["clippy", "--quiet", "--workspace", "--all-targets", "--features", FEATURES, "--", "-D", "warnings"],
-    &[
-        "test",
-        "--quiet",
-        "--workspace",
-        "--features",
-        FEATURES,
-        "--test",
-        "kafka",
-        "--test",
-        "otlp",
-        "--test",
-        "requests",
-        "--test",
-        "scripts",
-        "--test",
-        "alerts",
-    ],
-];
+/// The features compile librdkafka, a client of gRPC, LuaJIT and PCRE2. Clippy checks the workspace with them, and their tests run.
+pub const FEATURES: &str = "weir-cli/kafka,weir-cli/otlp,weir-cli/lua,weir-cli/pcre2";
+const TESTS: &[&str] = &["kafka", "otlp", "requests", "scripts", "alerts"];
 
 /// Fetches the other ends of the tests, unless they are there, and runs the tests. Those without one are skipped.
 pub fn run(_args: &[String]) -> Result {
@@ -43,7 +24,10 @@ pub fn run(_args: &[String]) -> Result {
             eprintln!("no {name}: {why}\n  apt-get install --no-install-recommends {packages}");
         }
     }
-    CARGO.iter().try_for_each(|args| cargo(args))
+    let tests = TESTS.iter().flat_map(|test| ["--test", test]);
+    let args: Vec<&str> =
+        ["test", "--quiet", "--workspace", "--features", FEATURES].into_iter().chain(tests).collect();
+    cargo(&args)
 }
 
 /// Copies the broker and what it needs to `kafka` in the target folder.

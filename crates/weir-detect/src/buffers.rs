@@ -2,7 +2,6 @@
 
 use crate::contents;
 use crate::http;
-use crate::ongoing::number_of;
 use std::borrow::Cow;
 use weir::packet::Value;
 use weir::sessions::dns::DnsTransaction;
@@ -86,6 +85,12 @@ const FIELDS: &[(&str, &str, Option<bool>)] = &[
     ("smb.ntlmssp_user", "smb2.acct", Some(true)),
     ("smb.ntlmssp_domain", "smb2.domain", Some(true)),
 ];
+
+/// The number of a session that may be passed on before its end, and how far it is.
+pub fn number_of(session: &dyn Session) -> Option<(u32, Option<Reached>)> {
+    let exchange = session.as_any().downcast_ref::<HttpExchange>()?;
+    Some((exchange.depth, exchange.early))
+}
 
 impl<'t> Transaction<'t> {
     /// A session to inspect; `with_files`: rules look at files.

@@ -1,10 +1,11 @@
 //! Sessions that go on: each side is inspected as soon as it is there, and a rule matches once for each side of a session.
 
-use crate::buffers::Transaction;
-use crate::flow::SESSIONS_MAX;
+use crate::buffers::{Transaction, number_of};
 use weir::sessions::Session;
-use weir::sessions::http::{HttpExchange, Reached};
+use weir::sessions::http::Reached;
 
+/// Sessions of a connection that go on.
+const ONGOING_MAX: usize = 256;
 /// Rules that have matched in a session that goes on. Further ones may match again.
 const MATCHED_MAX: usize = 256;
 
@@ -33,12 +34,6 @@ pub enum Wanted {
     All,
 }
 
-/// The number of a session that may be passed on before its end, and how far it is.
-pub fn number_of(session: &dyn Session) -> Option<(u32, Option<Reached>)> {
-    let exchange = session.as_any().downcast_ref::<HttpExchange>()?;
-    Some((exchange.depth, exchange.early))
-}
-
 /// Whether `next` says all that an earlier session of the connection says.
 pub fn replaces(next: &dyn Session, before: &dyn Session) -> bool {
     let (Some(next), Some(before)) = (number_of(next), number_of(before)) else { return false };
@@ -62,7 +57,7 @@ impl OngoingSessions {
             known.matched.extend(ongoing.matched);
             return;
         }
-        if self.0.len() == SESSIONS_MAX {
+        if self.0.len() == ONGOING_MAX {
             self.0.remove(0);
         }
         self.0.push(ongoing);

@@ -10,7 +10,7 @@ use crate::packet::is_header;
 use crate::patterns::{Collected, Patterns};
 use crate::ports::ByPorts;
 use crate::support::unsupported;
-use regex_automata::meta::Regex;
+use crate::transforms::Key;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir_rules::{
     Action, BitsOp, BufferId, Classes, Content, Direction, EventKind, FastPattern, FlowTest, Inspection,
     IntOp, IntValue, PacketTest, Pcre, RateFilter, Rule, RuleProtocol, StateOption, Suppression, Tag, Test,
-    Transform, Tunings,
+    Tunings,
 };
 
 /// Rules that run together.
@@ -88,15 +88,6 @@ pub(crate) enum Kind {
     Stream { or_packet: bool },
     /// A session.
     Session,
-}
-
-/// A buffer with its transforms.
-#[derive(Debug)]
-pub(crate) struct Key {
-    pub buffer: BufferId,
-    pub transforms: Vec<Transform>,
-    /// For each transform its expression, if the transform has one.
-    pub expressions: Vec<OnceLock<Option<Regex>>>,
 }
 
 /// What carries a packet.

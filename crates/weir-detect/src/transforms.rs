@@ -1,7 +1,6 @@
 //! What becomes of a buffer before it is inspected.
 
 use crate::expressions;
-use crate::ruleset::Key;
 use md5::Md5;
 use regex_automata::meta::Regex;
 use sha1::Sha1;
@@ -9,10 +8,19 @@ use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::io::Read;
 use std::sync::OnceLock;
-use weir_rules::{OtherLetters, Transform, base64};
+use weir_rules::{BufferId, OtherLetters, Transform, base64};
 
 /// Bytes that a compressed buffer may become.
 const UNPACKED_BYTES_MAX: u64 = 64 << 10;
+
+/// A buffer with its transforms.
+#[derive(Debug)]
+pub struct Key {
+    pub buffer: BufferId,
+    pub transforms: Vec<Transform>,
+    /// For each transform its expression, if the transform has one.
+    pub expressions: Vec<OnceLock<Option<Regex>>>,
+}
 
 /// The buffer behind the transforms of a key.
 pub fn apply<'b>(mut bytes: Cow<'b, [u8]>, key: &Key) -> Cow<'b, [u8]> {

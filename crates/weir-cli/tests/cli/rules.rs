@@ -72,7 +72,7 @@ fn a_wrong_rule_is_refused_alone() {
     let file = folder.path().join("site.rules");
     let rules = "alert tcp any any -> any any (contant:\"x\"; sid:1;)\n\
                  alert http any any -> any any (http.method; content:\"HEAD\"; sid:2;)\n\
-                 alert tcp any any -> any any (stream-event:reassembly_seq_gap; sid:3;)\n";
+                 alert tcp any any -> any any (stream-event:fin_but_no_session; sid:3;)\n";
     std::fs::write(&file, rules).expect("it is writable");
     let output = weir(&arguments(&[], &example(), &file));
     let said = text(&output.stderr);
@@ -84,7 +84,7 @@ fn a_wrong_rule_is_refused_alone() {
     assert!(!checked.status.success());
     let (table, said) = (text(&checked.stdout), text(&checked.stderr));
     assert!(
-        table.contains("the event `stream.reassembly_seq_gap` is not reported; for example 1:3"),
+        table.contains("the event `stream.fin_but_no_session` is not reported; for example 1:3"),
         "{table}"
     );
     assert!(said.contains("site.rules:1:31"), "{said}");

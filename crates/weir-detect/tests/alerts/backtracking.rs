@@ -34,12 +34,12 @@ mod with_pcre2 {
     fn they_match_as_in_perl() {
         assert_eq!(alerts(b"user=bob&pass=bob"), [1, 2]);
         assert_eq!(alerts(b"user=bob&pass=eve"), [2]);
-        assert_eq!(alerts(b"user=root&pass=x"), []);
+        assert_eq!(alerts(b"user=root&pass=x"), [0; 0]);
     }
 
     #[test]
     fn a_search_ends_at_its_limits() {
         let payload = [&[b'a'; 60][..], b"user"].concat();
-        assert_eq!(alerts(&payload), []);
+        assert_eq!(alerts(&payload), [0; 0]);
     }
 }
