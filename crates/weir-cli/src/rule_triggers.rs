@@ -34,7 +34,7 @@ impl TakeItems for RuleTriggers {
                 continue;
             };
             let after = alert.after.unwrap_or(around.after);
-            dumps.begin(&alert.name.clone(), Some(after), || DumpParams {
+            dumps.begin(&alert.name, Some(after), || DumpParams {
                 from: alert.start,
                 reason: format!("weir: the rule {} matches: {}", alert.sid, alert.message),
                 name: alert.name.clone(),

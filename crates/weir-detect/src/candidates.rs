@@ -168,10 +168,10 @@ impl Candidates {
                 let of = Of::Session(number, to_server);
                 self.list.extend(group.always.iter().map(|&rule| Candidate { rule, of }));
                 self.search_buffers(set, group, transaction, (to_server, of), made);
-                if wanted == Wanted::OfBothSides {
+                if wanted != Wanted::All && group.with_both {
                     let of_both = |rule: u32| is_of_both(&set.rules[rule as usize].rule);
-                    let kept: Vec<Candidate> =
-                        self.list.drain(first..).filter(|one| of_both(one.rule)).collect();
+                    let is_wanted = |one: &Candidate| of_both(one.rule) == (wanted == Wanted::OfBothSides);
+                    let kept: Vec<Candidate> = self.list.drain(first..).filter(is_wanted).collect();
                     self.list.extend(kept);
                 }
             }

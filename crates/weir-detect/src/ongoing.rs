@@ -28,6 +28,8 @@ pub struct Ongoing {
 pub enum Wanted {
     /// None.
     Nothing,
+    /// Those that look at one side: the other one may not be there yet.
+    OfOneSide,
     /// Those that look at both sides: the others were looked at.
     OfBothSides,
     /// All.
@@ -47,7 +49,7 @@ impl OngoingSessions {
     pub fn take(&mut self, session: &dyn Session) -> Ongoing {
         let Some((number, _)) = number_of(session) else { return Ongoing::default() };
         let at = self.0.iter().position(|known| known.number == number);
-        at.map_or(Ongoing { number, ..Ongoing::default() }, |at| self.0.swap_remove(at))
+        at.map_or(Ongoing { number, ..Ongoing::default() }, |at| self.0.remove(at))
     }
 
     /// Keeps what is known of a session that goes on. Of too many, the oldest is forgotten: its rules may match again.
@@ -63,9 +65,9 @@ impl OngoingSessions {
         self.0.push(ongoing);
     }
 
-    /// The numbers of rules are other ones from now on.
+    /// The rules are other ones from now on: they look at all of each session.
     pub fn forget_rules(&mut self) {
-        self.0.iter_mut().for_each(|known| known.matched.clear());
+        self.0.clear();
     }
 
     /// Bytes of memory.
@@ -79,8 +81,8 @@ impl Ongoing {
     /// The rules to look at: those on the client's side, and those on the server's side.
     pub fn wanted(&self, transaction: &Transaction<'_>) -> [Wanted; 2] {
         match transaction.early {
-            Some(Reached::RequestBody | Reached::Request) => [Wanted::All, Wanted::Nothing],
-            Some(Reached::ResponseBody) => [Wanted::Nothing, Wanted::All],
+            Some(Reached::RequestBody | Reached::Request) => [Wanted::OfOneSide, Wanted::Nothing],
+            Some(Reached::ResponseBody) => [Wanted::Nothing, Wanted::OfOneSide],
             None if self.is_request_over => [Wanted::OfBothSides, Wanted::All],
             None => [Wanted::All; 2],
         }

@@ -50,7 +50,7 @@ pub struct Shared(Mutex<Tables>);
 struct Tables {
     /// Bits with the time at which they are forgotten, nanoseconds.
     bits: FxHashMap<(u32, Whom), i64>,
-    counts: FxHashMap<(RuleName, u8, Whom), Count>,
+    counts: FxHashMap<(RuleName, u16, Whom), Count>,
     /// No entry of a full table is over before this time.
     bits_full_until: i64,
     counts_full_until: i64,
@@ -104,13 +104,13 @@ impl Shared {
     pub fn is_frequent(
         &self,
         rule: RuleName,
-        number: u8,
+        number: u16,
         filter: &RateFilter,
         whom: Whom,
         now: i64,
     ) -> Option<bool> {
         let Tables { counts, counts_full_until: full_until, .. } = &mut *self.lock();
-        let key = (rule, number.saturating_add(RATES), whom);
+        let key = (rule, number | RATES, whom);
         if !counts.contains_key(&key) && !make_room(counts, full_until, now, |count| count.until) {
             return None;
         }
@@ -137,7 +137,7 @@ impl Shared {
     pub fn count(
         &self,
         rule: RuleName,
-        number: u8,
+        number: u16,
         threshold: &Threshold,
         whom: Whom,
         now: i64,
@@ -180,7 +180,7 @@ impl Shared {
 }
 
 /// Numbers of rate filters of a rule begin here; those of thresholds are lower ones.
-const RATES: u8 = 128;
+pub const RATES: u16 = 1 << 15;
 
 /// Whether a table has room for another entry, if need be without those that are over. A full table is looked through again only when
 /// one of its entries is over.

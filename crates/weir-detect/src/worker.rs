@@ -13,7 +13,7 @@ use crate::flow::{FlowState, Handshake, SESSIONS_MAX, Stream, Undecided};
 use crate::ongoing::{Ongoing, replaces};
 use crate::packet::{Moment, Packet, payload_in};
 use crate::ruleset::{Kind, Prepared, RuleProgram, Transport};
-use crate::state::{Shared, Whom};
+use crate::state::{RATES, Shared, Whom};
 use crate::verdict::{Made, Scene, is_once};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
@@ -643,7 +643,7 @@ impl Worker {
         }
         let is_suppressed = prepared.suppressions.iter().any(|one| one.holds(addresses[0], addresses[1]));
         let mut alerts = !rule.noalert && !is_suppressed;
-        for (at, threshold) in (0..).zip(&rule.thresholds) {
+        for (at, threshold) in (0..RATES).zip(&rule.thresholds) {
             let whom = Whom::of(threshold.track, addresses, flow_name);
             match self.shared.count((rule.gid, rule.sid), at, threshold, whom, now) {
                 Some(is_one) => alerts &= is_one,
@@ -651,7 +651,7 @@ impl Worker {
             }
         }
         let mut action = rule.action;
-        for (at, filter) in (0..).zip(&prepared.rates) {
+        for (at, filter) in (0..RATES).zip(&prepared.rates) {
             if !alerts {
                 break;
             }

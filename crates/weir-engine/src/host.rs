@@ -247,6 +247,8 @@ fn deliver_to_sessions<S: Subscriber>(
     let forced = if is_fresh { plan.forced(flow.table, ports) } else { None };
     let carrier = Carrier { plan, probed: &flow.layout.probed, ports, forced, is_datagram };
     let (before, before_bytes) = (sessions.recognised(), sessions.held_bytes());
+    let probes_cut = counters.probes_cut;
+    let mut is_shed = false;
     sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);
     let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
     sessions.take(&carrier, &piece, &mut yielded, counters);
@@ -256,11 +258,14 @@ fn deliver_to_sessions<S: Subscriber>(
         let overload = &mut delivery.streams.overload;
         overload.resize_sessions(before_bytes, held_bytes);
         if held_bytes > before_bytes && held_bytes > overload.sessions_of_one_max() {
+            is_shed = true;
             sessions.shed(&mut yielded, counters);
             overload.resize_sessions(held_bytes, 0);
         }
     }
-    let (recognised, is_over) = (sessions.recognised(), sessions.is_over());
+    // Bytes that were not looked at say nothing of the protocol.
+    let is_complete = next.gap_bytes == 0 && !is_shed && counters.probes_cut == probes_cut;
+    let (recognised, is_over) = (sessions.recognised(), sessions.is_over() && is_complete);
     if held_bytes > 0 {
         flow.note_holder();
     }

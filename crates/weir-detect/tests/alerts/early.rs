@@ -17,7 +17,8 @@ fn each_side_is_inspected_when_it_is_there() {
                  alert http any any -> any any (http.uri; content:\"/second\"; sid:2;)\n\
                  alert http any any -> any any (http.stat_code; content:\"404\"; sid:3;)\n\
                  alert http any any => any any (http.uri; content:\"/first\"; http.stat_code; content:\"404\"; sid:4;)\n\
-                 alert http any any -> any any (flow:to_server; urilen:6; sid:5;)\n";
+                 alert http any any -> any any (flow:to_server; urilen:6; sid:5;)\n\
+                 alert http any any => any any (http.uri; content:\"/first\"; http.location; absent; sid:6;)\n";
     let mut talk = Talk::new(80);
     // Packets 4 to 8: two requests before the first answer, which comes in two parts.
     talk.say(true, b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -25,7 +26,7 @@ fn each_side_is_inspected_when_it_is_there() {
         .say(false, b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nab")
         .say(false, b"cd")
         .say(false, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    let expected = [(1, 4), (5, 4), (2, 5), (3, 7), (4, 7)];
+    let expected = [(1, 4), (5, 4), (2, 5), (3, 7), (4, 7), (6, 7)];
     let found: BTreeSet<(u64, Option<u64>)> = found(rules, &mut talk).into_iter().collect();
     assert_eq!(found, expected.map(|(sid, packet)| (sid, Some(packet))).into());
 }

@@ -5,7 +5,7 @@ use super::start_line::Version;
 use super::stream::Flaw;
 use super::{fields, media};
 use crate::values::readable;
-use crate::{Content, Contents, Direction, Session};
+use crate::{Content, Contents, Direction, Early, Session};
 use base64::Engine;
 use std::any::Any;
 use std::borrow::Cow;
@@ -54,14 +54,23 @@ impl HttpMessage {
         }
     }
 
-    /// Counts bytes of the content, keeps the first ones, and passes all on to `contents`.
-    pub(super) fn take_body(&mut self, bytes: &[u8], time: Timestamp, contents: &Contents) {
+    /// Counts bytes of the content, keeps the first ones, and passes all on to `contents`. Returns whether the content is as long as
+    /// `early` sessions want.
+    #[must_use]
+    pub(super) fn take_body(
+        &mut self,
+        bytes: &[u8],
+        time: Timestamp,
+        contents: &Contents,
+        early: Early,
+    ) -> bool {
         if bytes.is_empty() {
-            return;
+            return false;
         }
         if let Some(content) = self.open_content(contents) {
             content.write(bytes);
         }
+        let before = self.body_bytes;
         self.body_bytes += bytes.len() as u64;
         self.body_times = Some((self.body_times.map_or(time, |(first, _)| first), time));
         if self.is_start_open {
@@ -69,16 +78,20 @@ impl HttpMessage {
             self.body_start.extend_from_slice(&bytes[..bytes.len().min(room)]);
             self.is_start_open = self.body_start.len() < BODY_START_BYTES_MAX;
         }
+        early.is_reached(before, self.body_bytes)
     }
 
-    /// Counts missing bytes of the content.
-    pub(super) fn lose_body(&mut self, length_bytes: u64, contents: &Contents) {
+    /// Counts missing bytes of the content. Returns as [`take_body`](Self::take_body) does.
+    #[must_use]
+    pub(super) fn lose_body(&mut self, length_bytes: u64, contents: &Contents, early: Early) -> bool {
         if let Some(content) = self.open_content(contents) {
             content.lose(length_bytes);
         }
-        self.body_bytes = self.body_bytes.saturating_add(length_bytes);
+        let before = self.body_bytes;
+        self.body_bytes = before.saturating_add(length_bytes);
         self.lost_bytes = self.lost_bytes.saturating_add(length_bytes);
         self.is_start_open = false;
+        early.is_reached(before, self.body_bytes)
     }
 
     fn open_content(&mut self, contents: &Contents) -> Option<&Content> {

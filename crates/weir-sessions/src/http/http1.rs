@@ -193,24 +193,20 @@ impl Http1 {
                     None => {}
                 }
             }
-            Piece::Body(bytes) => {
-                if let Some(message) = self.exchanges.open_message(is_request) {
-                    let before = message.body_bytes;
-                    message.take_body(bytes, time, &self.contents);
-                    if self.early.is_reached(before, message.body_bytes) {
-                        self.exchanges.yield_early(is_request, sessions);
+            Piece::Body(_) | Piece::Unchunked(_) | Piece::BodyLost(_) => {
+                let Some(message) = self.exchanges.open_message(is_request) else { return Progress::Wanted };
+                let (contents, early) = (&self.contents, self.early);
+                let is_reached = match piece {
+                    Piece::Body(bytes) => message.take_body(bytes, time, contents, early),
+                    Piece::Unchunked(bytes) => {
+                        message.mar(Flaw::Malformed);
+                        message.take_body(bytes.as_slice(), time, contents, early)
                     }
-                }
-            }
-            Piece::Unchunked(bytes) => {
-                if let Some(message) = self.exchanges.open_message(is_request) {
-                    message.mar(Flaw::Malformed);
-                    message.take_body(bytes.as_slice(), time, &self.contents);
-                }
-            }
-            Piece::BodyLost(length_bytes) => {
-                if let Some(message) = self.exchanges.open_message(is_request) {
-                    message.lose_body(length_bytes, &self.contents);
+                    Piece::BodyLost(length_bytes) => message.lose_body(length_bytes, contents, early),
+                    _ => false,
+                };
+                if is_reached {
+                    self.exchanges.yield_early(is_request, sessions);
                 }
             }
             Piece::End => self.exchanges.end_message(is_request, None, sessions),

@@ -235,7 +235,9 @@ mod tests {
         let get = [&PREFACE[..], settings, b"\0\0\x09\x01\x05\0\0\0\x03\x82\x86\x04\x02/b\x01\x01h"].concat();
         // A status of 200 (RFC 7541, appendix A), then data that end the stream.
         let ok = [&settings[..], b"\0\0\x01\x01\x04\0\0\0\x03\x88\0\0\x05\0\x01\0\0\0\x03hello"].concat();
-        for sent in [one, [&get, &ok]] {
+        // A stream that the client ends again and again is yielded once.
+        let again = [&get[..], &b"\0\0\0\0\x01\0\0\0\x03".repeat(20)].concat();
+        for sent in [one, [&get, &ok], [&again, &ok]] {
             for piece_bytes in [1, 4, 1_000] {
                 let (mut parser, mut sessions) = (registry.open(number, false), vec![]);
                 for (from, bytes) in Direction::BOTH.into_iter().zip(sent) {

@@ -136,11 +136,12 @@ impl Http2 {
         match self.sides[from as usize].frames.skip(length_bytes) {
             None => self.end(Flaw::Gap, sessions),
             Some((frame, content_bytes)) => {
-                let contents = self.contents.clone();
+                let (contents, early) = (self.contents.clone(), self.early);
                 if frame.kind == DATA
                     && let Some(message) = self.message(frame.stream_id, from)
+                    && message.lose_body(content_bytes, &contents, early)
                 {
-                    message.lose_body(content_bytes, &contents);
+                    self.yield_body(frame.stream_id, from, sessions);
                 }
                 let nothing = Data { from, time: Timestamp(0), bytes: &[], is_datagram: false };
                 return self.parse(&nothing, sessions);
@@ -200,12 +201,8 @@ impl Http2 {
             DATA => {
                 let (contents, early) = (self.contents.clone(), self.early);
                 if let Some(message) = self.message(frame.stream_id, from) {
-                    let before = message.body_bytes;
-                    message.take_body(bytes, time, &contents);
-                    if early.is_reached(before, message.body_bytes) {
-                        let is_request = Some(from) == self.client;
-                        let reached = if is_request { Reached::RequestBody } else { Reached::ResponseBody };
-                        self.yield_early(frame.stream_id, reached, sessions);
+                    if message.take_body(bytes, time, &contents, early) {
+                        self.yield_body(frame.stream_id, from, sessions);
                     }
                     self.weigh(frame.stream_id);
                 }
@@ -333,6 +330,7 @@ impl Http2 {
     fn end_side(&mut self, id: u32, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
         let is_client = Some(from) == self.client;
         let Some(open) = self.streams.get_mut(&id) else { return };
+        let was_over = open.is_request_over;
         open.is_request_over |= is_client;
         open.is_response_over |= !is_client;
         if open.is_request_over
@@ -340,14 +338,23 @@ impl Http2 {
             && let Some(open) = self.remove(id)
         {
             self.deliver(open, sessions);
-        } else if is_client && self.early.is_wanted() {
+        } else if is_client && !was_over && self.early.is_wanted() {
             self.yield_early(id, Reached::Request, sessions);
         }
     }
 
-    /// Yields an exchange that goes on.
+    /// Yields an exchange whose message from this side has as many bytes as early sessions want.
+    fn yield_body(&self, id: u32, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
+        let is_request = Some(from) == self.client;
+        let reached = if is_request { Reached::RequestBody } else { Reached::ResponseBody };
+        self.yield_early(id, reached, sessions);
+    }
+
+    /// Yields an exchange that goes on, unless the connection has yielded too much for its bytes: then the whole one would not be yielded
+    /// either.
     fn yield_early(&self, id: u32, reached: Reached, sessions: &mut Vec<Box<dyn Session>>) {
-        let exchange = self.streams.get(&id).map(|open| open.exchange.so_far(reached));
+        let has_room = |open: &&Open| ROW_BYTES + open.exchange.shown_bytes() as u64 <= self.yield_allowance;
+        let exchange = self.streams.get(&id).filter(has_room).map(|open| open.exchange.so_far(reached));
         sessions.extend(exchange.map(|exchange| Box::new(exchange) as Box<dyn Session>));
     }
 
