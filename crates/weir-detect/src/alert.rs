@@ -66,7 +66,9 @@ impl Said {
 /// Writes the row of an alert.
 pub fn write(
     rows: &mut TaskRows<'_>,
-    (rule, said, action): (&Rule, &Said, Action),
+    rule: &Rule,
+    said: &Said,
+    action: Action,
     flow: Option<(&TaskFlow<'_>, &FlowState)>,
     packet: &Packet<'_>,
     moment: Moment,

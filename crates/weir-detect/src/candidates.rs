@@ -149,11 +149,13 @@ impl Candidates {
         });
     }
 
+    /// The rules that may match a session, of those that are `wanted` on the client's and on the server's side.
     pub fn find_in_session<'t>(
         &mut self,
         set: &RuleProgram,
         number: u16,
-        (transaction, wanted): (&Transaction<'t>, [Wanted; 2]),
+        transaction: &Transaction<'t>,
+        wanted: [Wanted; 2],
         made: &mut Made<'t>,
     ) {
         for (name, group) in &set.sessions {

@@ -1,4 +1,4 @@
-//! Events in rules (`stream-event`, `decode-event`, `app-layer-event`), as far as Weir says the same.
+//! Events of rules (`stream-event`, `decode-event`, `app-layer-event`), and what in Weir stands for each of them.
 
 use crate::buffers::Transaction;
 use crate::fields::{Field, Values};
@@ -11,7 +11,7 @@ use weir_rules::EventKind;
 pub enum Source {
     /// An event of the stack.
     Stack(&'static str),
-    /// The headers of a packet, which have the first of these fields.
+    /// Headers of a packet: the fields that are read, and the test.
     Packet(&'static [Field], fn(&Values<'_>) -> bool),
     /// Bytes of the stream are missing before those that the packet brings.
     Gap,
@@ -92,7 +92,8 @@ pub const GAP: u64 = 1 << 63;
 pub fn holds(
     source: Source,
     stack: &[&str],
-    (packet, happened): (&Values<'_>, u64),
+    packet: &Values<'_>,
+    happened: u64,
     session: Option<&Transaction<'_>>,
     to_server: bool,
 ) -> bool {

@@ -110,7 +110,7 @@ pub struct Stream {
     pub offset: u64,
     /// The payload of a datagram since the last packet.
     pub has_datagram: bool,
-    /// Bytes are missing before those that came since the last packet.
+    /// A gap precedes the bytes that have arrived since the last packet.
     pub had_gap: bool,
     /// No further bytes come.
     pub is_closed: bool,

@@ -26,13 +26,13 @@ pub struct Ongoing {
 /// The rules on one side of a session that are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// None.
+    /// No rules.
     Nothing,
-    /// Those that look at one side: the other one may not be there yet.
+    /// Rules about one side of the session: rules about both sides wait for the whole session.
     OfOneSide,
-    /// Those that look at both sides: the others were looked at.
+    /// Rules about both sides of the session: those about one side were looked at before.
     OfBothSides,
-    /// All.
+    /// All rules.
     All,
 }
 

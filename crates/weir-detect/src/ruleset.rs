@@ -559,16 +559,17 @@ fn kind_of(rule: &Rule) -> Kind {
     }
 }
 
+/// Whether a rule asks for nothing of packets, bytes, sessions and events.
+pub(crate) fn is_bare(rule: &Rule) -> bool {
+    rule.packet.is_empty() && rule.inspections.is_empty() && rule.session.is_empty() && rule.events.is_empty()
+}
+
 /// Whether a rule asks only for addresses: the first packet of a direction decides.
 pub(crate) fn is_of_addresses(rule: &Rule) -> bool {
-    let is_bare = rule.packet.is_empty()
-        && rule.inspections.is_empty()
-        && rule.session.is_empty()
-        && rule.events.is_empty();
     let is_plain = rule.flow == FlowTest::default() && rule.app_protocols.is_empty();
     let has_ports = !rule.source.ports.is_any() || !rule.destination.ports.is_any();
     let has_session = matches!(rule.protocol, RuleProtocol::Session(_) | RuleProtocol::PacketHeader);
-    is_bare && is_plain && !has_ports && !has_session && rule.filter.is_none()
+    is_bare(rule) && is_plain && !has_ports && !has_session && rule.filter.is_none()
 }
 
 /// Whether a rule is about packets of this transport.

@@ -50,7 +50,7 @@ pub struct Shared(Mutex<Tables>);
 struct Tables {
     /// Bits with the time at which they are forgotten, nanoseconds.
     bits: FxHashMap<(u32, Whom), i64>,
-    counts: FxHashMap<(RuleName, u16, Whom), Count>,
+    counts: FxHashMap<CountName, Count>,
     /// No entry of a full table is over before this time.
     bits_full_until: i64,
     counts_full_until: i64,
@@ -58,6 +58,17 @@ struct Tables {
 
 /// Group and signature ID.
 pub type RuleName = (u32, u32);
+/// A rule, the number of one of its thresholds or rate filters, and whose matches are counted.
+type CountName = (RuleName, u16, Whom);
+
+impl Tables {
+    /// A count, which begins unless it is there; `None`: there is no room.
+    fn count(&mut self, name: CountName, now: i64) -> Option<&mut Count> {
+        let Self { counts, counts_full_until: full_until, .. } = self;
+        let has_room = counts.contains_key(&name) || make_room(counts, full_until, now, |count| count.until);
+        has_room.then(|| counts.entry(name).or_default())
+    }
+}
 
 const SECOND: i64 = 1_000_000_000;
 /// How long a count with back-off stays without matches, seconds.
@@ -109,13 +120,9 @@ impl Shared {
         whom: Whom,
         now: i64,
     ) -> Option<bool> {
-        let Tables { counts, counts_full_until: full_until, .. } = &mut *self.lock();
-        let key = (rule, number | RATES, whom);
-        if !counts.contains_key(&key) && !make_room(counts, full_until, now, |count| count.until) {
-            return None;
-        }
+        let mut tables = self.lock();
+        let count = tables.count((rule, number | RATES, whom), now)?;
         let nanoseconds = |seconds: u32| i64::from(seconds) * SECOND;
-        let count = counts.entry(key).or_default();
         if let Some(until) = count.frequent_until {
             if now > until {
                 count.frequent_until = None;
@@ -142,14 +149,10 @@ impl Shared {
         whom: Whom,
         now: i64,
     ) -> Option<bool> {
-        let Tables { counts, counts_full_until: full_until, .. } = &mut *self.lock();
-        let is_known = counts.contains_key(&(rule, number, whom));
-        if !is_known && !make_room(counts, full_until, now, |count| count.until) {
-            return None;
-        }
+        let mut tables = self.lock();
+        let count = tables.count((rule, number, whom), now)?;
         let interval = i64::from(threshold.seconds) * SECOND;
         let max = u64::from(threshold.count);
-        let count = counts.entry((rule, number, whom)).or_default();
         let is_new = count.until == 0 || now.saturating_sub(count.begin) > interval;
         if is_new && threshold.kind != ThresholdKind::Backoff {
             *count = Count { begin: now, until: now.saturating_add(interval + 1), ..Count::default() };

@@ -8,7 +8,7 @@ use crate::expressions::{Caches, Finder};
 use crate::fields::is_of_flow;
 use crate::flow::FlowState;
 use crate::packet::{Packet, is_header};
-use crate::ruleset::{Kind, Prepared, RuleProgram, Transport, is_of_addresses};
+use crate::ruleset::{Kind, Prepared, RuleProgram, Transport, is_bare, is_of_addresses};
 use crate::session_tests;
 use crate::state::{Shared, Whom};
 use crate::transforms::{self, Key};
@@ -161,9 +161,9 @@ impl<'t> Scene<'_, 't> {
 
     fn fits_events(&self, prepared: &Prepared) -> bool {
         prepared.events.iter().all(|source| {
-            let packet = (&self.packet.values, self.packet.happened);
             let session = self.session.as_ref().map(|(session, _)| *session);
-            events::holds(*source, &self.set.events, packet, session, self.packet.to_server)
+            let Packet { values, happened, to_server, .. } = self.packet;
+            events::holds(*source, &self.set.events, values, *happened, session, *to_server)
         })
     }
 
@@ -343,10 +343,6 @@ fn compare(value: u32, sign: &str, other: u32) -> bool {
 
 /// Whether a rule matches at most once for each direction of a connection: it asks only for addresses, for a protocol, or for a filter.
 pub fn is_once(rule: &Rule) -> bool {
-    let is_bare = rule.packet.is_empty()
-        && rule.inspections.is_empty()
-        && rule.session.is_empty()
-        && rule.events.is_empty();
     let has_session = matches!(rule.protocol, RuleProtocol::Session(_)) || !rule.app_protocols.is_empty();
-    is_of_addresses(rule) || is_bare && (has_session || rule.filter.is_some())
+    is_of_addresses(rule) || is_bare(rule) && (has_session || rule.filter.is_some())
 }

@@ -449,7 +449,7 @@ impl Worker {
         }
         for (number, transaction) in transactions.iter().enumerate().filter(|_| !is_unseen) {
             let wanted = ongoing[number].wanted(transaction);
-            self.candidates.find_in_session(&set, number as u16, (transaction, wanted), &mut made[number]);
+            self.candidates.find_in_session(&set, number as u16, transaction, wanted, &mut made[number]);
         }
         let mut candidates = std::mem::take(&mut self.candidates.list);
         candidates.sort_unstable();
@@ -551,13 +551,12 @@ impl Worker {
                 continue;
             }
             if is_once(&prepared.rule) {
-                match state.once(candidate.rule, oriented.to_server) {
-                    Some(true) => {}
-                    Some(false) => continue,
-                    None => {
-                        Counters::add(&self.counters.state_refused);
-                        continue;
-                    }
+                let is_first = state.once(candidate.rule, oriented.to_server);
+                if is_first.is_none() {
+                    Counters::add(&self.counters.state_refused);
+                }
+                if is_first != Some(true) {
+                    continue;
                 }
             }
             last = Some(candidate.rule);
@@ -668,13 +667,8 @@ impl Worker {
             }
         }
         if alerts {
-            alert::write(
-                rows,
-                (rule, &prepared.said, action),
-                flow.map(|flow| (flow, &*state)),
-                packet,
-                moment,
-            );
+            let flow = flow.map(|flow| (flow, &*state));
+            alert::write(rows, rule, &prepared.said, action, flow, packet, moment);
         }
         false
     }

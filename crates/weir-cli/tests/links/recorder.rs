@@ -6,7 +6,7 @@ use crate::{
 };
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Filters of all kinds: by headers, which the index knows, and by connections and sessions.
@@ -335,17 +335,13 @@ fn groups_over_a_threshold_are_dumped() {
     }
 }
 
-#[test]
-fn alerts_of_rules_dump_their_connections() {
-    if !inside("recorder::alerts_of_rules_dump_their_connections") {
-        return;
-    }
+/// The dumps of a recorder with a rule, of the example capture, and what the recorder said.
+fn dumps_of(rule: &str, called: &str) -> (Vec<PathBuf>, Output) {
     make_pair(0);
-    let (name, dumps) = (name("rules"), scratch("recorder-rules"));
+    let (name, dumps) = (name(called), scratch(&format!("recorder-{called}")));
     let _ = fs::remove_dir_all(&dumps);
     let dumps_name = dumps.to_str().expect("text");
-    let rules = scratch("recorder.rules");
-    let rule = "alert http any any -> any any (msg:\"A missing page\"; flow:to_client; http.stat_code; content:\"404\"; sid:7;)\n";
+    let rules = scratch(&format!("recorder-{called}.rules"));
     fs::write(&rules, rule).expect("it is writable");
     let record = ["record", "-i", "in0", "--name", &name, "--ring", "16M", "--dumps", dumps_name];
     let recorder = Capturing::start(&[&record[..], &["--rules", rules.to_str().expect("text")]].concat());
@@ -357,7 +353,16 @@ fn alerts_of_rules_dump_their_connections() {
     wait_for(&format!("ring:{name}"), frames.len() as u64);
     std::thread::sleep(Duration::from_millis(500));
     let output = recorder.end();
-    let files = files(&dumps);
+    (files(&dumps), output)
+}
+
+#[test]
+fn alerts_of_rules_dump_their_connections() {
+    if !inside("recorder::alerts_of_rules_dump_their_connections") {
+        return;
+    }
+    let rule = "alert http any any -> any any (msg:\"A missing page\"; flow:to_client; http.stat_code; content:\"404\"; sid:7;)\n";
+    let (files, output) = dumps_of(rule, "rules");
     let (_, flows, _) = weir(&["flows", "--count", "-r", FIRST_LIGHT, "http.status_code == 404"]);
     assert_eq!(files.len().to_string(), flows.trim(), "{}", text(&output.stderr));
     for file in &files {
@@ -369,6 +374,39 @@ fn alerts_of_rules_dump_their_connections() {
         let bytes = fs::read(file).expect("bytes");
         let reason = b"the rule 7 matches: A missing page";
         assert!(bytes.windows(reason.len()).any(|text| text == reason), "the comment says why");
+    }
+}
+
+/// A rule with `tag:host` dumps the packets of its host, whatever connection they are of.
+#[test]
+fn tags_of_rules_dump_their_hosts() {
+    if !inside("recorder::tags_of_rules_dump_their_hosts") {
+        return;
+    }
+    let rule = "alert http any any -> any any (flow:to_client; http.stat_code; content:\"404\"; tag:host,5,seconds,dst; sid:8;)\n";
+    let (files, output) = dumps_of(rule, "tags");
+    let (_, clients, _) = weir(&[
+        "flows",
+        "-r",
+        FIRST_LIGHT,
+        "http.status_code == 404",
+        "--format",
+        "csv",
+        "--columns",
+        "id.orig_h",
+    ]);
+    let mut clients: Vec<&str> = clients.lines().skip(1).collect();
+    clients.sort_unstable();
+    clients.dedup();
+    assert!(!clients.is_empty() && files.len() == clients.len(), "{files:?}, {}", text(&output.stderr));
+    for file in &files {
+        let count = |filter: &str| {
+            let (_, count, _) = weir(&["packets", "--count", "-r", file.to_str().expect("text"), filter]);
+            count.trim().parse::<u64>().expect("a number")
+        };
+        let of_hosts = clients.iter().map(|client| count(&format!("ip.addr == {client}")));
+        assert_eq!(of_hosts.max(), Some(count("ip")), "all packets are those of a host");
+        assert!(count("not tcp.port == 80") > 0, "other connections of the host follow the alert");
     }
 }
 

@@ -299,13 +299,13 @@ fn rules_are_replaced_while_they_run() {
         .then_packets([say(1, b"one")])
         .then_idle(Timestamp(2_000_000))
         .then_packets([say(3, b"two")]);
-    run(&detection, "", &mut source, |alert| {
+    let errors = run(&detection, "", &mut source, |alert| {
         found.push(alert.sid);
         if alert.sid == 1 {
             detection.replace(program(next)).expect("they need no more");
         }
     });
-    assert_eq!(found, [1, 3]);
+    assert_eq!((found, errors), (vec![1, 3], vec![]));
     let larger = program("alert http any any -> any any (http.uri; content:\"x\"; sid:5;)");
     assert!(detection.replace(larger).is_err_and(|why| why.contains("`http`")));
 }

@@ -1,4 +1,4 @@
-//! Runs of rules over packets, and packets to run them over.
+//! What the tests share: they make packets, and run rules over them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,15 @@ impl<F: FnMut(Alert) + Send> TakeItems for Each<F> {
 }
 
 /// Runs rules over the connections of a source that match a filter.
-pub fn run(detection: &Detection, filter: &str, source: &mut dyn Source, each: impl FnMut(Alert) + Send) {
+///
+/// Returns what could not be read of the source.
+#[must_use]
+pub fn run(
+    detection: &Detection,
+    filter: &str,
+    source: &mut dyn Source,
+    each: impl FnMut(Alert) + Send,
+) -> Vec<String> {
     let mut compiler = Compiler::default();
     let store = Arc::new(FirstBytes::default());
     detection.ask_for_files(&store);
@@ -67,15 +75,15 @@ pub fn run(detection: &Detection, filter: &str, source: &mut dyn Source, each: i
     let questions = detection.questions(&compiler, filter).expect("the fields are there");
     let mut engine = Engine::with(compiler, Options::default());
     engine.subscribe_questions(questions, Each(each)).expect("the filter is right");
-    // Damaged captures are read as far as they can be.
-    let _ = engine.run(source, 1).expect("it compiles");
+    let outcome = engine.run(source, 1).expect("it compiles");
+    outcome.errors.iter().map(|error| format!("{error:?}")).collect()
 }
 
 /// The alerts of a run over packets, in their order.
 pub fn listed(detection: &Detection, packets: &[MemoryPacket]) -> Vec<Alert> {
     let mut found = vec![];
     let mut source = MemorySource::new().then_packets(packets.to_vec());
-    run(detection, "", &mut source, |alert| found.push(alert));
+    assert_eq!(run(detection, "", &mut source, |alert| found.push(alert)), [""; 0]);
     found
 }
 
@@ -83,7 +91,8 @@ pub fn listed(detection: &Detection, packets: &[MemoryPacket]) -> Vec<Alert> {
 pub fn alerts_of(detection: Detection, filter: &str, packets: &[MemoryPacket]) -> BTreeMap<u64, u64> {
     let mut found = BTreeMap::new();
     let mut source = MemorySource::new().then_packets(packets.to_vec());
-    run(&detection, filter, &mut source, |alert| *found.entry(alert.sid).or_default() += 1);
+    let errors = run(&detection, filter, &mut source, |alert| *found.entry(alert.sid).or_default() += 1);
+    assert_eq!(errors, [""; 0]);
     found
 }
 

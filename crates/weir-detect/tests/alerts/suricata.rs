@@ -43,7 +43,8 @@ fn alerts(rules: Vec<Rule>, capture: &Path, complete_only: bool) -> Option<BTree
     let detection = Detection::new(Arc::new(program));
     let detection = if complete_only { detection.with_complete_connections_only() } else { detection };
     let mut found = BTreeMap::new();
-    run(&detection, "", &mut CaptureReader::open(&[capture]), |alert| {
+    // Damaged captures are read as far as they can be.
+    let _ = run(&detection, "", &mut CaptureReader::open(&[capture]), |alert| {
         *found.entry(alert.sid).or_default() += 1
     });
     Some(found)

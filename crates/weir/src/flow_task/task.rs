@@ -132,7 +132,7 @@ pub struct FlowPacket<'a> {
     pub known: u64,
     /// A bit for each [condition](super::FlowQuestions::conditions) that holds for the connection, as far as is known.
     pub holds: u64,
-    /// A bit for each [event](super::FlowQuestions::events) that happened on the packet.
+    /// Bit `n` is set if the [event](super::FlowQuestions::events) number `n` happened on this packet.
     pub happened: u64,
 }
 
